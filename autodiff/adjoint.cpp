@@ -1,8 +1,9 @@
 // Going backwards through O[F i + f] ⊕= e(T₁[A₁ i + b₁], …) over a domain D.
 //
-// The whole idea: the statement that computes dT_j runs over the same points, reads dO where the forward statement wrote O and
-// writes where it read T_j. Points that share an element of T_j are summed, points outside D never existed; so a broadcast
-// becomes a reduction, a convolution a transposed one, and no case is special. What differs is only the value:
+// The whole idea: the statement that computes dT_j runs over the same points, reads dO where the forward statement
+// wrote O and writes where it read T_j. Points that share an element of T_j are summed, points outside D never existed;
+// so a broadcast becomes a reduction, a convolution a transposed one, and no case is special. What differs is only the
+// value:
 //
 //   dO · share · ∂_j e        share: all, or what share.h says of an extreme or a product
 //
@@ -46,9 +47,11 @@ struct Pull {
   bool reaches(const Expr& e) {
     if (const auto* read = e.as<Read>()) return wanted.contains(read->read);
     if (const auto known = reached.find(poly::address(e)); known != reached.end()) return known->second;
-    const bool does = e.match([&](const Apply& apply) { return std::any_of(apply.operands.begin(), apply.operands.end(), [&](const Expr& o) { return reaches(o); }); },
-                              [&](const Cast& cast) { return reaches(cast.operand); },
-                              [](const auto&) { return false; });
+    const bool does = e.match(
+        [&](const Apply& apply) {
+          return std::any_of(apply.operands.begin(), apply.operands.end(), [&](const Expr& o) { return reaches(o); });
+        },
+        [&](const Cast& cast) { return reaches(cast.operand); }, [](const auto&) { return false; });
     reached.emplace(poly::address(e), does);
     return does;
   }
@@ -74,7 +77,8 @@ struct Pull {
     for (std::size_t k = 0; k < apply.operands.size(); ++k) {
       const Expr& operand = apply.operands[k];
       if (!lang::is_float(operand.type()) || !reaches(operand)) continue;
-      const auto part = derivative(apply.op, apply.operands, result, k, c, [&](const Expr& inner) { return (*this)(operand, inner); });
+      const auto part = derivative(
+          apply.op, apply.operands, result, k, c, [&](const Expr& inner) { return (*this)(operand, inner); });
       if (part) sum = sum ? add(*sum, *part) : *part;
     }
     return sum;
@@ -82,7 +86,8 @@ struct Pull {
 };
 
 // The value that one group of reads receives, for a statement that already has the forward reads.
-Expr received(const Companion& companion, TensorId cotangent, const Share& share, const std::set<int>& group, DType fold, Statement& statement) {
+Expr received(const Companion& companion, TensorId cotangent, const Share& share, const std::set<int>& group,
+    DType fold, Statement& statement) {
   const Statement& forward = companion.forward;
   const Expr c = cast(companion.at_target(statement, cotangent), fold);
   Pull pull{group, forward.value, std::nullopt};
@@ -108,7 +113,8 @@ std::vector<std::set<int>> groups(const Statement& statement, const std::vector<
 
 TensorId partial(const Companion& companion, TensorId operand, DType fold, std::vector<Partial>& partials) {
   const poly::Tensor of = companion.program.tensor(operand);
-  partials.push_back({operand, new_tensor(companion.program, cotangent_name(of.name), of.dtype, of.shape, of.span), fold});
+  partials.push_back(
+      {operand, new_tensor(companion.program, cotangent_name(of.name), of.dtype, of.shape, of.span), fold});
   return partials.back().tensor;
 }
 
@@ -166,9 +172,11 @@ Adjoint adjoint(Program& gradient, const Statement& statement, TensorId cotangen
     Statement part = companion.start();
     const DType fold = lang::promote(statement.value.type(), lang::accumulator(gradient.tensor(operand.tensor).dtype));
     part.value = received(companion, cotangent, *share, group, lang::accumulator(fold), part);
-    companion.add(std::move(part), partial(companion, operand.tensor, lang::accumulator(fold), made.partials), operand.element);
+    companion.add(
+        std::move(part), partial(companion, operand.tensor, lang::accumulator(fold), made.partials), operand.element);
   }
-  if (const auto* fill = std::get_if<TensorId>(&statement.fill); fill && active[at(*fill)]) fill_tensor(companion, cotangent, *fill, made.partials);
+  if (const auto* fill = std::get_if<TensorId>(&statement.fill); fill && active[at(*fill)])
+    fill_tensor(companion, cotangent, *fill, made.partials);
   return made;
 }
 

@@ -18,9 +18,12 @@ using poly::Statement;
 
 struct Reach {
   Size low = 0, end = 0;
-  std::int64_t first = 0, step = 0;                    // elements first + step·n, where that is numbers; step 0: not known
+  std::int64_t first = 0, step = 0;                    // elements first + step·n, where that is numbers; step 0: not
+                                                       // known
   bool operator==(const Reach&) const = default;
-  bool operator<(const Reach& o) const { return std::tie(first, step, low, end) < std::tie(o.first, o.step, o.low, o.end); }
+  bool operator<(const Reach& o) const {
+    return std::tie(first, step, low, end) < std::tie(o.first, o.step, o.low, o.end);
+  }
 };
 using Reaches = std::vector<std::optional<Reach>>;     // per dimension
 
@@ -78,7 +81,8 @@ class Sets {
       wholes_.push_back(n);
       return;
     }
-    std::size_t& next = next_[own];                    // what had no room, or what took one that reaches the same, stays so
+    std::size_t& next = next_[own];                    // what had no room, or what took one that reaches the same,
+                                                       // stays so
     while (next < sets_.size() && !(compared_ < most && fits(own, sets_[next]))) ++next;
     Set& to = next == sets_.size() ? sets_.emplace_back() : sets_[next];
     ++next;
@@ -111,7 +115,8 @@ class Sets {
 
   static bool free(const Intervals& taken, std::int64_t low, std::int64_t end) {
     const auto next = taken.lower_bound(low);
-    return end > low && (next == taken.end() || next->first >= end) && (next == taken.begin() || std::prev(next)->second <= low);
+    return end > low && (next == taken.end() || next->first >= end) &&
+        (next == taken.begin() || std::prev(next)->second <= low);
   }
 
   // Meets whatever has an element.
@@ -129,7 +134,8 @@ class Sets {
     }
     if (set.reaches.size() > few) return false;
     compared_ += set.reaches.size();
-    return std::all_of(set.reaches.begin(), set.reaches.end(), [&](const Reaches& other) { return are_apart(own, other); });
+    return std::all_of(
+        set.reaches.begin(), set.reaches.end(), [&](const Reaches& other) { return are_apart(own, other); });
   }
 
   bool are_apart(const Reaches& a, const Reaches& b) const {
@@ -142,7 +148,9 @@ class Sets {
     return false;
   }
 
-  static std::int64_t residue(std::int64_t value, std::int64_t step) { return value % step + (value % step < 0 ? step : 0); }
+  static std::int64_t residue(std::int64_t value, std::int64_t step) {
+    return value % step + (value % step < 0 ? step : 0);
+  }
 
   bool is_before(const Reach& a, const Reach& b) const try {
     return nonnegative(b.low - a.end);
@@ -152,13 +160,17 @@ class Sets {
 
   bool nonnegative(const Size& size) const {
     const auto count = [&](const Size::Factor& f) { return f.kind == Size::Kind::Name && is_count(f.name); };
-    return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count); });
+    return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) {
+      return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), count);
+    });
   }
 
   // Mostly an input has it.
   bool is_count(const std::string& name) const {
     const auto has = [&](const poly::Tensor& tensor) { return counts(tensor, name); };
-    return std::any_of(program_.inputs.begin(), program_.inputs.end(), [&](poly::TensorId id) { return has(program_.tensor(id)); }) || std::any_of(program_.tensors.begin(), program_.tensors.end(), has);
+    return std::any_of(program_.inputs.begin(), program_.inputs.end(),
+               [&](poly::TensorId id) { return has(program_.tensor(id)); }) ||
+        std::any_of(program_.tensors.begin(), program_.tensors.end(), has);
   }
 
   const Program& program_;

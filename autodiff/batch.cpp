@@ -1,7 +1,8 @@
-// Two steps. Which tensors get the dimension: the batched inputs, what is made of one that has it, and all targets of a Rule that one of
-// its operands or targets brings it to, since a Rule stays whole. Then every node that makes such a tensor gets it: a statement an index
-// in front, over whose values its domain is a box, so that no row of it changes; an intrinsic one more dimension of its batch. Where one
-// of several operands must have the dimension and has not, it is repeated:
+// Two steps. Which tensors get the dimension: the batched inputs, what is made of one that has it, and all targets of a
+// Rule that one of its operands or targets brings it to, since a Rule stays whole. Then every node that makes such a
+// tensor gets it: a statement an index in front, over whose values its domain is a box, so that no row of it changes;
+// an intrinsic one more dimension of its batch. Where one of several operands must have the dimension and has not, it
+// is repeated:
 //
 //   O = gather(D, I);   D[V, R], I[J], D batched     ⇒     I_1[b, i: Bt, J] = =(I[i]);   O = gather<1>(D, I_1);
 //   O = gather(D, I);   I batched                    ⇒     O = gather(D, I);             its J is Bt, J
@@ -38,7 +39,8 @@ bool any(const std::vector<bool>& flags, const std::vector<TensorId>& ids) {
   return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return flags[at(id)]; });
 }
 
-// In: the batched inputs.   Out: every tensor that gets the dimension. A rule may bring it to a tensor that others were made of already.
+// In: the batched inputs.
+// Out: every tensor that gets the dimension. A rule may bring it to a tensor that others were made of already.
 std::vector<bool> batched_tensors(const Program& program, std::vector<bool> batched) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -57,7 +59,8 @@ std::vector<bool> batched_tensors(const Program& program, std::vector<bool> batc
 // What an output is to be: with the dimension, or, as a cotangent of what has it not, the sum along it.
 enum class Along { Repeated, Summed };
 
-// The derivatives of rules, by which of their inputs are batched and what becomes of their outputs. One may be that of a rule inside it.
+// The derivatives of rules, by which of their inputs are batched and what becomes of their outputs. One may be that of
+// a rule inside it.
 struct Derivatives {
   struct Key {
     std::size_t of;
@@ -72,7 +75,12 @@ struct Derivatives {
 class Batching {
  public:
   Batching(const Program& program, const std::vector<bool>& inputs, const Size& extent, Derivatives& derivatives)
-      : before_(program), result_(program), extent_(extent), derivatives_(derivatives), batched_(batched_tensors(program, inputs)), taken_(taken_names(program)) {
+      : before_(program),
+        result_(program),
+        extent_(extent),
+        derivatives_(derivatives),
+        batched_(batched_tensors(program, inputs)),
+        taken_(taken_names(program)) {
     for (const std::string& size : extent.names()) {
       result_.sizes.push_back(size);
       taken_.insert(size);
@@ -112,7 +120,9 @@ class Batching {
   // A name for the new index: no tensor, size or index of the statement has it.
   std::string index_for(const std::vector<std::string>& others) const {
     std::string name = "b";
-    const auto clashes = [&] { return taken_.contains(name) || std::find(others.begin(), others.end(), name) != others.end(); };
+    const auto clashes = [&] {
+      return taken_.contains(name) || std::find(others.begin(), others.end(), name) != others.end();
+    };
     for (int n = 1; clashes(); ++n) name = "b" + std::to_string(n);
     return name;
   }
@@ -125,7 +135,8 @@ class Batching {
     return statement;
   }
 
-  TensorId made(Statement statement, const std::string& wish, lang::DType type, const std::vector<Size>& shape, lang::Span span) {
+  TensorId made(
+      Statement statement, const std::string& wish, lang::DType type, const std::vector<Size>& shape, lang::Span span) {
     statement.fill = poly::Number{type};
     statement.span = span;
     statement.target.tensor = new_tensor(result_, wish, type, shape, span);
@@ -161,7 +172,8 @@ class Batching {
   TensorId changed(TensorId output, Along along) {
     if (const auto known = outputs_.find(output); known != outputs_.end()) return known->second;
     const TensorId id = along == Along::Repeated ? repeated(output) : summed(output);
-    if (std::find(result_.inputs.begin(), result_.inputs.end(), output) == result_.inputs.end()) named_.push_back(output);
+    if (std::find(result_.inputs.begin(), result_.inputs.end(), output) == result_.inputs.end())
+      named_.push_back(output);
     return outputs_[output] = id;
   }
 
@@ -174,7 +186,8 @@ class Batching {
       named_.push_back(once);
       pairs.emplace_back(once, std::exchange(target, once));
     };
-    if (auto* intrinsic = std::get_if<Intrinsic>(&node)) std::for_each(intrinsic->targets.begin(), intrinsic->targets.end(), apart);
+    if (auto* intrinsic = std::get_if<Intrinsic>(&node))
+      std::for_each(intrinsic->targets.begin(), intrinsic->targets.end(), apart);
     else apart(std::get<Statement>(node).target.tensor);
     result_.nodes.push_back(std::move(node));
     for (const auto& [once, target] : pairs) {
@@ -204,7 +217,8 @@ class Batching {
       const auto* i = leaf.as<poly::Index>();
       return i ? Expr(poly::Index{longer(i->value), i->type}) : leaf;
     });
-    if (auto* fill = std::get_if<TensorId>(&statement.fill); fill != nullptr && !batched_[at(*fill)]) *fill = repeated(*fill);
+    if (auto* fill = std::get_if<TensorId>(&statement.fill); fill != nullptr && !batched_[at(*fill)])
+      *fill = repeated(*fill);
     result_.nodes.emplace_back(std::move(statement));
   }
 
@@ -219,7 +233,8 @@ class Batching {
   void lead(Intrinsic& intrinsic) {
     Size& batch = intrinsic.parameters.at(0);
     const bool gathers_from_one = intrinsic.op == IntrinsicOp::Gather && !batched_[at(intrinsic.operands[0])];
-    if (gathers_from_one && batch.is(0)) return;         // the positions have one dimension more, and so has what is gathered
+    if (gathers_from_one && batch.is(0)) return;         // the positions have one dimension more, and so has what is
+                                                         // gathered
     batch = batch + 1;
     for (TensorId& operand : intrinsic.operands)
       if (!batched_[at(operand)]) operand = repeated(operand);
@@ -237,7 +252,8 @@ class Batching {
     std::vector<Along> cotangents;
     for (TensorId id : rule.operands)
       if (is_float(id)) cotangents.push_back(batched_[at(id)] ? Along::Repeated : Along::Summed);
-    const std::vector<Along> tangents(static_cast<std::size_t>(std::count_if(rule.targets.begin(), rule.targets.end(), is_float)), Along::Repeated);
+    const std::vector<Along> tangents(
+        static_cast<std::size_t>(std::count_if(rule.targets.begin(), rule.targets.end(), is_float)), Along::Repeated);
     if (rule.gradient) rule.gradient = derivative({*rule.gradient, of_gradient, cotangents});
     if (rule.tangent) rule.tangent = derivative({*rule.tangent, of_tangent, tangents});
   }
@@ -259,7 +275,8 @@ class Batching {
   Program result_;
   Size extent_;
   Derivatives& derivatives_;
-  std::vector<bool> batched_;                            // tensors of `before_`, which have the same numbers in `result_` until the end
+  std::vector<bool> batched_;                            // tensors of `before_`, which have the same numbers in
+                                                         // `result_` until the end
   std::set<std::string> taken_;
   std::map<TensorId, TensorId> repeated_, outputs_;
   std::vector<TensorId> named_;                          // new tensors, in the order in which they get their names
@@ -275,15 +292,18 @@ Size new_size(const Program& program) {
 
 }  // namespace
 
-std::optional<Program> batch(const Program& program, const std::vector<std::string>& inputs, std::optional<std::int64_t> extent, lang::Diagnostics& diagnostics) {
+std::optional<Program> batch(const Program& program, const std::vector<std::string>& inputs,
+    std::optional<std::int64_t> extent, lang::Diagnostics& diagnostics) {
   const auto wanted = inputs_to_batch(program, inputs, diagnostics);
   if (!wanted) return std::nullopt;
   std::vector<bool> batched(program.tensors.size());
   for (TensorId id : *wanted) batched[at(id)] = true;
   Derivatives derivatives;
   if (program.derivatives) derivatives.all = *program.derivatives;
-  Program result = Batching(program, batched, extent ? Size(*extent) : new_size(program), derivatives).batched(std::vector<Along>(program.outputs.size(), Along::Repeated));
-  if (!derivatives.made.empty()) result.derivatives = std::make_shared<const std::vector<Program>>(std::move(derivatives.all));
+  Program result = Batching(program, batched, extent ? Size(*extent) : new_size(program), derivatives)
+                       .batched(std::vector<Along>(program.outputs.size(), Along::Repeated));
+  if (!derivatives.made.empty())
+    result.derivatives = std::make_shared<const std::vector<Program>>(std::move(derivatives.all));
   if (!program.name.empty()) result.name = program.name + "_batch";
   if (!within_limits(result, diagnostics)) return std::nullopt;
   return result;

@@ -52,7 +52,8 @@ Expr Companion::at_target(Statement& statement, TensorId id) const {
 void Companion::add(Statement statement, TensorId target, const std::vector<Affine>& element) const {
   statement.target = {target, element};
   statement.fill = Number{program.tensor(target).dtype};
-  if (statement.aggregation == Aggregation::Sum && one_point_each(statement)) statement.aggregation = Aggregation::Assign;
+  if (statement.aggregation == Aggregation::Sum && one_point_each(statement))
+    statement.aggregation = Aggregation::Assign;
   tidy_reads(statement);
   name_shared(*this, statement);
   tidy_reads(statement);
@@ -71,11 +72,21 @@ bool is_called(std::string_view spelled, std::string_view name) {
 
 Statement over_shape(const Program& program, const std::vector<Size>& shape) {
   const auto is_taken = [&](const std::string& name) {  // asked for a few names, of many tensors
-    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& tensor) { return is_called(tensor.name, name); }) ||
-           std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& size) { return is_called(size, name); });
+    return std::any_of(program.tensors.begin(), program.tensors.end(),
+               [&](const poly::Tensor& tensor) { return is_called(tensor.name, name); }) ||
+        std::any_of(
+            program.sizes.begin(), program.sizes.end(), [&](const std::string& size) { return is_called(size, name); });
   };
-  Statement statement{.target = {}, .indices = {}, .domain = {}, .aggregation = Aggregation::Assign, .value = number(DType::F32, 0),
-                      .reads = {}, .fill = Number{DType::F32}, .ties = poly::Ties::Split, .kernel_name = {}, .span = {}};
+  Statement statement{.target = {},
+      .indices = {},
+      .domain = {},
+      .aggregation = Aggregation::Assign,
+      .value = number(DType::F32, 0),
+      .reads = {},
+      .fill = Number{DType::F32},
+      .ties = poly::Ties::Split,
+      .kernel_name = {},
+      .span = {}};
   constexpr std::string_view letters = "ijklmnpqrstuvwxyz";
   for (std::size_t n = 0; statement.indices.size() < shape.size(); ++n) {
     std::string name(1, letters[n % letters.size()]);

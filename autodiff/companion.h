@@ -14,11 +14,13 @@
 namespace tilec::autodiff {
 
 struct Companion {
-  poly::Program& program;                              // being made; it holds the forward statement, and gets the new ones
+  poly::Program& program;                              // being made; it holds the forward statement, and gets the new
+                                                       // ones
   const poly::Statement& forward;
   std::vector<poly::TensorId>& helpers;                // what is made on the way: counts of ties, ranks, factors
 
-  // A tensor made on the way, of the target's shape or another. Its name is a wish: `finish` of graph.h makes it unique.
+  // A tensor made on the way, of the target's shape or another. Its name is a wish: `finish` of graph.h makes it
+  // unique.
   poly::TensorId helper(std::string name, poly::DType type) const;
   poly::TensorId helper(std::string name, poly::DType type, const std::vector<poly::Size>& shape) const;
   // A sum with the points, reads and value of the forward statement; its target and fill are to be set by `add`.
@@ -29,7 +31,8 @@ struct Companion {
   void add(poly::Statement statement, poly::TensorId target, const std::vector<poly::Affine>& element) const;
 };
 
-poly::TensorId new_tensor(poly::Program& program, std::string name, poly::DType type, const std::vector<poly::Size>& shape, lang::Span span);
+poly::TensorId new_tensor(
+    poly::Program& program, std::string name, poly::DType type, const std::vector<poly::Size>& shape, lang::Span span);
 
 // O[i, j: shape] = =(value): a statement over every element of a shape, with indices whose names are not taken.
 poly::Statement over_shape(const poly::Program& program, const std::vector<poly::Size>& shape);

@@ -1,6 +1,6 @@
-// The question is answered on coefficients alone, so that the answer holds for symbolic sizes: where every index of the target is
-// read off the element (i = ±(o − c)), a row over indices becomes a row over the element by substitution; nothing is solved. A
-// reduction index asks for one thing: that its range is not empty.
+// The question is answered on coefficients alone, so that the answer holds for symbolic sizes: where every index of the
+// target is read off the element (i = ±(o − c)), a row over indices becomes a row over the element by substitution;
+// nothing is solved. A reduction index asks for one thing: that its range is not empty.
 #include "autodiff/covers.h"
 
 #include <algorithm>
@@ -72,7 +72,8 @@ std::optional<std::vector<Affine>> image(const Statement& statement, const std::
   std::vector<Affine> map, conditions;
   for (const auto& form : found) map.push_back(form ? *form : Affine::of(0, rank));
   const auto require = [&](const Affine& form) {
-    if (!implied(form, shape) && std::find(conditions.begin(), conditions.end(), form) == conditions.end()) conditions.push_back(form);
+    if (!implied(form, shape) && std::find(conditions.begin(), conditions.end(), form) == conditions.end())
+      conditions.push_back(form);
   };
 
   for (std::size_t d = 0; d < rank; ++d) {

@@ -1,12 +1,13 @@
 // The derivatives themselves. Three choices that a textbook leaves open (docs/language/gradients.md):
 //
-// * Where a function has a kink, the value there is a convention: max and min share a tie by halves, hence abs'(0) = 0, and
-//   relu'(0) = 0. Comparisons with NaN are false, so a NaN operand of these gets 0.
+// * Where a function has a kink, the value there is a convention: max and min share a tie by halves, hence abs'(0) = 0,
+//   and relu'(0) = 0. Comparisons with NaN are false, so a NaN operand of these gets 0.
 // * Where the formula is singular but the derivative is not, the formula must not win: pow(x, 2) at x = 0 is
-//   2·pow(0, 1) = 0 and not 2·x²/x; pow(0, y) does not ask for 0·log 0; x² in asin is factored so that 1 − x² keeps its bits.
-// * What a formula squares or multiplies on the way may leave the range where the derivative does not: 1 + x² is a² (1 + q²) with
-//   a = max(|x|, 1) and q = min(|x|, 1) / a; x / y² is x / y / y; x² + y² is the greater of the two times a number from 1 to 2.
-//   What reaches the operand is `c` times a derivative that is itself within the range.
+//   2·pow(0, 1) = 0 and not 2·x²/x; pow(0, y) does not ask for 0·log 0; x² in asin is factored so that 1 − x² keeps its
+//   bits.
+// * What a formula squares or multiplies on the way may leave the range where the derivative does not: 1 + x² is a²
+//   (1 + q²) with a = max(|x|, 1) and q = min(|x|, 1) / a; x / y² is x / y / y; x² + y² is the greater of the two times
+//   a number from 1 to 2. What reaches the operand is `c` times a derivative that is itself within the range.
 // * Steps (floor, round, sign, comparisons, bit operations) have derivative 0 by declaration, not by accident.
 #include "autodiff/derivative.h"
 
@@ -27,9 +28,10 @@ std::optional<Expr> bracket(const Expr& condition, const std::optional<Expr>& p)
   return select(condition, *p, number(p->type(), 0));
 }
 
-// Max, Min: all to the operand that wins, half to each of two equal ones. What is under the operand is spelled once, so that
-// nested extremes do not double it at every level.
-std::optional<Expr> extreme(Op wins_or_ties, const Expr& mine, const Expr& other, const Expr& c, const Through& through) {
+// Max, Min: all to the operand that wins, half to each of two equal ones. What is under the operand is spelled once, so
+// that nested extremes do not double it at every level.
+std::optional<Expr> extreme(
+    Op wins_or_ties, const Expr& mine, const Expr& other, const Expr& c, const Through& through) {
   const Expr share = select(compare(Op::Eq, mine, other), number(c.type(), 0.5), number(c.type(), 1));
   return bracket(compare(wins_or_ties, mine, other), through(mul(c, share)));
 }
@@ -62,7 +64,8 @@ std::optional<Expr> power_base(const Expr& x, const Expr& y, const Expr& c, cons
   return bracket(compare(Op::Ne, y, number(y.type(), 0)), p);
 }
 
-std::optional<Expr> power_exponent(const Expr& x, const Expr& y, const Expr& result, const Expr& c, const Through& through) {
+std::optional<Expr> power_exponent(
+    const Expr& x, const Expr& y, const Expr& result, const Expr& c, const Through& through) {
   const DType type = c.type();
   const auto p = through(mul(c, mul(cast(result, type), call(Op::Log, cast(x, type)))));
   if (!p) return std::nullopt;
@@ -88,7 +91,8 @@ Expr over_sum_of_squares(const Expr& c, const Expr& x, const Expr& y) {
 
 }  // namespace
 
-std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const Expr& result, std::size_t k, const Expr& c, const Through& through) {
+std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const Expr& result, std::size_t k,
+    const Expr& c, const Through& through) {
   const DType type = c.type();
   const auto wide = [&](std::size_t n) { return cast(operands.at(n), type); };
   const auto real = [&](double value) { return number(type, value); };
@@ -115,7 +119,9 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
     case Op::Abs: return absolute(operands[0], result, c, through);
     case Op::Relu: return bracket(compare(Op::Gt, operands[0], number(operands[0].type(), 0)), through(c));
 
-    case Op::Pow: return k == 0 ? power_base(operands[0], operands.at(1), c, through) : power_exponent(operands[0], operands.at(1), result, c, through);
+    case Op::Pow:
+      return k == 0 ? power_base(operands[0], operands.at(1), c, through)
+                    : power_exponent(operands[0], operands.at(1), result, c, through);
     // mod(x, y) = x − n·y with a whole n: read off the result, so it holds for either rounding of the quotient.
     case Op::Mod: return through(k == 0 ? c : mul(neg(c), call(Op::Round, div(sub(x, r), wide(1)))));
     case Op::Sigmoid: return through(mul(c, mul(r, sub(real(1), r))));
@@ -136,7 +142,8 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
     case Op::Asinh: return through(over_one_plus_square(c, x, true));
     case Op::Acosh: return through(div(div(c, call(Op::Sqrt, sub(x, real(1)))), call(Op::Sqrt, add(x, real(1)))));
     case Op::Atanh: return through(div(c, one_minus_square(x)));
-    case Op::Atan2: return through(k == 0 ? over_sum_of_squares(c, wide(1), x) : over_sum_of_squares(neg(c), x, wide(1)));
+    case Op::Atan2:
+      return through(k == 0 ? over_sum_of_squares(c, wide(1), x) : over_sum_of_squares(neg(c), x, wide(1)));
 
     case Op::Sign: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc:
     case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge:

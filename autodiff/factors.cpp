@@ -26,7 +26,8 @@ const poly::Read* only_read(const Expr& value) {
 }
 
 bool single_indices(const Access& access) {
-  return std::all_of(access.element.begin(), access.element.end(), [](const Affine& form) { return form.single_index().has_value(); });
+  return std::all_of(
+      access.element.begin(), access.element.end(), [](const Affine& form) { return form.single_index().has_value(); });
 }
 
 // An index for each dimension of the target.
@@ -37,7 +38,8 @@ Coordinates coordinates_of_target(const Companion& companion) {
   return all;
 }
 
-// The factors as they are: one read, every index a dimension of it, and as many of them for every element as there are ranks.
+// The factors as they are: one read, every index a dimension of it, and as many of them for every element as there are
+// ranks.
 std::optional<Factors> in_place(const Companion& companion, const Order& order) {
   const Statement& forward = companion.forward;
   const auto* read = only_read(forward.value);
@@ -57,14 +59,17 @@ std::optional<Factors> in_place(const Companion& companion, const Order& order) 
   }
   std::set<std::size_t> seen;
   for (const Affine& form : access.element) seen.insert(*form.single_index());
-  if (seen.size() != forward.indices.size() || std::find(where.begin(), where.end(), std::nullopt) != where.end()) return std::nullopt;
+  if (seen.size() != forward.indices.size() || std::find(where.begin(), where.end(), std::nullopt) != where.end())
+    return std::nullopt;
   for (const Range& row : forward.domain) {
     const auto k = row.value.single_index();
     if (!k || !row.extent || *row.extent != extents[*k]) return std::nullopt;
   }
 
-  Factors factors{coordinates_of_target(companion), order, false, renumbered(forward.value, [](int) { return 0; }), {access.tensor, {}}, std::vector<std::string>(rank + 1), {}};
-  for (const Affine& form : access.element) factors.read.element.push_back(Affine::index(*where[*form.single_index()], rank + 1));
+  Factors factors{coordinates_of_target(companion), order, false, renumbered(forward.value, [](int) { return 0; }),
+      {access.tensor, {}}, std::vector<std::string>(rank + 1), {}};
+  for (const Affine& form : access.element)
+    factors.read.element.push_back(Affine::index(*where[*form.single_index()], rank + 1));
   for (std::size_t k = 0; k < where.size(); ++k) {
     factors.names[*where[k]] = forward.indices[k];
     factors.where.push_back(*where[k]);
@@ -74,7 +79,8 @@ std::optional<Factors> in_place(const Companion& companion, const Order& order) 
 
 void keep_inside(Statement& statement, const Affine& form, const Size& extent) {
   const Range row{form, extent};
-  if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end()) statement.domain.push_back(row);
+  if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end())
+    statement.domain.push_back(row);
 }
 
 // The place of a point in a tensor of rows, which the domain then keeps inside.
@@ -93,7 +99,8 @@ std::vector<Size> shape_of(const Coordinates& outer, const Order& order) {
 }
 
 // Name[outer, rank] = =(value) default fill: a row for each element, of what `statement` says at its points.
-TensorId rows(const Companion& companion, const Coordinates& outer, const Order& order, Statement statement, std::string name, double fill) {
+TensorId rows(const Companion& companion, const Coordinates& outer, const Order& order, Statement statement,
+    std::string name, double fill) {
   const DType type = statement.value.type();
   const TensorId id = companion.helper(std::move(name), type, shape_of(outer, order));
   statement.aggregation = Aggregation::Assign;
@@ -112,7 +119,8 @@ Factors written_out(const Companion& companion, const Order& order) {
   return {outer, order, true, poly::Read{0, type}, {id, names.target.element}, names.indices, {}};
 }
 
-// What the product has at the point itself: a value over reads, among the indices of Others, the last of which is not mentioned.
+// What the product has at the point itself: a value over reads, among the indices of Others, the last of which is not
+// mentioned.
 struct Own { Expr value; std::vector<Access> reads; };
 
 Own own_of(const Companion& companion, const Factors& factors, const Statement& statement, const Expr& value) {
@@ -133,7 +141,8 @@ Own own_of(const Companion& companion, const Factors& factors, const Statement& 
   std::vector<std::size_t> of_outer(rank);
   std::iota(of_outer.begin(), of_outer.end(), 0);
   const auto shape = [&](TensorId id) -> const std::vector<Size>& { return companion.program.tensor(id).shape; };
-  const bool of_element = only_read(value) && own.reads[0].element == element && shape(own.reads[0].tensor) == shape(companion.forward.target.tensor);
+  const bool of_element = only_read(value) && own.reads[0].element == element &&
+      shape(own.reads[0].tensor) == shape(companion.forward.target.tensor);
   Access at{-1, {}};
   if (of_element) {
     at.tensor = own.reads[0].tensor;
@@ -166,7 +175,8 @@ Expr Factors::times_others(const Companion& companion, Statement& statement, con
   Statement product = over_shape(companion.program, std::vector<Size>(indices, *order.count));
   const std::vector<std::string> spare = product.indices;
   std::copy(names.begin(), names.end(), product.indices.begin());
-  product.indices[b] = *std::find_if(spare.begin(), spare.end(), [&](const std::string& s) { return std::find(names.begin(), names.end(), s) == names.end(); });
+  product.indices[b] = *std::find_if(spare.begin(), spare.end(),
+      [&](const std::string& s) { return std::find(names.begin(), names.end(), s) == names.end(); });
   product.target.element.pop_back();
   for (std::size_t d = 0; d < rank; ++d) product.domain[d].extent = outer.extents[d];
 
@@ -181,7 +191,8 @@ Expr Factors::times_others(const Companion& companion, Statement& statement, con
   const int factor = static_cast<int>(product.reads.size());
   product.reads.push_back({read.tensor, {}});
   for (const Affine& form : read.element) product.reads.back().element.push_back(form.renumber(of_factor, indices));
-  const Expr here = compare(Op::Eq, poly::Index{Affine::index(k, indices), DType::I64}, poly::Index{Affine::index(b, indices), DType::I64});
+  const Expr here = compare(
+      Op::Eq, poly::Index{Affine::index(k, indices), DType::I64}, poly::Index{Affine::index(b, indices), DType::I64});
   product.value = select(here, at.value, cast(renumbered(value, [&](int) { return factor; }), own.type()));
   product.aggregation = Aggregation::Product;
   const TensorId id = companion.helper("Others", own.type(), shape_of(outer, order));

@@ -1,6 +1,6 @@
-// Forward mode over a whole Program: nodes are taken in order, and each makes the tangent of its target from those of what it
-// reads (tangent.h). The forward statements come first, so every tangent may read whatever it likes; a tensor without a
-// tangent has the tangent 0, and costs nothing.
+// Forward mode over a whole Program: nodes are taken in order, and each makes the tangent of its target from those of
+// what it reads (tangent.h). The forward statements come first, so every tangent may read whatever it likes; a tensor
+// without a tangent has the tangent 0, and costs nothing.
 #include "autodiff/forward.h"
 
 #include <algorithm>
@@ -81,14 +81,19 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
     if (is_float(id)) wishes.push_back({id, tangent_name(sweep.program.tensor(id).name)});
   const Spliced spliced = splice(sweep.program, sweep.program.derivatives->at(*rule.tangent), inputs, wishes);
   for (std::size_t k = 0; k < wishes.size(); ++k)
-    if (!is_zero(sweep.program, sweep.writers, spliced.results[k])) sweep.tangents[at(wishes[k].like)] = spliced.results[k];
+    if (!is_zero(sweep.program, sweep.writers, spliced.results[k]))
+      sweep.tangents[at(wishes[k].like)] = spliced.results[k];
   sweep.made.insert(sweep.made.end(), spliced.results.begin(), spliced.results.end());
   sweep.helpers.insert(sweep.helpers.end(), spliced.helpers.begin(), spliced.helpers.end());
 }
 
 void forwards(Sweep& sweep, const Program& program, lang::Diagnostics& diagnostics) {
-  const auto flows = [&](const std::vector<TensorId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return sweep.tangents[at(id)].has_value(); }); };
-  const auto wanted = [&](const std::vector<TensorId>& ids) { return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return sweep.behind[at(id)]; }); };
+  const auto flows = [&](const std::vector<TensorId>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return sweep.tangents[at(id)].has_value(); });
+  };
+  const auto wanted = [&](const std::vector<TensorId>& ids) {
+    return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return sweep.behind[at(id)]; });
+  };
   std::vector<const Rule*> applied;
   for (const Node& node : program.nodes) {
     const auto written = targets(node);
@@ -116,18 +121,22 @@ void add_parameters(Sweep& sweep, const std::vector<TensorId>& wrt) {
     auto& whole = sweep.tangents[at(input)];
     if (whole) continue;
     const Tensor of = sweep.program.tensor(input);
-    whole = parts[at(input)].size() == 1 ? parts[at(input)][0].tensor : sum(sweep.program, sweep.writers, of, parts[at(input)], tangent_name(of.name), sweep.helpers);
+    whole = parts[at(input)].size() == 1
+        ? parts[at(input)][0].tensor
+        : sum(sweep.program, sweep.writers, of, parts[at(input)], tangent_name(of.name), sweep.helpers);
     if (parts[at(input)].size() > 1) sweep.made.push_back(*whole);
   }
 }
 
 }  // namespace
 
-std::optional<Program> forward(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
+std::optional<Program> forward(const Program& program, const std::vector<std::string>& of,
+    const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
   const auto wanted = request(program, of, wrt, diagnostics);
   if (!wanted) return std::nullopt;
 
-  Sweep sweep{program, std::vector<std::optional<TensorId>>(program.tensors.size()), tensors_behind(program, wanted->of), {}, {}, {}};
+  Sweep sweep{program, std::vector<std::optional<TensorId>>(program.tensors.size()),
+      tensors_behind(program, wanted->of), {}, {}, {}};
   if (!program.name.empty()) sweep.program.name = program.name + "_tangent";
   const std::vector<bool> idle = without_effect(program, wanted->of);
   for (std::size_t id = 0; id < idle.size(); ++id) if (idle[id]) sweep.behind[id] = false;
@@ -138,7 +147,8 @@ std::optional<Program> forward(const Program& program, const std::vector<std::st
   sweep.program.outputs.clear();
   for (TensorId output : wanted->of) sweep.program.outputs.push_back(tangent_of(sweep, output));
   std::vector<TensorId> generated = sweep.parameters;
-  for (const auto* list : {&sweep.program.outputs, &sweep.made, &sweep.helpers}) generated.insert(generated.end(), list->begin(), list->end());
+  for (const auto* list : {&sweep.program.outputs, &sweep.made, &sweep.helpers})
+    generated.insert(generated.end(), list->begin(), list->end());
   finish(sweep.program, std::move(generated));
   if (!within_limits(sweep.program, diagnostics)) return std::nullopt;
   return std::move(sweep.program);

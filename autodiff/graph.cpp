@@ -42,7 +42,8 @@ Statement* Writers::of(Program& program, TensorId id) {
 std::optional<std::size_t> Writers::position(const Program& program, TensorId id) {
   node_.resize(program.tensors.size());
   for (; seen_ < program.nodes.size(); ++seen_)
-    if (const auto* statement = std::get_if<Statement>(&program.nodes[seen_])) node_[at(statement->target.tensor)] = seen_ + 1;
+    if (const auto* statement = std::get_if<Statement>(&program.nodes[seen_]))
+      node_[at(statement->target.tensor)] = seen_ + 1;
   const std::size_t one_more = node_[at(id)];
   return one_more ? std::optional(one_more - 1) : std::nullopt;
 }
@@ -52,8 +53,10 @@ bool is_zero(Program& program, Writers& writers, TensorId id) {
   const auto* fill = statement ? std::get_if<poly::Number>(&statement->fill) : nullptr;
   const auto zero = [](const poly::Number& number) { return number.integer == 0 && number.real == 0; };
   const auto zero_value = [&](const poly::Expr& value, const auto& again) -> bool {
-    return value.match([&](const poly::Number& number) { return zero(number); }, [&](const poly::Cast& cast) { return again(cast.operand, again); },
-                       [&](const poly::Read& read) { return is_zero(program, writers, statement->reads[at(read.read)].tensor); }, [](const auto&) { return false; });
+    return value.match([&](const poly::Number& number) { return zero(number); },
+        [&](const poly::Cast& cast) { return again(cast.operand, again); },
+        [&](const poly::Read& read) { return is_zero(program, writers, statement->reads[at(read.read)].tensor); },
+        [](const auto&) { return false; });
   };
   return fill && zero(*fill) && zero_value(statement->value, zero_value);
 }
@@ -76,7 +79,8 @@ bool any(const std::vector<bool>& flags, const std::vector<TensorId>& ids) {
   return std::any_of(ids.begin(), ids.end(), [&](TensorId id) { return flags[at(id)]; });
 }
 
-// Marks everything that the marked tensors need, rules included: a rule stays whole, since a part of it would be another rule.
+// Marks everything that the marked tensors need, rules included: a rule stays whole, since a part of it would be
+// another rule.
 void close(const Program& program, std::vector<bool>& needed) {
   std::vector<const Node*> writer(program.tensors.size());
   for (const Node& node : program.nodes)
@@ -152,7 +156,8 @@ void name_all(Program& program, const std::vector<TensorId>& order) {
     if (!generated.contains(static_cast<TensorId>(id))) taken.insert(without_mark(program.tensors[id].name));
   for (const auto& size : program.sizes) taken.insert(without_mark(size));
   for (const Node& node : program.nodes)
-    if (const auto* statement = std::get_if<Statement>(&node)) taken.insert(statement->indices.begin(), statement->indices.end());
+    if (const auto* statement = std::get_if<Statement>(&node))
+      taken.insert(statement->indices.begin(), statement->indices.end());
 
   std::set<TensorId> named;
   std::map<std::string, int> tried;
@@ -167,7 +172,8 @@ std::vector<bool> active_tensors(const Program& program, const std::vector<Tenso
   for (TensorId id : wrt) active[at(id)] = true;
   for (const Node& node : program.nodes)
     for (TensorId target : targets(node))
-      if (lang::is_float(program.tensor(target).dtype) && any(active, sources(program, node, target))) active[at(target)] = true;
+      if (lang::is_float(program.tensor(target).dtype) && any(active, sources(program, node, target)))
+        active[at(target)] = true;
   return active;
 }
 
@@ -188,7 +194,9 @@ void finish(Program& program, std::vector<TensorId> generated) {
   name_all(program, generated);
 }
 
-bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics) { return lang::within(limit, static_cast<std::int64_t>(std::min(count, 1e18)), span, diagnostics); }
+bool within(lang::Limit limit, double count, lang::Span span, lang::Diagnostics& diagnostics) {
+  return lang::within(limit, static_cast<std::int64_t>(std::min(count, 1e18)), span, diagnostics);
+}
 
 bool within_limits(const Program& program, lang::Diagnostics& diagnostics) {
   if (!lang::within(lang::Limit::Statements, std::ssize(program.nodes), {}, diagnostics)) return false;
@@ -198,11 +206,14 @@ bool within_limits(const Program& program, lang::Diagnostics& diagnostics) {
     const double nodes = statement ? poly::length(statement->value) : 0;
     const lang::Span span = statement ? statement->span : lang::Span{};
     all += nodes;
-    return within(lang::Limit::Nodes, nodes, span, diagnostics) && within(lang::Limit::Operations, all, span, diagnostics);
+    return within(lang::Limit::Nodes, nodes, span, diagnostics) &&
+        within(lang::Limit::Operations, all, span, diagnostics);
   });
 }
 
-std::string without_mark(const std::string& name) { return name.starts_with('#') || name.starts_with('$') ? name.substr(1) : name; }
+std::string without_mark(const std::string& name) {
+  return name.starts_with('#') || name.starts_with('$') ? name.substr(1) : name;
+}
 
 std::string cotangent_name(const std::string& name) {
   const std::string text = "d" + without_mark(name);

@@ -1,6 +1,8 @@
-// What a Program's tensors depend on, and how one that was derived ends: without what nothing needs, every new tensor named.
+// What a Program's tensors depend on, and how one that was derived ends: without what nothing needs, every new tensor
+// named.
 //
-//   dX, Cnt, dX beside a program's own X, dX   ⇒   dX_1, Cnt, dX_2; what neither an output nor a Rule that stays needs is gone
+//   dX, Cnt, dX beside a program's own X, dX
+//     ⇒  dX_1, Cnt, dX_2; what neither an output nor a Rule that stays needs is gone
 #pragma once
 
 #include <set>
@@ -17,7 +19,8 @@ inline std::size_t at(poly::TensorId id) { return static_cast<std::size_t>(id); 
 std::vector<poly::TensorId> targets(const poly::Node& node);
 std::vector<poly::TensorId> operands(const poly::Node& node);
 
-// Which statement makes a tensor, of one Program that gets nodes and loses none: each node is looked at once, however often it is asked.
+// Which statement makes a tensor, of one Program that gets nodes and loses none: each node is looked at once, however
+// often it is asked.
 class Writers {
  public:
   poly::Statement* of(poly::Program& program, poly::TensorId id);       // null when an intrinsic or nothing makes it
@@ -39,8 +42,8 @@ std::vector<bool> active_tensors(const poly::Program& program, const std::vector
 // Float tensors whose derivative one of `of` depends on.
 std::vector<bool> tensors_behind(const poly::Program& program, const std::vector<poly::TensorId>& of);
 
-// Drops every tensor that is no input, that no output needs and that no rule of a kept tensor names, and numbers the rest anew. Then
-// gives each tensor of `generated`, in their order, a name that no tensor, size or index has.
+// Drops every tensor that is no input, that no output needs and that no rule of a kept tensor names, and numbers the
+// rest anew. Then gives each tensor of `generated`, in their order, a name that no tensor, size or index has.
 void finish(poly::Program& program, std::vector<poly::TensorId> generated);
 
 // Is a count of operations and operands that may be beyond 64 bits within a limit? Reports when it is not.
@@ -52,7 +55,8 @@ bool within_limits(const poly::Program& program, lang::Diagnostics& diagnostics)
 // `dX`, `tX` for `X`: spelled so that it reads back as the same name.
 std::string cotangent_name(const std::string& name);
 std::string tangent_name(const std::string& name);
-std::string without_mark(const std::string& name);     // `#a` ⇒ `a`: the mark is not part of the name that the API knows
+std::string without_mark(const std::string& name);     // `#a` ⇒ `a`: the mark is not part of the name that the API
+                                                       // knows
 
 std::set<std::string> taken_names(const poly::Program& program);  // of tensors and sizes, without marks
 

@@ -1,5 +1,5 @@
-// One extreme at a time, moved by s at each of its elements: every tensor behind it is x + c s, x exp(c s), or what is not known, where s is that
-// of one element of the extreme, which lies along dimensions of the tensor.
+// One extreme at a time, moved by s at each of its elements: every tensor behind it is x + c s, x exp(c s), or what is
+// not known, where s is that of one element of the extreme, which lies along dimensions of the tensor.
 #include "autodiff/invariant.h"
 
 #include <algorithm>
@@ -38,11 +38,14 @@ const Number* literal(const Expr& e) {
 }
 bool zero(const Number& n) { return n.integer == 0 && n.real == 0; }
 // Whether a number is as it is under that: 0 however it is scaled, an infinity whatever is added.
-bool bears(const Number& n, const Moved& moved) { return moved.stays() || (moved.scaled ? zero(n) : std::isinf(n.real)); }
+bool bears(const Number& n, const Moved& moved) {
+  return moved.stays() || (moved.scaled ? zero(n) : std::isinf(n.real));
+}
 
 class Behind {
  public:
-  Behind(const Program& program, const Statement& extreme) : program_(program), of_(program.tensors.size(), Of{Moved{}, {}}) {
+  Behind(const Program& program, const Statement& extreme)
+      : program_(program), of_(program.tensors.size(), Of{Moved{}, {}}) {
     Of own{Moved{false, 1}, {}};
     for (std::size_t d = 0; d < extreme.target.element.size(); ++d) own.dims.push_back(d);
     of_[at(extreme.target.tensor)] = own;
@@ -87,7 +90,8 @@ class Behind {
     if (!fill && !stays(std::get<TensorId>(s.fill))) return unknown;
     const Answer value = moved(s, s.value);
     if (!value || value->stays()) return {value, {}};
-    const bool folds = s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Max || s.aggregation == Aggregation::Min || (s.aggregation == Aggregation::Sum && value->scaled);
+    const bool folds = s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Max ||
+        s.aggregation == Aggregation::Min || (s.aggregation == Aggregation::Sum && value->scaled);
     if (!folds || (!(fill && bears(*fill, *value)) && !reaches_all(s))) return unknown;
     Of made{value, {}};
     for (const Affine& one : found) {
@@ -114,15 +118,20 @@ class Behind {
   }
 
   Answer moved(const Statement& s, const Expr& e) const {
-    return e.match(
-        [](const Number&) -> Answer { return Moved{}; }, [](const poly::Index&) -> Answer { return Moved{}; },
+    return e.match([](const Number&) -> Answer { return Moved{}; },
+        [](const poly::Index&) -> Answer { return Moved{}; },
         [&](const poly::Read& r) -> Answer { return of_[at(s.reads[static_cast<std::size_t>(r.read)].tensor)].moved; },
         [&](const poly::Cast& c) -> Answer {
           const Answer own = moved(s, c.operand);
           return own && (own->stays() || lang::is_float(c.type)) ? own : std::nullopt;
         },
         [&](const poly::Apply& a) -> Answer {
-          const auto all_stay = [&] { return std::ranges::all_of(a.operands, [&](const Expr& o) { const Answer own = moved(s, o); return own && own->stays(); }); };
+          const auto all_stay = [&] {
+            return std::ranges::all_of(a.operands, [&](const Expr& o) {
+              const Answer own = moved(s, o);
+              return own && own->stays();
+            });
+          };
           const Answer known = applied(s, a);
           return known || !all_stay() ? known : Moved{};
         });
@@ -147,7 +156,12 @@ class Behind {
       case Op::Abs: case Op::Relu: return x->scaled ? x : std::nullopt;
       case Op::Sqrt: return x->scaled ? Answer(scaled(x->by / 2)) : std::nullopt;
       case Op::Max: case Op::Min: return alike(s, a.operands[0], a.operands[1]);
-      case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge: return alike(s, a.operands[0], a.operands[1]) ? Answer(Moved{}) : std::nullopt;
+      case Op::Eq:
+      case Op::Ne:
+      case Op::Lt:
+      case Op::Le:
+      case Op::Gt:
+      case Op::Ge: return alike(s, a.operands[0], a.operands[1]) ? Answer(Moved{}) : std::nullopt;
       case Op::Select: return x->stays() ? alike(s, a.operands[1], a.operands[2]) : std::nullopt;
       default: return std::nullopt;
     }
@@ -156,7 +170,10 @@ class Behind {
   static Answer product(const poly::Apply& a, const Moved& x, const Moved& y, int sign) {
     const auto scales = [](const Moved& m) { return m.scaled || m.stays(); };
     if (scales(x) && scales(y)) return scaled(x.by + sign * y.by);
-    const auto number = [&](std::size_t k) { const Number* n = literal(a.operands[k]); return n && lang::is_float(n->type) ? std::optional(n->real) : std::nullopt; };
+    const auto number = [&](std::size_t k) {
+      const Number* n = literal(a.operands[k]);
+      return n && lang::is_float(n->type) ? std::optional(n->real) : std::nullopt;
+    };
     if (const auto n = number(1); n && !x.scaled) return Moved{false, sign > 0 ? x.by * *n : x.by / *n};
     if (const auto n = number(0); n && !y.scaled && sign > 0) return Moved{false, y.by * *n};
     return std::nullopt;
@@ -173,7 +190,9 @@ std::vector<bool> without_effect(const Program& program, const std::vector<Tenso
   const std::vector<bool> behind = tensors_behind(program, of);
   for (const poly::Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) || !behind[at(s->target.tensor)]) continue;
+    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) ||
+        !behind[at(s->target.tensor)])
+      continue;
     const Behind moved(program, *s);
     found[at(s->target.tensor)] = std::ranges::none_of(of, [&](TensorId id) { return moved.reaches(id); });
   }

@@ -3,8 +3,8 @@
 //   M[i] = >(X[i, j]);   E[i, j] = =(exp(X[i, j] - M[i]));   Z[i] = +(E[i, j]);   Y[i, j] = =(E[i, j] / Z[i])
 //     ⇒  for M + s, E and Z are exp(-s) times what they are, and Y is the same: its derivative by M is 0
 //
-// Softmax subtracts a maximum for the range of exp alone. A derivative that went through it would ask which elements are equal to it, and add
-// up what is 0 but for rounding.
+// Softmax subtracts a maximum for the range of exp alone. A derivative that went through it would ask which elements
+// are equal to it, and add up what is 0 but for rounding.
 #pragma once
 
 #include <vector>

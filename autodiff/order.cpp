@@ -4,8 +4,9 @@
 // digits 0 <= t_j < R_j taken from such rows, (t₁·R₂ + t₂)·R₃ + … is a different integer for each. Rows with integer
 // coefficients come first: no size can make them dependent.
 //
-// Where something is stored for each point, the extents matter: `X[p], 0 <= i - p < 5` has N·5 points in a box of N·N, which i and
-// i - p enclose better. So rows that say most are taken first, and are cut to what the ranges of their indices leave of them.
+// Where something is stored for each point, the extents matter: `X[p], 0 <= i - p < 5` has N·5 points in a box of N·N,
+// which i and i - p enclose better. So rows that say most are taken first, and are cut to what the ranges of their
+// indices leave of them.
 #include "autodiff/order.h"
 
 #include <algorithm>
@@ -26,10 +27,13 @@ bool nonnegative(const Size& size) {
   using Kind = Size::Kind;
   const auto factor = [](const Size::Factor& f) {
     const auto& a = f.arguments;
-    return f.kind == Kind::Name || ((f.kind == Kind::Divide || f.kind == Kind::Min) && nonnegative(a[0]) && nonnegative(a[1])) ||
-           (f.kind == Kind::Max && (nonnegative(a[0]) || nonnegative(a[1])));
+    return f.kind == Kind::Name ||
+        ((f.kind == Kind::Divide || f.kind == Kind::Min) && nonnegative(a[0]) && nonnegative(a[1])) ||
+        (f.kind == Kind::Max && (nonnegative(a[0]) || nonnegative(a[1])));
   };
-  return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) { return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), factor); });
+  return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [&](const Size::Term& t) {
+    return t.coefficient >= 0 && std::all_of(t.factors.begin(), t.factors.end(), factor);
+  });
 }
 
 Size length_of(const Size& extent) { return nonnegative(extent) ? extent : Size::apply(Size::Kind::Max, {0, extent}); }
@@ -65,7 +69,9 @@ class Independent {
   }
   std::uint64_t residue(const Size& size) {
     std::map<std::string, std::int64_t> values;
-    for (const auto& name : size.names()) values[name] = stand_ins_.try_emplace(name, 1009 + 7919 * static_cast<std::int64_t>(stand_ins_.size())).first->second;
+    for (const auto& name : size.names())
+      values[name] =
+          stand_ins_.try_emplace(name, 1009 + 7919 * static_cast<std::int64_t>(stand_ins_.size())).first->second;
     const std::int64_t value = size.substitute(values).get() % static_cast<std::int64_t>(prime);
     return static_cast<std::uint64_t>(value < 0 ? value + static_cast<std::int64_t>(prime) : value);
   }
@@ -75,10 +81,11 @@ class Independent {
 };
 
 bool integral(const Affine& form) {
-  return std::all_of(form.coefficients.begin(), form.coefficients.end(), [](const Size& c) { return c.value().has_value(); });
+  return std::all_of(
+      form.coefficients.begin(), form.coefficients.end(), [](const Size& c) { return c.value().has_value(); });
 }
 
-// ---- upper bounds that no row states ---------------------------------------------------------------------------------------------
+// ---- upper bounds that no row states --------------------------------------------------------------------------------
 
 // At least what the form is, where the domain bounds its indices from below and they only add to it.
 std::optional<Size> least(const Affine& form, const std::vector<Range>& domain) {
@@ -115,7 +122,8 @@ std::vector<Size> implied_extents(const Affine& value, const std::vector<Range>&
 
 bool is_bound(const Range& row) {
   const auto number = [](const Size& size) { return size.value().has_value(); };
-  return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) && number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
+  return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) &&
+      number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
 }
 
 // The domain with an extent wherever one follows; of numbers, also what intervals say of each index.
@@ -132,13 +140,14 @@ std::vector<Range> closed(const Statement& statement) {
   poly::tighten(poly::rows_of(statement), box);
   for (std::size_t k = 0; k < box.index.size(); ++k)
     if (const auto& [low, high] = box.index[k]; low && high)
-      rows.push_back({Affine::index(k, box.index.size()).plus(Affine::of(-*low, box.index.size())), Size(std::max<std::int64_t>(0, *high - *low + 1))});
+      rows.push_back({Affine::index(k, box.index.size()).plus(Affine::of(-*low, box.index.size())),
+          Size(std::max<std::int64_t>(0, *high - *low + 1))});
   return rows;
 }
 
-// Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic ones, and
-// among those the ranges of indices that the target does not mention: their digits do not change from element to element. A range of one
-// index is the digit that says most.
+// Rows to take digits from, the better ones first: two-sided before one-sided, integer coefficients before symbolic
+// ones, and among those the ranges of indices that the target does not mention: their digits do not change from element
+// to element. A range of one index is the digit that says most.
 std::vector<Range> candidates(const Statement& statement, std::vector<Range> rows) {
   const auto of_target = [&](const Affine& form) {
     for (std::size_t k = 0; k < form.coefficients.size(); ++k)
@@ -146,7 +155,10 @@ std::vector<Range> candidates(const Statement& statement, std::vector<Range> row
         if (!form.coefficients[k].is(0) && !element.coefficients[k].is(0)) return true;
     return false;
   };
-  const auto worse = [&](const Range& row) { return (row.extent ? 0 : 8) + (integral(row.value) ? 0 : 4) + (of_target(row.value) ? 2 : 0) + (row.value.single_index() ? 0 : 1); };
+  const auto worse = [&](const Range& row) {
+    return (row.extent ? 0 : 8) + (integral(row.value) ? 0 : 4) + (of_target(row.value) ? 2 : 0) +
+        (row.value.single_index() ? 0 : 1);
+  };
   std::stable_sort(rows.begin(), rows.end(), [&](const Range& x, const Range& y) { return worse(x) < worse(y); });
   return rows;
 }
@@ -157,7 +169,9 @@ std::size_t last_index(const Range& row) {
   return last;
 }
 
-Range from_the_end(const Range& row) { return {Affine::of(*row.extent - 1, row.value.coefficients.size()).plus(row.value.times(-1)), row.extent}; }
+Range from_the_end(const Range& row) {
+  return {Affine::of(*row.extent - 1, row.value.coefficients.size()).plus(row.value.times(-1)), row.extent};
+}
 
 // A digit that grows with its last index: 0 <= N - j - 1 < N counts j as well from the other end.
 Range growing(const Range& row) {
@@ -166,8 +180,9 @@ Range growing(const Range& row) {
   return row.extent && c && *c < 0 && row.value.divisor.is(1) ? from_the_end(row) : row;
 }
 
-// Most significant first; only that digit may do without an extent. The others stand in the order of their last indices: where these
-// differ, digits that grow with them count points in the order of the indices, (i, 2*i + j) as (i, j).
+// Most significant first; only that digit may do without an extent. The others stand in the order of their last
+// indices: where these differ, digits that grow with them count points in the order of the indices, (i, 2*i + j) as (i,
+// j).
 std::optional<std::vector<Range>> digits(const Statement& statement, const std::vector<Range>& domain, bool on_fibre) {
   Independent chosen;
   if (on_fibre)
@@ -181,7 +196,8 @@ std::optional<std::vector<Range>> digits(const Statement& statement, const std::
   }
   if (chosen.rank() < statement.indices.size()) return std::nullopt;
   std::transform(rows.begin(), rows.end(), rows.begin(), growing);
-  std::stable_sort(rows.begin() + (!rows.empty() && !rows.front().extent), rows.end(), [](const Range& x, const Range& y) { return last_index(x) < last_index(y); });
+  std::stable_sort(rows.begin() + (!rows.empty() && !rows.front().extent), rows.end(),
+      [](const Range& x, const Range& y) { return last_index(x) < last_index(y); });
   return rows;
 }
 
@@ -195,7 +211,7 @@ Order mixed_radix(const std::vector<Range>& digits, std::size_t indices) {
   return order;
 }
 
-// ---- little room -----------------------------------------------------------------------------------------------------------------
+// ---- little room ----------------------------------------------------------------------------------------------------
 
 // By numbers, or whatever the sizes are, which are 1 at least where there is a point. Too much room does no harm.
 bool at_least(const Size& a, const Size& b) try {
@@ -210,7 +226,9 @@ bool at_least(const Size& a, const Size& b) try {
   return false;                                        // too far to say
 }
 bool are_apart(const Size& a, const Size& b) { return !at_least(a, b) && !at_least(b, a); }
-Size least_of(const Size& a, const Size& b) { return at_least(a, b) ? b : at_least(b, a) ? a : Size::apply(Size::Kind::Min, {a, b}); }
+Size least_of(const Size& a, const Size& b) {
+  return at_least(a, b) ? b : at_least(b, a) ? a : Size::apply(Size::Kind::Min, {a, b});
+}
 
 // At most half of b. A number is little beside a size.
 bool is_little(const Size& a, const Size& b) {
@@ -221,7 +239,8 @@ bool is_little(const Size& a, const Size& b) {
 
 struct Row {
   Range range;                                         // two-sided
-  int doubts = 0;                                      // where only sizes say how much it is: of a tensor, of the target, or implied
+  int doubts = 0;                                      // where only sizes say how much it is: of a tensor, of the
+                                                       // target, or implied
 };
 
 // The two-sided rows of a statement, with those that the others imply.
@@ -233,9 +252,11 @@ class Rows {
       if (!statement.domain[n].extent) narrow(rows, n);
     for (std::size_t n = 0; n < rows.size(); ++n) {
       const bool written = n < statement.domain.size() && statement.domain[n].extent;
-      if (rows[n].extent && rows[n].value.divisor.is(1) && integral(rows[n].value)) all_.push_back({rows[n], (written ? 0 : 1) + doubts(rows[n])});
+      if (rows[n].extent && rows[n].value.divisor.is(1) && integral(rows[n].value))
+        all_.push_back({rows[n], (written ? 0 : 1) + doubts(rows[n])});
     }
-    std::stable_sort(all_.begin(), all_.end(), [&](const Row& x, const Row& y) { return of_target(x.range.value) < of_target(y.range.value); });
+    std::stable_sort(all_.begin(), all_.end(),
+        [&](const Row& x, const Row& y) { return of_target(x.range.value) < of_target(y.range.value); });
   }
 
   // One for each index that the target leaves open, those first whose values are few.
@@ -252,7 +273,8 @@ class Rows {
       if (chosen.add(best->range.value.coefficients)) found.push_back(cut(best->range));
       left.erase(best);
     }
-    std::stable_sort(found.begin(), found.end(), [](const Range& x, const Range& y) { return last_index(x) < last_index(y); });
+    std::stable_sort(
+        found.begin(), found.end(), [](const Range& x, const Range& y) { return last_index(x) < last_index(y); });
     return found;
   }
 
@@ -262,7 +284,10 @@ class Rows {
     if (!integral(form) || !form.divisor.is(1)) return best;
     for (const Row& row : all_) {
       const auto times = ratio(form, row.range.value);
-      if (times && (is_little(*row.range.extent, *best.extent) || (*times != 1 && *times != -1 && are_apart(*row.range.extent, *best.extent)))) best = row.range;
+      if (times &&
+          (is_little(*row.range.extent, *best.extent) ||
+              (*times != 1 && *times != -1 && are_apart(*row.range.extent, *best.extent))))
+        best = row.range;
     }
     return cut(best);
   }
@@ -322,7 +347,8 @@ class Rows {
     return is_little(x, y) || (are_apart(x, y) && a.doubts < b.doubts);
   }
 
-  // Without the values that the ranges of its indices leave out: of 0 <= i - p < 1000 where i and p are below N, min(1000, N).
+  // Without the values that the ranges of its indices leave out: of 0 <= i - p < 1000 where i and p are below N,
+  // min(1000, N).
   Range cut(const Range& row) const {
     Range written = growing(row);
     for (const Range& side : {written, from_the_end(written)}) {
@@ -342,7 +368,8 @@ class Rows {
     for (std::size_t k = 0; k < count; ++k) {
       if (form.coefficients[k].is(0)) continue;
       const auto c = form.coefficients[k].value();
-      const auto range = std::find_if(all_.begin(), all_.end(), [&](const Row& r) { return ratio(r.range.value, Affine::index(k, count)) == 1; });
+      const auto range = std::find_if(
+          all_.begin(), all_.end(), [&](const Row& r) { return ratio(r.range.value, Affine::index(k, count)) == 1; });
       if (!c || range == all_.end()) return std::nullopt;
       const Size first = -range->range.value.constant, last = first + *range->range.extent - 1;
       bounds.begin = bounds.begin + *c * (*c > 0 ? first : last);
@@ -382,7 +409,8 @@ std::vector<std::optional<Affine>> indices_over(const std::vector<Affine>& forms
   for (std::size_t k = 0; k < indices; ++k)
     for (std::size_t q = 0; q < forms.size(); ++q) {
       const auto times = Rows::ratio(forms[q], Affine::index(k, indices));
-      if (times == 1 || times == -1) map[k] = Affine::index(q, forms.size()).plus(Affine::of(-forms[q].constant, forms.size())).times(*times);
+      if (times == 1 || times == -1)
+        map[k] = Affine::index(q, forms.size()).plus(Affine::of(-forms[q].constant, forms.size())).times(*times);
     }
   return map;
 }
@@ -397,7 +425,10 @@ Affine divided(const Size& constant, const Size& divisor, std::size_t count) {
 std::optional<Affine> expressed(const Affine& form, const std::vector<Affine>& forms) {
   if (form.is_constant()) return divided(form.constant, form.divisor, forms.size());
   for (std::size_t q = 0; q < forms.size(); ++q)
-    if (const auto times = Rows::ratio(form, forms[q])) return Affine::index(q, forms.size()).times(*times).plus(divided(form.constant - *times * forms[q].constant, form.divisor, forms.size()));
+    if (const auto times = Rows::ratio(form, forms[q]))
+      return Affine::index(q, forms.size())
+          .times(*times)
+          .plus(divided(form.constant - *times * forms[q].constant, form.divisor, forms.size()));
   std::vector<Affine> map;
   for (std::size_t k = 0; const auto& index : indices_over(forms, form.coefficients.size())) {
     if (!index && !form.coefficients[k].is(0)) return std::nullopt;

@@ -10,7 +10,8 @@ namespace tilec::autodiff {
 
 // An integer form that differs at any two points with the same target element, and how many values it takes at most.
 //
-//   O[x: X] = >(I[2*x + k]), k < 3      ⇒   k, 3        (mixed radix: the digits are rows of the domain in the order written)
+//   O[x: X] = >(I[2*x + k]), k < 3
+//     ⇒  k, 3        (mixed radix: the digits are rows of the domain in the order written)
 //
 // Nothing when too few rows are two-sided; no count when the most significant digit is bounded on one side only.
 struct Order {

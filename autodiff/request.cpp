@@ -31,7 +31,8 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 std::string suggestion(const Program& program, const std::vector<TensorId>& among, const std::string& name) {
   std::string closest, all;
-  std::size_t best = name.size() < 3 ? 1 : std::max<std::size_t>(2, name.size() / 3) + 1;   // one letter is like any other
+  // one letter is like any other
+  std::size_t best = name.size() < 3 ? 1 : std::max<std::size_t>(2, name.size() / 3) + 1;
   for (TensorId id : among) {
     const std::string candidate = without_mark(program.tensor(id).name);
     all += (all.empty() ? "`" : ", `") + candidate + "`";
@@ -56,9 +57,12 @@ struct Role {                                          // what differs between t
   std::string_view list;                               // as callers spell it
 };
 
-std::string title(const Program& program) { return program.name.empty() ? "the function" : fmt::format("`{}`", program.name); }
+std::string title(const Program& program) {
+  return program.name.empty() ? "the function" : fmt::format("`{}`", program.name);
+}
 
-std::vector<TensorId> chosen(const Program& program, const Role& role, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
+std::vector<TensorId> chosen(
+    const Program& program, const Role& role, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
   std::vector<TensorId> ids;
   for (const auto& name : names) {
     const auto id = named(program, role.among, name);
@@ -74,30 +78,36 @@ std::vector<TensorId> chosen(const Program& program, const Role& role, const std
     }
   }
   if (names.empty())
-    std::copy_if(role.among.begin(), role.among.end(), std::back_inserter(ids), [&](TensorId id) { return lang::is_float(program.tensor(id).dtype); });
+    std::copy_if(role.among.begin(), role.among.end(), std::back_inserter(ids),
+        [&](TensorId id) { return lang::is_float(program.tensor(id).dtype); });
   if (names.empty() && ids.empty()) diagnostics.report({}, role.none, title(program));
   return ids;
 }
 
 }  // namespace
 
-std::optional<Request> request(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
+std::optional<Request> request(const Program& program, const std::vector<std::string>& of,
+    const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
   using namespace lang::messages;
   const Role outputs{program.outputs, not_an_output, output_without_gradient, no_float_output, "`of`:"};
   const Role inputs{program.inputs, not_an_input, input_without_gradient, no_float_input, "`wrt`:"};
   Request request{chosen(program, outputs, of, diagnostics), chosen(program, inputs, wrt, diagnostics)};
-  if (request.of.empty() || request.wrt.empty() || request.of.size() < of.size() || request.wrt.size() < wrt.size()) return std::nullopt;
+  if (request.of.empty() || request.wrt.empty() || request.of.size() < of.size() || request.wrt.size() < wrt.size())
+    return std::nullopt;
   return request;
 }
 
-std::optional<std::vector<TensorId>> inputs_to_batch(const Program& program, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
+std::optional<std::vector<TensorId>> inputs_to_batch(
+    const Program& program, const std::vector<std::string>& names, lang::Diagnostics& diagnostics) {
   std::vector<TensorId> ids;
   bool failed = false;
   for (const std::string& name : names) {
     const auto id = named(program, program.inputs, name);
     if (!id) {
-      const bool size = std::any_of(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == without_mark(name); });
-      auto entry = size ? diagnostics.report({}, lang::messages::batched_size, name) : diagnostics.report({}, lang::messages::not_an_input, name, title(program));
+      const bool size = std::any_of(program.sizes.begin(), program.sizes.end(),
+          [&](const std::string& s) { return without_mark(s) == without_mark(name); });
+      auto entry = size ? diagnostics.report({}, lang::messages::batched_size, name)
+                        : diagnostics.report({}, lang::messages::not_an_input, name, title(program));
       if (!size && !program.inputs.empty()) entry.hint(suggestion(program, program.inputs, name));
       failed = true;
     } else if (std::find(ids.begin(), ids.end(), *id) != ids.end()) {

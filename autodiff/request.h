@@ -17,8 +17,10 @@ namespace tilec::autodiff {
 struct Request { std::vector<poly::TensorId> of, wrt; };
 
 // The inputs that `batch` is to give a dimension; no names: all. A size has no tensor, so it is none of them.
-std::optional<std::vector<poly::TensorId>> inputs_to_batch(const poly::Program& program, const std::vector<std::string>& names, lang::Diagnostics& diagnostics);
+std::optional<std::vector<poly::TensorId>> inputs_to_batch(
+    const poly::Program& program, const std::vector<std::string>& names, lang::Diagnostics& diagnostics);
 
-std::optional<Request> request(const poly::Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics);
+std::optional<Request> request(const poly::Program& program, const std::vector<std::string>& of,
+    const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::autodiff

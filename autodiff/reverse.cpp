@@ -1,6 +1,6 @@
-// Reverse mode over a whole Program: nodes are taken from the last to the first, and each hands the cotangent of its target on
-// to what it reads (adjoint.h). By the time a node is reached, everything that reads its target has been; so the parts of its
-// cotangent are complete and are added up in one statement, in the order of the text:
+// Reverse mode over a whole Program: nodes are taken from the last to the first, and each hands the cotangent of its
+// target on to what it reads (adjoint.h). By the time a node is reached, everything that reads its target has been; so
+// the parts of its cotangent are complete and are added up in one statement, in the order of the text:
 //
 //   S[i: M] = +(E[i, j]);   Y[i, j: M, N] = =(E[i, j] / S[i]);
 //     ⇒  dS[i: M] = +(-dY[i, j] * E[i, j] / S[i] / S[i]);    dE[i, j: M, N] = =(dS[i] + dY[i, j] / S[i]);
@@ -43,9 +43,9 @@ struct Sweep {
 TensorId total(Sweep& sweep, TensorId id) {
   const Tensor of = sweep.gradient.tensor(id);
   const auto& parts = sweep.parts[at(id)];
-  const TensorId whole = parts.empty()       ? zeros(sweep.gradient, of, cotangent_name(of.name))
-                         : parts.size() == 1 ? parts[0].tensor
-                                             : sum(sweep.gradient, sweep.writers, of, parts, cotangent_name(of.name), sweep.helpers);
+  const TensorId whole = parts.empty() ? zeros(sweep.gradient, of, cotangent_name(of.name))
+      : parts.size() == 1              ? parts[0].tensor
+                          : sum(sweep.gradient, sweep.writers, of, parts, cotangent_name(of.name), sweep.helpers);
   sweep.totals.push_back(whole);
   return whole;
 }
@@ -60,14 +60,17 @@ void prepend(Sweep& sweep, TensorId operand, const Part& part) {
 void step(Sweep& sweep, const Statement& statement, lang::Diagnostics& diagnostics) {
   if (!has_rule(sweep.gradient, statement, diagnostics)) return;
   // Of a product of n tensors each of n cotangents reads all others, so the work is counted before it is done.
-  sweep.written += static_cast<double>(statement.reads.size()) * static_cast<double>(poly::parts(statement.value).size());
+  sweep.written +=
+      static_cast<double>(statement.reads.size()) * static_cast<double>(poly::parts(statement.value).size());
   if (!within(lang::Limit::Operations, sweep.written, statement.span, diagnostics)) return;
   const Adjoint made = adjoint(sweep.gradient, statement, total(sweep, statement.target.tensor), sweep.active);
-  for (auto partial = made.partials.rbegin(); partial != made.partials.rend(); ++partial) prepend(sweep, partial->operand, {partial->tensor, partial->fold});
+  for (auto partial = made.partials.rbegin(); partial != made.partials.rend(); ++partial)
+    prepend(sweep, partial->operand, {partial->tensor, partial->fold});
   sweep.helpers.insert(sweep.helpers.begin(), made.helpers.begin(), made.helpers.end());
 }
 
-// Reshape hands back the shape; what gather reads scatter adds to, and the other way round. Sort makes integers: never here.
+// Reshape hands back the shape; what gather reads scatter adds to, and the other way round. Sort makes integers: never
+// here.
 void step(Sweep& sweep, const Intrinsic& intrinsic, lang::Diagnostics&) {
   const TensorId operand = intrinsic.operands.at(0);
   Intrinsic node = intrinsic;
@@ -97,7 +100,8 @@ void apply(Sweep& sweep, const Rule& rule, lang::Diagnostics& diagnostics) {
     if (is_float(id)) wishes.push_back({id, cotangent_name(sweep.gradient.tensor(id).name)});
   const Spliced spliced = splice(sweep.gradient, sweep.gradient.derivatives->at(*rule.gradient), inputs, wishes);
   for (std::size_t k = wishes.size(); k-- > 0;)
-    if (sweep.active[at(wishes[k].like)] && !is_zero(sweep.gradient, sweep.writers, spliced.results[k])) prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
+    if (sweep.active[at(wishes[k].like)] && !is_zero(sweep.gradient, sweep.writers, spliced.results[k]))
+      prepend(sweep, wishes[k].like, {spliced.results[k], std::nullopt});
     else sweep.helpers.push_back(spliced.results[k]);
   sweep.helpers.insert(sweep.helpers.begin(), spliced.helpers.begin(), spliced.helpers.end());
 }
@@ -115,7 +119,8 @@ void backwards(Sweep& sweep, const Program& program, lang::Diagnostics& diagnost
   for (auto node = program.nodes.rbegin(); node != program.nodes.rend(); ++node) {
     const auto written = targets(*node);
     if (const Rule* rule = rule_of(program, written.at(0))) {
-      if (is_first(program, *rule, *node) && std::any_of(rule->targets.begin(), rule->targets.end(), arrives)) apply(sweep, *rule, diagnostics);
+      if (is_first(program, *rule, *node) && std::any_of(rule->targets.begin(), rule->targets.end(), arrives))
+        apply(sweep, *rule, diagnostics);
     } else if (std::any_of(written.begin(), written.end(), arrives)) {
       std::visit([&](const auto& n) { poly::located(n.span, [&] { step(sweep, n, diagnostics); }); }, *node);
     }
@@ -134,11 +139,13 @@ void add_parameters(Sweep& sweep, const std::vector<TensorId>& of) {
 
 }  // namespace
 
-std::optional<Program> reverse(const Program& program, const std::vector<std::string>& of, const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
+std::optional<Program> reverse(const Program& program, const std::vector<std::string>& of,
+    const std::vector<std::string>& wrt, lang::Diagnostics& diagnostics) {
   const auto wanted = request(program, of, wrt, diagnostics);
   if (!wanted) return std::nullopt;
 
-  Sweep sweep{program, active_tensors(program, wanted->wrt), std::vector<std::vector<Part>>(program.tensors.size()), {}, {}, {}, {}};
+  Sweep sweep{program, active_tensors(program, wanted->wrt), std::vector<std::vector<Part>>(program.tensors.size()), {},
+      {}, {}, {}};
   if (!program.name.empty()) sweep.gradient.name = program.name + "_grad";
   const std::vector<bool> idle = without_effect(program, wanted->of);
   for (std::size_t id = 0; id < idle.size(); ++id) if (idle[id]) sweep.active[id] = false;
@@ -155,7 +162,8 @@ std::optional<Program> reverse(const Program& program, const std::vector<std::st
     sweep.gradient.outputs.push_back(*result);
   }
   std::vector<TensorId> generated = sweep.parameters;
-  for (const auto* list : {&sweep.gradient.outputs, &sweep.totals, &sweep.partials, &sweep.helpers}) generated.insert(generated.end(), list->begin(), list->end());
+  for (const auto* list : {&sweep.gradient.outputs, &sweep.totals, &sweep.partials, &sweep.helpers})
+    generated.insert(generated.end(), list->begin(), list->end());
   finish(sweep.gradient, std::move(generated));
   if (!within_limits(sweep.gradient, diagnostics)) return std::nullopt;
   return std::move(sweep.gradient);

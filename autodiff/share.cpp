@@ -1,5 +1,5 @@
-// `v == O` compares v rounded to O's type with what was stored: comparing with a recomputed maximum would miss it by one
-// contraction, and lose the gradient.
+// `v == O` compares v rounded to O's type with what was stored: comparing with a recomputed maximum would miss it by
+// one contraction, and lose the gradient.
 #include "autodiff/share.h"
 
 #include <algorithm>
@@ -26,13 +26,15 @@ using poly::Ties;
 
 // Of one point it is that point.
 bool is_extreme(const Statement& statement) {
-  return (statement.aggregation == Aggregation::Max || statement.aggregation == Aggregation::Min) && !one_point_each(statement);
+  return (statement.aggregation == Aggregation::Max || statement.aggregation == Aggregation::Min) &&
+      !one_point_each(statement);
 }
 
 // v == O, as stored.
 Expr hit(const Companion& companion, Statement& statement) {
   const TensorId target = companion.forward.target.tensor;
-  return compare(Op::Eq, poly::as_stored(companion.forward.value, companion.program.tensor(target).dtype), companion.at_target(statement, target));
+  return compare(Op::Eq, poly::as_stored(companion.forward.value, companion.program.tensor(target).dtype),
+      companion.at_target(statement, target));
 }
 
 // Cnt[F i + f] = +(v == O ? 1 : 0)
@@ -107,7 +109,8 @@ Expr Share::weighed(const Companion& companion, Statement& statement, const Expr
 Expr Share::bracketed(const Companion& companion, Statement& statement, const Expr& value) const {
   if (factors) return times_others(companion, *factors, statement, value);
   if (!is_extreme(companion.forward)) return value;
-  const Expr wins = first ? compare(Op::Eq, companion.at_target(statement, *first), Index{*rank, DType::I64}) : hit(companion, statement);
+  const Expr wins = first ? compare(Op::Eq, companion.at_target(statement, *first), Index{*rank, DType::I64})
+                          : hit(companion, statement);
   return select(wins, value, number(value.type(), 0));
 }
 
@@ -124,13 +127,18 @@ Share share_of(const Companion& companion) {
 }
 
 bool has_rule(const poly::Program& program, const Statement& statement, lang::Diagnostics& diagnostics) {
-  const bool product = statement.aggregation == Aggregation::Product, first = is_extreme(statement) && statement.ties == Ties::First;
+  const bool product = statement.aggregation == Aggregation::Product,
+             first = is_extreme(statement) && statement.ties == Ties::First;
   if (!product && !first) return true;
   const auto found = order(statement);
   if (found && (first || found->count)) return true;
   const std::string& name = program.tensor(statement.target.tensor).name;
-  if (first) diagnostics.report(statement.span, lang::messages::unordered_ties, name).hint("write `[[ties(split)]]`, or bound the indices on both sides");
-  else diagnostics.report(statement.span, lang::messages::unordered_product, name).hint("bound the indices on both sides: `0 <= i < 3`");
+  if (first)
+    diagnostics.report(statement.span, lang::messages::unordered_ties, name)
+        .hint("write `[[ties(split)]]`, or bound the indices on both sides");
+  else
+    diagnostics.report(statement.span, lang::messages::unordered_product, name)
+        .hint("bound the indices on both sides: `0 <= i < 3`");
   return false;
 }
 

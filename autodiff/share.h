@@ -4,8 +4,9 @@
 //   max, min     v == O ? 1 / Cnt : 0                    Cnt = how many points reach the extreme (ties: split)
 //   *            the product of the other factors        made together with what they are multiplied by (factors.h)
 //
-// Reverse mode puts the share of a tie on the cotangent before it goes down to the operands, forward mode on the tangent that has come
-// up; so both are one matrix, at ties and zeros too. A condition is a select around everything, never a factor 0 or 1.
+// Reverse mode puts the share of a tie on the cotangent before it goes down to the operands, forward mode on the
+// tangent that has come up; so both are one matrix, at ties and zeros too. A condition is a select around everything,
+// never a factor 0 or 1.
 #pragma once
 
 #include <optional>

@@ -19,13 +19,15 @@ using poly::Statement;
 
 constexpr double longest = 300;                        // operations and operands of a value that is left as it is
 constexpr double least = 4;                            // of a part that is worth a statement
-constexpr double most = 40;                            // of a part, and of what is left: cut there, equal parts of several values end alike
+constexpr double most = 40;                            // of a part, and of what is left: cut there, equal parts of
+                                                       // several values end alike
 
 // Indices as dimensions: an element of a tensor for each point.
 struct Points { std::vector<Affine> element; std::vector<Size> shape; };
 
 // The extents are those of the target's dimensions that the indices are; nothing where an index is none alone.
-std::optional<Points> points_of(const Statement& statement, const std::vector<Affine>& element, const std::vector<Size>& shape) {
+std::optional<Points> points_of(
+    const Statement& statement, const std::vector<Affine>& element, const std::vector<Size>& shape) {
   Points points;
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     std::size_t d = 0;
@@ -45,7 +47,8 @@ const std::vector<Expr> operands_of(const Expr& e) {
 
 class Sharing {
  public:
-  Sharing(const Companion& companion, const Statement& statement, Points points) : companion_(companion), statement_(statement), points_(std::move(points)) {}
+  Sharing(const Companion& companion, const Statement& statement, Points points)
+      : companion_(companion), statement_(statement), points_(std::move(points)) {}
 
   Statement run(const Expr& value) {
     count(value);
@@ -111,9 +114,13 @@ class Sharing {
   std::optional<poly::TensorId> known(const Statement& part) const {
     for (const poly::Node& node : companion_.program.nodes) {
       const auto* other = std::get_if<Statement>(&node);
-      if (other == nullptr || other->reads != part.reads || other->domain != part.domain || other->target.element != part.target.element) continue;
+      if (other == nullptr || other->reads != part.reads || other->domain != part.domain ||
+          other->target.element != part.target.element)
+        continue;
       const poly::Tensor& tensor = companion_.program.tensor(other->target.tensor);
-      if (other->aggregation == part.aggregation && other->fill == part.fill && other->value == part.value && tensor.dtype == part.value.type() && tensor.shape == points_.shape) return other->target.tensor;
+      if (other->aggregation == part.aggregation && other->fill == part.fill && other->value == part.value &&
+          tensor.dtype == part.value.type() && tensor.shape == points_.shape)
+        return other->target.tensor;
     }
     return std::nullopt;
   }
@@ -131,7 +138,8 @@ void name_shared(const Companion& companion, Statement& statement) {
   }
   for (std::size_t k = 0; k < points->element.size(); ++k) {
     const poly::Range row{points->element[k], points->shape[k]};
-    if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end()) statement.domain.push_back(row);
+    if (std::find(statement.domain.begin(), statement.domain.end(), row) == statement.domain.end())
+      statement.domain.push_back(row);
   }
   statement = Sharing(companion, statement, std::move(*points)).run(value);
 }

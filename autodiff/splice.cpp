@@ -29,7 +29,9 @@ void rename_indices(Statement& statement, const std::set<std::string>& taken) {
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     std::string& name = statement.indices[k];
     const std::string base = name;
-    const auto clashes = [&] { return taken.contains(name) || std::count(statement.indices.begin(), statement.indices.end(), name) > 1; };
+    const auto clashes = [&] {
+      return taken.contains(name) || std::count(statement.indices.begin(), statement.indices.end(), name) > 1;
+    };
     for (int n = 1; clashes(); ++n) name = base + std::to_string(n);
   }
 }
@@ -54,7 +56,8 @@ TensorId copy(Program& program, TensorId from, const Wish& wish) {
   Statement statement = over_shape(program, like.shape);
   // While sizes are names, the two shapes may be equal by requirement only.
   for (std::size_t d = 0; d < like.shape.size(); ++d)
-    if (program.tensor(from).shape.at(d) != like.shape[d]) statement.domain.push_back({statement.target.element[d], program.tensor(from).shape[d]});
+    if (program.tensor(from).shape.at(d) != like.shape[d])
+      statement.domain.push_back({statement.target.element[d], program.tensor(from).shape[d]});
   statement.reads = {{from, statement.target.element}};
   statement.value = cast(poly::Read{0, program.tensor(from).dtype}, like.dtype);
   statement.fill = poly::Number{like.dtype};
@@ -68,8 +71,10 @@ std::string list(const std::vector<std::string>& names) { return fmt::format("{}
 
 }  // namespace
 
-Spliced splice(Program& program, const Program& part, const std::vector<TensorId>& inputs, const std::vector<Wish>& results) {
-  if (inputs.size() != part.inputs.size() || results.size() != part.outputs.size()) throw lang::InternalError("the derivative of a rule has another number of inputs or outputs than its rule");
+Spliced splice(
+    Program& program, const Program& part, const std::vector<TensorId>& inputs, const std::vector<Wish>& results) {
+  if (inputs.size() != part.inputs.size() || results.size() != part.outputs.size())
+    throw lang::InternalError("the derivative of a rule has another number of inputs or outputs than its rule");
   const std::set<std::string> taken = taken_names(program);
   Spliced spliced;
   std::vector<TensorId> where(part.tensors.size(), -1);
@@ -93,13 +98,15 @@ Spliced splice(Program& program, const Program& part, const std::vector<TensorId
   for (std::size_t k = 0; k < results.size(); ++k) {
     TensorId id = where[at(part.outputs[k])];
     const Tensor &like = program.tensor(results[k].like), &found = program.tensor(id);
-    if (!used.insert(id).second || found.dtype != like.dtype || found.shape != like.shape) id = copy(program, id, results[k]);
+    if (!used.insert(id).second || found.dtype != like.dtype || found.shape != like.shape)
+      id = copy(program, id, results[k]);
     program.tensors[at(id)].name = results[k].name;
     spliced.results.push_back(id);
   }
   const std::set<TensorId> is_result(spliced.results.begin(), spliced.results.end());
   for (std::size_t id = 0; id < part.tensors.size(); ++id)
-    if (std::find(inputs.begin(), inputs.end(), where[id]) == inputs.end() && !is_result.contains(where[id])) spliced.helpers.push_back(where[id]);
+    if (std::find(inputs.begin(), inputs.end(), where[id]) == inputs.end() && !is_result.contains(where[id]))
+      spliced.helpers.push_back(where[id]);
   return spliced;
 }
 
@@ -114,7 +121,9 @@ void report_missing(const Program& program, const Rule& rule, Mode mode, lang::D
   // gradient: operands, targets, cotangents ⇒ cotangents; tangent: operands, tangents, targets ⇒ tangents.
   const std::size_t n = rule.operands.size(), m = rule.targets.size(), derivatives = other.inputs.size() - n - m;
   std::vector<std::string> parameters = names(other.inputs, 0, n);
-  const auto add = [&](const std::vector<std::string>& more) { parameters.insert(parameters.end(), more.begin(), more.end()); };
+  const auto add = [&](const std::vector<std::string>& more) {
+    parameters.insert(parameters.end(), more.begin(), more.end());
+  };
   std::vector<std::string> results;
   if (gradient) {
     add(names(other.inputs, n + derivatives, m)), add(names(other.outputs, 0, other.outputs.size()));

@@ -4,8 +4,8 @@
 //     ⇒   its statements, reading A, B and dB; the tensor that stands for DX
 //
 // In:  a Program whose sizes are sizes of `program`; a tensor of `program` for each of its inputs.
-// Out: one tensor per output. All are new, each another one (so an output that is an input is copied), of the type and with
-//      the name wish of the tensor it is a derivative of. Rules within come along.
+// Out: one tensor per output. All are new, each another one (so an output that is an input is copied), of the type and
+//      with the name wish of the tensor it is a derivative of. Rules within come along.
 #pragma once
 
 #include <string>
@@ -23,7 +23,8 @@ struct Spliced {
 
 struct Wish { poly::TensorId like; std::string name; };
 
-Spliced splice(poly::Program& program, const poly::Program& part, const std::vector<poly::TensorId>& inputs, const std::vector<Wish>& results);
+Spliced splice(poly::Program& program, const poly::Program& part, const std::vector<poly::TensorId>& inputs,
+    const std::vector<Wish>& results);
 
 enum class Mode { Gradient, Tangent };
 

@@ -1,18 +1,19 @@
 // What backward keeps, as a minimum cut.
 //
-// Every tensor v that does not depend on a cotangent gets two yes-no questions: does backward need it (n), does it make it
-// again (r)? Costs are then edges that leave the side of yes:
+// Every tensor v that does not depend on a cotangent gets two yes-no questions: does backward need it (n), does it make
+// it again (r)? Costs are then edges that leave the side of yes:
 //
 //   n_v → r_v   bytes     needed but not made again: it is stored and loaded
 //   r_v → no    operations
 //   r_v → n_u   infinite  to make v again its operand u is needed
 //   yes → n_v   infinite  a statement of the gradient reads v
 //
-// For attention with 64 features, P = exp(Scaled - Mx) costs 9 operations an element against 40 for its 4 bytes twice, so it is
-// made again; the scores cost 128, so they are saved. With 16 features they are made again as well.
+// For attention with 64 features, P = exp(Scaled - Mx) costs 9 operations an element against 40 for its 4 bytes twice,
+// so it is made again; the scores cost 128, so they are saved. With 16 features they are made again as well.
 //
-// Where a gradient asks which element was the maximum (invariant.h says when it does not), it compares with the stored one. A product summed by another kernel may
-// round otherwise and miss it; hence r_u → r_M, infinite, for each u whose bits depend on how it was computed (Exact below).
+// Where a gradient asks which element was the maximum (invariant.h says when it does not), it compares with the stored
+// one. A product summed by another kernel may round otherwise and miss it; hence r_u → r_M, infinite, for each u whose
+// bits depend on how it was computed (Exact below).
 #include "autodiff/split.h"
 
 #include <fmt/core.h>
@@ -53,7 +54,7 @@ template <class Change> void each_tensor(Node& node, const Change& change) {
   std::for_each(i.operands.begin(), i.operands.end(), change);
 }
 
-// ---- one Program out of two -----------------------------------------------------------------------------------------------------
+// ---- one Program out of two -----------------------------------------------------------------------------------------
 
 std::string free_name(const std::string& wish, std::set<std::string>& taken) {
   std::string name = wish;
@@ -61,7 +62,7 @@ std::string free_name(const std::string& wish, std::set<std::string>& taken) {
   return name;
 }
 
-// ---- what stands where ----------------------------------------------------------------------------------------------------------
+// ---- what stands where ----------------------------------------------------------------------------------------------
 
 struct Facts {
   std::vector<const Node*> maker;                      // per tensor; null for inputs
@@ -72,12 +73,15 @@ struct Facts {
 
 Facts facts_of(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs) {
   const std::size_t count = joint.tensors.size();
-  Facts facts{std::vector<const Node*>(count, nullptr), std::vector<bool>(count), std::vector<bool>(count), std::vector<bool>(count)};
+  Facts facts{std::vector<const Node*>(count, nullptr), std::vector<bool>(count), std::vector<bool>(count),
+      std::vector<bool>(count)};
   for (std::size_t k = forward_inputs; k < joint.inputs.size(); ++k) facts.from_cotangents[at(joint.inputs[k])] = true;
-  for (std::size_t k = 0; k < forward_outputs; ++k) facts.in_forward[at(joint.outputs[k])] = facts.is_output[at(joint.outputs[k])] = true;
+  for (std::size_t k = 0; k < forward_outputs; ++k)
+    facts.in_forward[at(joint.outputs[k])] = facts.is_output[at(joint.outputs[k])] = true;
   for (const Node& node : joint.nodes) {
     const auto reads = operands(node);
-    const bool late = std::any_of(reads.begin(), reads.end(), [&](TensorId id) { return facts.from_cotangents[at(id)]; });
+    const bool late =
+        std::any_of(reads.begin(), reads.end(), [&](TensorId id) { return facts.from_cotangents[at(id)]; });
     for (const TensorId id : targets(node)) {
       facts.maker[at(id)] = &node;
       facts.from_cotangents[at(id)] = late;
@@ -96,9 +100,10 @@ Keep keep_of(const Node& node) {
   return s ? s->keep : Keep::Free;
 }
 
-// ---- rounding without a choice --------------------------------------------------------------------------------------------------
+// ---- rounding without a choice --------------------------------------------------------------------------------------
 
-// The same bits from whatever kernel computes it: no sum over points, no product that a sum might absorb, no polynomial.
+// The same bits from whatever kernel computes it: no sum over points, no product that a sum might absorb, no
+// polynomial.
 bool has_one_rounding(const Expr& value, bool under_sum) {
   if (const auto* cast = value.as<poly::Cast>()) return has_one_rounding(cast->operand, false);
   const auto* apply = value.as<poly::Apply>();
@@ -108,22 +113,53 @@ bool has_one_rounding(const Expr& value, bool under_sum) {
     case Mul:
       if (under_sum && lang::is_float(apply->type)) return false;
       break;
-    case Add: case Sub: case Neg: case Div: case Sqrt: case Abs: case Max: case Min: case Relu: case Select: case Eq: case Ne: case Lt: case Le: case Gt: case Ge:
-    case And: case Or: case Xor: case Not: case Shl: case Shr: case Sign: case Ceil: case Floor: case Round: case Trunc: case IsNan: case IsFinite: break;
+    case Add:
+    case Sub:
+    case Neg:
+    case Div:
+    case Sqrt:
+    case Abs:
+    case Max:
+    case Min:
+    case Relu:
+    case Select:
+    case Eq:
+    case Ne:
+    case Lt:
+    case Le:
+    case Gt:
+    case Ge:
+    case And:
+    case Or:
+    case Xor:
+    case Not:
+    case Shl:
+    case Shr:
+    case Sign:
+    case Ceil:
+    case Floor:
+    case Round:
+    case Trunc:
+    case IsNan:
+    case IsFinite: break;
     default: return !lang::is_float(apply->type);
   }
   const bool sum = apply->op == Add || apply->op == Sub || (under_sum && (apply->op == Neg || apply->op == Select));
-  return std::all_of(apply->operands.begin(), apply->operands.end(), [&](const Expr& e) { return has_one_rounding(e, sum); });
+  return std::all_of(
+      apply->operands.begin(), apply->operands.end(), [&](const Expr& e) { return has_one_rounding(e, sum); });
 }
 
 bool is_exact(const Program& joint, const Node& node) {
   const auto* s = std::get_if<Statement>(&node);
-  if (!s || !lang::is_float(joint.tensor(s->target.tensor).dtype)) return true;   // intrinsics move, sort or fold in a fixed order
-  return s->aggregation != Aggregation::Sum && s->aggregation != Aggregation::Product && has_one_rounding(s->value, false);
+  // intrinsics move, sort or fold in a fixed order
+  if (!s || !lang::is_float(joint.tensor(s->target.tensor).dtype)) return true;
+  return s->aggregation != Aggregation::Sum && s->aggregation != Aggregation::Product &&
+      has_one_rounding(s->value, false);
 }
 
 // Tensors whose bits decide which element is a maximum, and that another kernel might round otherwise.
-void add_compared(const Program& joint, const Facts& facts, TensorId id, std::set<TensorId>& seen, std::vector<TensorId>& found) {
+void add_compared(
+    const Program& joint, const Facts& facts, TensorId id, std::set<TensorId>& seen, std::vector<TensorId>& found) {
   const Node* node = facts.maker[at(id)];
   if (!node || !seen.insert(id).second) return;
   if (!is_exact(joint, *node)) return found.push_back(id);
@@ -134,14 +170,22 @@ void add_compared(const Program& joint, const Facts& facts, TensorId id, std::se
 bool decides(const Program& joint, TensorId extreme) {
   std::set<TensorId> behind{extreme};
   const auto of = [&](const Statement& s, const Expr& e) {
-    return std::ranges::any_of(poly::parts(e), [&](const Expr& part) { const auto* read = part.as<poly::Read>(); return read && behind.contains(s.reads[at(read->read)].tensor); });
+    return std::ranges::any_of(poly::parts(e), [&](const Expr& part) {
+      const auto* read = part.as<poly::Read>();
+      return read && behind.contains(s.reads[at(read->read)].tensor);
+    });
   };
   const auto jumps = [&](const Statement& s, const Expr& e) {
     const auto* apply = e.as<poly::Apply>();
     if (!apply || !of(s, e)) return false;
     using enum lang::Op;
     switch (apply->op) {
-      case Eq: case Ne: case Lt: case Le: case Gt: case Ge: return !apply->operands[0].as<poly::Number>() && !apply->operands[1].as<poly::Number>();
+      case Eq:
+      case Ne:
+      case Lt:
+      case Le:
+      case Gt:
+      case Ge: return !apply->operands[0].as<poly::Number>() && !apply->operands[1].as<poly::Number>();
       case Sign: case Ceil: case Floor: case Round: case Trunc: case Mod: return true;
       default: return false;
     }
@@ -162,7 +206,9 @@ std::vector<Pair> compared(const Program& joint, const Facts& facts) {
   std::vector<Pair> pairs;
   for (const Node& node : joint.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) || facts.from_cotangents[at(s->target.tensor)] || !decides(joint, s->target.tensor)) continue;
+    if (!s || (s->aggregation != Aggregation::Max && s->aggregation != Aggregation::Min) ||
+        facts.from_cotangents[at(s->target.tensor)] || !decides(joint, s->target.tensor))
+      continue;
     std::set<TensorId> seen;
     std::vector<TensorId> found;
     for (const auto& read : s->reads) add_compared(joint, facts, read.tensor, seen, found);
@@ -173,7 +219,7 @@ std::vector<Pair> compared(const Program& joint, const Facts& facts) {
   return pairs;
 }
 
-// ---- the cut --------------------------------------------------------------------------------------------------------------------
+// ---- the cut --------------------------------------------------------------------------------------------------------
 
 struct Choice { std::vector<bool> needed, again; };
 
@@ -189,7 +235,8 @@ Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roof
 // Per tensor, counted once: exact counts take longer than cuts do.
 std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts) {
   std::vector<std::int64_t> works;
-  for (const Node* node : facts.maker) works.push_back(node == nullptr ? 0 : poly::operations(joint, *node, function_weight).count);
+  for (const Node* node : facts.maker)
+    works.push_back(node == nullptr ? 0 : poly::operations(joint, *node, function_weight).count);
   return works;
 }
 
@@ -202,7 +249,8 @@ struct Questions {
 
 Questions questions_of(const Program& joint, const Facts& facts, const std::vector<bool>& read_late) {
   Questions q;
-  for (std::size_t id = 0; id < joint.tensors.size(); ++id) q.n.push_back(q.cut.vertex()), q.r.push_back(q.cut.vertex());
+  for (std::size_t id = 0; id < joint.tensors.size(); ++id)
+    q.n.push_back(q.cut.vertex()), q.r.push_back(q.cut.vertex());
   for (std::size_t id = 0; id < q.n.size(); ++id) {
     if (facts.from_cotangents[id]) continue;
     if (read_late[id]) q.cut.edge(0, q.n[id], Cut::infinite);
@@ -215,19 +263,24 @@ Questions questions_of(const Program& joint, const Facts& facts, const std::vect
 }
 
 // Which [[recompute]] and [[save]] contradict each other.
-void report_apart(const Program& joint, const Facts& facts, const std::vector<Pair>& pairs, lang::Diagnostics& diagnostics) {
+void report_apart(
+    const Program& joint, const Facts& facts, const std::vector<Pair>& pairs, lang::Diagnostics& diagnostics) {
   for (const auto& [value, extreme] : pairs) {
     const Node &one = *facts.maker[at(value)], &other = *facts.maker[at(extreme)];
     if (keep_of(one) != Keep::Recompute || keep_of(other) != Keep::Save) continue;
     const auto span = [&](const Node& node) { return std::visit([](const auto& s) { return s.span; }, node); };
-    diagnostics.report(span(one), lang::messages::keep_apart, joint.tensor(value).name, joint.tensor(extreme).name).label(span(other), "is saved").hint("save both, or recompute both");
+    diagnostics.report(span(one), lang::messages::keep_apart, joint.tensor(value).name, joint.tensor(extreme).name)
+        .label(span(other), "is saved")
+        .hint("save both, or recompute both");
     return;
   }
   throw lang::InternalError("split: nothing keeps what backward needs");
 }
 
 // The cheapest choice where an operation counts as 1/`cheaper`.
-std::optional<Choice> choose(const Program& joint, const Facts& facts, const Questions& q, const std::vector<std::int64_t>& works, const Roofline& roofline, std::int64_t cheaper, lang::Diagnostics& diagnostics) {
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const Questions& q,
+    const std::vector<std::int64_t>& works, const Roofline& roofline, std::int64_t cheaper,
+    lang::Diagnostics& diagnostics) {
   Cut cut = q.cut;
   for (std::size_t id = 0; id < q.n.size(); ++id) {
     if (facts.from_cotangents[id]) continue;
@@ -251,12 +304,14 @@ std::optional<Choice> choose(const Program& joint, const Facts& facts, const Que
 double saved_bytes(const Program& joint, const Facts& facts, const Choice& choice) {
   double bytes = 0;
   for (std::size_t id = 0; id < choice.needed.size(); ++id)
-    if (choice.needed[id] && !choice.again[id] && facts.maker[id] != nullptr && !facts.is_output[id]) bytes += static_cast<double>(poly::bytes(joint.tensors[id]));
+    if (choice.needed[id] && !choice.again[id] && facts.maker[id] != nullptr && !facts.is_output[id])
+      bytes += static_cast<double>(poly::bytes(joint.tensors[id]));
   return bytes;
 }
 
 // The cheapest choice for which there is room.
-std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late, const std::vector<std::int64_t>& works, const Prices& prices, lang::Diagnostics& diagnostics) {
+std::optional<Choice> choose(const Program& joint, const Facts& facts, const std::vector<bool>& read_late,
+    const std::vector<std::int64_t>& works, const Prices& prices, lang::Diagnostics& diagnostics) {
   const Questions questions = questions_of(joint, facts, read_late);
   constexpr std::int64_t cheapest = std::int64_t{1} << 56;
   for (std::int64_t cheaper = 1;; cheaper *= 4) {
@@ -265,15 +320,17 @@ std::optional<Choice> choose(const Program& joint, const Facts& facts, const std
     const double bytes = saved_bytes(joint, facts, *choice);
     if (bytes <= static_cast<double>(*prices.room)) return choice;
     if (cheaper < cheapest) continue;
-    diagnostics.report({}, lang::messages::keep_too_much, fmt::format("{:.0f}", bytes), *prices.room).hint("allow more, or recompute what [[save]] keeps");
+    diagnostics.report({}, lang::messages::keep_too_much, fmt::format("{:.0f}", bytes), *prices.room)
+        .hint("allow more, or recompute what [[save]] keeps");
     return std::nullopt;
   }
 }
 
-// ---- the two Programs -----------------------------------------------------------------------------------------------------------
+// ---- the two Programs -----------------------------------------------------------------------------------------------
 
 // The part of the joint Program that makes `outputs` from `inputs`.
-Program part(const Program& joint, std::string name, const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {
+Program part(
+    const Program& joint, std::string name, const std::vector<TensorId>& inputs, const std::vector<TensorId>& outputs) {
   Program result;
   result.name = std::move(name);
   std::vector<bool> given(joint.tensors.size()), needed(joint.tensors.size());
@@ -349,7 +406,8 @@ Program joined(const Program& forward, const Program& gradient) {
   return joint;
 }
 
-std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs, const Prices& prices, lang::Diagnostics& diagnostics) {
+std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std::size_t forward_outputs,
+    const Prices& prices, lang::Diagnostics& diagnostics) {
   Split result{joint, forward_inputs, forward_outputs, {}, {}, {}};
   const Facts facts = facts_of(joint, forward_inputs, forward_outputs);
   const std::vector<std::int64_t> works = works_of(joint, facts);
@@ -363,8 +421,12 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
     if (!choice->needed[at(id)]) return;
     const Node* node = facts.maker[at(id)];
     const auto [save, recompute] = costs_of(joint, facts, id, prices.roofline, works[at(id)]);
-    const Way way = !node ? Way::Input : choice->again[at(id)] ? Way::Recomputed : facts.is_output[at(id)] ? Way::Output : Way::Saved;
-    result.residuals.push_back({id, way, node ? keep_of(*node) : Keep::Free, poly::bytes(joint.tensor(id)), node ? recompute : 0, save, node ? recompute : 0});
+    const Way way = !node         ? Way::Input
+        : choice->again[at(id)]   ? Way::Recomputed
+        : facts.is_output[at(id)] ? Way::Output
+                                  : Way::Saved;
+    result.residuals.push_back({id, way, node ? keep_of(*node) : Keep::Free, poly::bytes(joint.tensor(id)),
+        node ? recompute : 0, save, node ? recompute : 0});
     if (way != Way::Recomputed) handed.push_back(id);
     if (way == Way::Saved) saved.push_back(id);
   };
@@ -373,7 +435,8 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
     for (const TensorId id : targets(node)) decide(id);
   result.forward = part(joint, joint.name, {joint.inputs.begin(), forward_end}, saved);
   handed.insert(handed.end(), forward_end, joint.inputs.end());
-  result.backward = part(joint, joint.name.empty() ? "" : joint.name + "_backward", handed, {outputs_end, joint.outputs.end()});
+  result.backward =
+      part(joint, joint.name.empty() ? "" : joint.name + "_backward", handed, {outputs_end, joint.outputs.end()});
   return result;
 }
 

@@ -1,5 +1,5 @@
-// Going forwards through O[F i + f] ⊕= e(T₁[A₁ i + b₁], …): tO[F i + f] += share · Σ_j ∂_j e · tT_j[A_j i + b_j]. An element that
-// no point reaches holds the fill, and its tangent the fill's; so a `default` needs no mask here.
+// Going forwards through O[F i + f] ⊕= e(T₁[A₁ i + b₁], …): tO[F i + f] += share · Σ_j ∂_j e · tT_j[A_j i + b_j]. An
+// element that no point reaches holds the fill, and its tangent the fill's; so a `default` needs no mask here.
 #include "autodiff/tangent.h"
 
 #include "autodiff/derivative.h"
@@ -54,7 +54,8 @@ struct Push {
     for (std::size_t k = 0; k < apply.operands.size(); ++k) {
       const auto c = (*this)(apply.operands[k]);
       if (!c) continue;
-      const auto part = derivative(apply.op, apply.operands, result, k, *c, [](const Expr& inner) { return std::optional(inner); });
+      const auto part =
+          derivative(apply.op, apply.operands, result, k, *c, [](const Expr& inner) { return std::optional(inner); });
       if (part) sum = sum ? add(*sum, *part) : *part;
     }
     return sum;
@@ -77,7 +78,8 @@ Tangent tangent(Program& program, const Statement& forward, const Tangents& tang
   const poly::Tensor of = program.tensor(forward.target.tensor);
   Statement statement = companion.start();
   Push push{companion, tangents, statement};
-  if (forward.aggregation == Aggregation::Assign && of.dtype == forward.value.type()) push.stored = companion.at_target(statement, forward.target.tensor);
+  if (forward.aggregation == Aggregation::Assign && of.dtype == forward.value.type())
+    push.stored = companion.at_target(statement, forward.target.tensor);
   auto value = push(forward.value);
   const auto* fill = std::get_if<TensorId>(&forward.fill);
   const auto of_fill = fill ? tangents[at(*fill)] : std::nullopt;

@@ -3,7 +3,8 @@
 //   O[i: N] = +(A[i, k] * B[k]) default Z;     ⇒     tO[i: N] = +(tA[i, k] * B[k] + A[i, k] * tB[k]) default tZ;
 //
 // In:  the Program being made, which already holds the statement; the tangent of each tensor, where it is not zero.
-// Out: the Program with the new statement at its end, and the tensor it makes; nothing when that would be zero everywhere.
+// Out: the Program with the new statement at its end, and the tensor it makes; nothing when that would be zero
+//      everywhere.
 #pragma once
 
 #include <optional>
@@ -19,6 +20,7 @@ struct Tangent {
 };
 
 // The statement must be one that `has_rule` accepts.
-Tangent tangent(poly::Program& program, const poly::Statement& statement, const std::vector<std::optional<poly::TensorId>>& tangents);
+Tangent tangent(poly::Program& program, const poly::Statement& statement,
+    const std::vector<std::optional<poly::TensorId>>& tangents);
 
 }  // namespace tilec::autodiff

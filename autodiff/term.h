@@ -1,6 +1,7 @@
 // Spelling scalar expressions: the few constructors that derivatives are written with.
 //
-// They fold nothing but the neutral element (1·x, x/1), which is exact for every x; 0·x stays, since it is NaN at infinity.
+// They fold nothing but the neutral element (1·x, x/1), which is exact for every x; 0·x stays, since it is NaN at
+// infinity.
 #pragma once
 
 #include <utility>
@@ -31,7 +32,8 @@ inline bool is_number(const Expr& e, double value) {
 // The value in another type. Numbers convert at once where that is exact: float → wider float.
 inline Expr cast(const Expr& e, DType type) {
   if (e.type() == type) return e;
-  if (const auto* n = e.as<poly::Number>(); n && lang::is_float(n->type) && lang::is_float(type) && lang::bits(type) > lang::bits(n->type))
+  if (const auto* n = e.as<poly::Number>();
+      n && lang::is_float(n->type) && lang::is_float(type) && lang::bits(type) > lang::bits(n->type))
     return number(type, n->real);
   return poly::Cast{e, type};
 }
@@ -44,12 +46,16 @@ inline Expr mul(const Expr& a, const Expr& b) {
   if (is_number(b, 1)) return a;
   return poly::Apply{Op::Mul, {a, b}, a.type()};
 }
-inline Expr div(const Expr& a, const Expr& b) { return is_number(b, 1) ? a : Expr(poly::Apply{Op::Div, {a, b}, a.type()}); }
+inline Expr div(const Expr& a, const Expr& b) {
+  return is_number(b, 1) ? a : Expr(poly::Apply{Op::Div, {a, b}, a.type()});
+}
 inline Expr call(Op op, const Expr& a) { return poly::Apply{op, {a}, a.type()}; }
 inline Expr call(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, a.type()}; }
 inline Expr compare(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, DType::Bool}; }
 inline Expr both(const Expr& a, const Expr& b) { return poly::Apply{Op::And, {a, b}, DType::Bool}; }
-inline Expr select(const Expr& condition, const Expr& a, const Expr& b) { return poly::Apply{Op::Select, {condition, a, b}, a.type()}; }
+inline Expr select(const Expr& condition, const Expr& a, const Expr& b) {
+  return poly::Apply{Op::Select, {condition, a, b}, a.type()};
+}
 
 // The expression with its reads numbered anew.
 template <class Renumber> Expr renumbered(const Expr& e, const Renumber& renumber) {

@@ -23,7 +23,8 @@ using poly::TensorId;
 
 namespace {
 
-// For every index of a statement the dimension of the target that it is; nothing unless the statement assigns every element.
+// For every index of a statement the dimension of the target that it is; nothing unless the statement assigns every
+// element.
 std::optional<std::vector<std::size_t>> dimension_of_index(const Statement& statement, const std::vector<Size>& shape) {
   const auto conditions = image(statement, shape);
   if (statement.aggregation != poly::Aggregation::Assign || !conditions || !conditions->empty()) return std::nullopt;
@@ -48,7 +49,8 @@ Expr moved(const Expr& e, const std::vector<std::size_t>& where, std::size_t ran
 
 // A part that is one point for every element needs no tensor: its value, over the indices of the sum.
 std::optional<Expr> in_place(const Program& program, const Part& part, const Statement* writer, Statement& sum) {
-  const auto where = part.fold && writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
+  const auto where =
+      part.fold && writer ? dimension_of_index(*writer, program.tensor(part.tensor).shape) : std::nullopt;
   if (!where) return std::nullopt;
   const std::size_t rank = sum.indices.size();
   const int first_read = static_cast<int>(sum.reads.size());
@@ -74,7 +76,9 @@ Positions positions_of(const Program& program, Writers& known, const std::vector
   return writers;
 }
 
-Statement& statement_at(Program& program, std::optional<std::size_t> node) { return std::get<Statement>(program.nodes[node.value()]); }
+Statement& statement_at(Program& program, std::optional<std::size_t> node) {
+  return std::get<Statement>(program.nodes[node.value()]);
+}
 
 // A part among others is stored in the type it is summed in.
 void widen(Program& program, const Part& part, std::optional<std::size_t> writer) {
@@ -86,7 +90,8 @@ void widen(Program& program, const Part& part, std::optional<std::size_t> writer
 // One statement that adds up parts; after `store`, another that goes on from it.
 class Adding {
  public:
-  Adding(Program& program, const Tensor& of, DType type) : program_(program), of_(of), type_(type), statement_(over_shape(program, of.shape)), empty_(statement_) {}
+  Adding(Program& program, const Tensor& of, DType type)
+      : program_(program), of_(of), type_(type), statement_(over_shape(program, of.shape)), empty_(statement_) {}
 
   bool is_long() const { return length_ > longest; }
 
@@ -112,7 +117,8 @@ class Adding {
   }
 
  private:
-  static constexpr double longest = 300;               // operations and operands of a statement that takes no more parts
+  static constexpr double longest = 300;               // operations and operands of a statement that takes no more
+                                                       // parts
   Program& program_;
   const Tensor& of_;
   DType type_;
@@ -132,7 +138,8 @@ class Adding {
 struct Run {
   Size low;
   std::optional<Size> extent;                          // none: one element, which is no dimension of the slice
-  std::optional<std::size_t> row = {};                 // the domain's: 0 <= form < extent, and the element is form + low
+  std::optional<std::size_t> row = {};                 // the domain's: 0 <= form < extent, and the element is
+                                                       // form + low
   bool operator<(const Run& other) const { return std::tie(low, extent) < std::tie(other.low, other.extent); }
 };
 using Slice = std::vector<Run>;
@@ -140,7 +147,9 @@ using Slice = std::vector<Run>;
 // By its look: which row is taken is a matter of what meets, not of what is right.
 bool is_count(const Size& size) {
   return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [](const Size::Term& term) {
-    return term.coefficient >= 0 && std::all_of(term.factors.begin(), term.factors.end(), [](const Size::Factor& f) { return f.kind == Size::Kind::Name; });
+    return term.coefficient >= 0 && std::all_of(term.factors.begin(), term.factors.end(), [](const Size::Factor& f) {
+      return f.kind == Size::Kind::Name;
+    });
   });
 }
 
@@ -207,7 +216,8 @@ void cut_down(Program& program, const Part& part, Statement& writer, const Slice
 }
 
 // Of very many, all in one tensor of the slice.
-std::vector<Part> shortened(Program& program, const Tensor& of, std::vector<Part> parts, const Slice& slice, const std::string& name, std::vector<TensorId>& helpers) {
+std::vector<Part> shortened(Program& program, const Tensor& of, std::vector<Part> parts, const Slice& slice,
+    const std::string& name, std::vector<TensorId>& helpers) {
   if (parts.size() <= 100) return parts;
   const poly::DType fold = *parts[0].fold;
   Tensor whole = of;
@@ -222,7 +232,8 @@ std::vector<Part> shortened(Program& program, const Tensor& of, std::vector<Part
 }
 
 // The sum of parts of one slice, where it lies in the tensor.
-Part joined(Program& program, const Tensor& of, const std::vector<Part>& parts, const Slice& slice, const std::string& name) {
+Part joined(
+    Program& program, const Tensor& of, const std::vector<Part>& parts, const Slice& slice, const std::string& name) {
   Statement sum = over_shape(program, shape_of(slice));
   const poly::DType fold = *parts[0].fold;
   std::optional<Expr> value;
@@ -246,11 +257,13 @@ Part joined(Program& program, const Tensor& of, const std::vector<Part>& parts, 
 }
 
 // Parts of one slice become one. What is left of them are tensors of that slice.
-std::vector<Part> join_slices(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& parts, const std::string& name, std::vector<TensorId>& helpers) {
+std::vector<Part> join_slices(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& parts,
+    const std::string& name, std::vector<TensorId>& helpers) {
   std::map<std::pair<poly::DType, Slice>, std::vector<std::size_t>> alike;
   const Positions writers = positions_of(program, known, parts);
   for (std::size_t n = 0; n < parts.size(); ++n) {
-    const auto slice = parts[n].fold && writers[n] ? slice_of(statement_at(program, writers[n]), of.shape) : std::nullopt;
+    const auto slice =
+        parts[n].fold && writers[n] ? slice_of(statement_at(program, writers[n]), of.shape) : std::nullopt;
     if (slice) alike[{*parts[n].fold, *slice}].push_back(n);
   }
   std::vector<std::optional<Part>> left(parts.begin(), parts.end());
@@ -274,7 +287,8 @@ std::vector<Part> join_slices(Program& program, Writers& known, const Tensor& of
 // ---- sums
 
 // Parts that reach different elements, and are summed in one type, together: positions, in the order of the text.
-std::vector<std::vector<std::size_t>> sets_of(Program& program, const std::vector<Part>& parts, const Positions& writers) {
+std::vector<std::vector<std::size_t>> sets_of(
+    Program& program, const std::vector<Part>& parts, const Positions& writers) {
   std::map<std::optional<DType>, std::vector<std::size_t>> by_type;
   std::vector<std::vector<std::size_t>> sets;
   for (std::size_t n = 0; n < parts.size(); ++n)
@@ -292,9 +306,10 @@ std::vector<std::vector<std::size_t>> sets_of(Program& program, const std::vecto
   return sets;
 }
 
-// Each link starts from the one made before it; the last is the sum of all. No element is cleared or added up that one of them
-// alone reaches. Which part that is.
-std::size_t chained(Program& program, const std::vector<Part>& parts, std::vector<std::size_t> set, const Positions& writers) {
+// Each link starts from the one made before it; the last is the sum of all. No element is cleared or added up that one
+// of them alone reaches. Which part that is.
+std::size_t chained(
+    Program& program, const std::vector<Part>& parts, std::vector<std::size_t> set, const Positions& writers) {
   std::sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return writers[a] < writers[b]; });
   for (std::size_t k = 1; k < set.size(); ++k) statement_at(program, writers[set[k]]).fill = parts[set[k - 1]].tensor;
   return set.back();
@@ -302,7 +317,8 @@ std::size_t chained(Program& program, const std::vector<Part>& parts, std::vecto
 
 }  // namespace
 
-TensorId sum(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& written, std::string name, std::vector<TensorId>& helpers) {
+TensorId sum(Program& program, Writers& known, const Tensor& of, const std::vector<Part>& written, std::string name,
+    std::vector<TensorId>& helpers) {
   const std::vector<Part> all = join_slices(program, known, of, written, name, helpers);
   if (all.size() == 1) return all[0].tensor;
   const Positions writers = positions_of(program, known, all);

@@ -12,11 +12,13 @@ constexpr int bytes = 32;
 constexpr int bytes = 16;
 #endif
 typedef float Vector __attribute__((vector_size(bytes)));
-constexpr int lanes = bytes / 4, chains = 12;          // enough for a latency of four cycles at two a cycle, few enough for 16 registers
+constexpr int lanes = bytes / 4, chains = 12;          // enough for a latency of four cycles at two a cycle, few enough
+                                                       // for 16 registers
 
 }  // namespace
 
-// Runs `turns` turns of independent multiply-adds and returns their number of operations; `seed` keeps them from being folded.
+// Runs `turns` turns of independent multiply-adds and returns their number of operations; `seed` keeps them from being
+// folded.
 extern "C" double multiply_adds(std::int64_t turns, float seed, float* result) {
   Vector sum[chains], factor = {}, term = {};
   factor += 0.999f + seed;

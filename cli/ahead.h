@@ -7,7 +7,8 @@
 
 namespace tilec::cli {
 
-bool is_ahead(const std::string& output);              // by its suffix; UsageError for one that is of no kind of file that `build` writes
+bool is_ahead(const std::string& output);              // by its suffix; UsageError for one that is of no kind of file
+                                                       // that `build` writes
 int build_ahead(const Options& options);
 
 }  // namespace tilec::cli

@@ -43,9 +43,12 @@ namespace {
 using runtime::Tensor;
 namespace messages = lang::messages;
 
-constexpr const char* forms = "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
+constexpr const char* forms =
+    "values are a file (`x.npy`), a number, `2x3xf32=[1 2 3][4 5 6]`, `random:2x3xf32`, `random:8xi32:0..9`, `arange:6`, `ones:4` or `zeros:4`";
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw runtime::argument_error(messages::bad_value, name, why).hint(forms); }
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw runtime::argument_error(messages::bad_value, name, why).hint(forms);
+}
 
 constexpr std::size_t any_count = std::numeric_limits<std::size_t>::max();
 
@@ -55,7 +58,8 @@ struct Scalar {
   double real = 0;                                       // -0.0 for `-0`: floats have it
   bool large = false;                                    // Argument's
   bool too_large = false;                                // for any f64
-  bool beyond = false;                                   // written as an integer that 64 bits do not hold: `real` is near it
+  bool beyond = false;                                   // written as an integer that 64 bits do not hold: `real` is
+                                                         // near it
 };
 
 std::optional<Scalar> parse_number(std::string_view text) {
@@ -63,13 +67,15 @@ std::optional<Scalar> parse_number(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   Scalar scalar;
   const char* const stop = text.data() + text.size();
-  if (const auto [end, fault] = std::from_chars(text.data(), stop, scalar.integer); fault == std::errc() && end == stop) {
+  if (const auto [end, fault] = std::from_chars(text.data(), stop, scalar.integer);
+      fault == std::errc() && end == stop) {
     scalar.is_integer = true;
     scalar.real = scalar.integer == 0 && text.starts_with('-') ? -0.0 : static_cast<double>(scalar.integer);
     return scalar;
   }
   std::uint64_t large = 0;                               // the upper half of u64, as its bits
-  if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop) return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large), true};
+  if (const auto [end, fault] = std::from_chars(text.data(), stop, large); fault == std::errc() && end == stop)
+    return Scalar{true, static_cast<std::int64_t>(large), static_cast<double>(large), true};
   const std::optional<lang::Real> real = lang::real_of(text);
   if (!real) return std::nullopt;
   scalar.real = real->value;
@@ -79,7 +85,8 @@ std::optional<Scalar> parse_number(std::string_view text) {
 }
 
 [[noreturn]] void refuse_number(const std::string& name, std::string_view text, DType type, bool may_be_float = false) {
-  runtime::RuntimeError fault = runtime::argument_error(messages::does_not_fit, fmt::format("{}, given for `{}`,", lang::shortened(text), name), lang::name(type));
+  runtime::RuntimeError fault = runtime::argument_error(
+      messages::does_not_fit, fmt::format("{}, given for `{}`,", lang::shortened(text), name), lang::name(type));
   if (may_be_float && text.size() < 40) fault.hint(fmt::format("give a float: `{}={}.0`", name, text));
   throw std::move(fault);
 }
@@ -87,8 +94,10 @@ std::optional<Scalar> parse_number(std::string_view text) {
 // Of an array called `name`; the number is written as `text`.
 void set(const std::string& name, poly::Array& array, std::size_t n, const Scalar& value, std::string_view text) {
   const bool as_integer = value.is_integer && value.integer != 0;
-  const poly::Number number = as_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0} : poly::Number{DType::F64, 0, value.real};
-  if (value.too_large || !runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype))) refuse_number(name, text, array.dtype);
+  const poly::Number number = as_integer ? poly::Number{value.large ? DType::U64 : DType::I64, value.integer, 0}
+                                         : poly::Number{DType::F64, 0, value.real};
+  if (value.too_large || !runtime::holds(array.dtype, number) || (value.beyond && !lang::is_float(array.dtype)))
+    refuse_number(name, text, array.dtype);
   const poly::Number stored = poly::convert(number, array.dtype);
   if (lang::is_float(array.dtype)) array.reals[n] = stored.real;
   else array.integers[n] = stored.integer;
@@ -115,7 +124,8 @@ Tensor tensor_of(const std::string& name, const poly::Array& array) {
 
 // `[1 2 3][4 5 6]`, `[[1 2 3] [4 5 6]]`, `1,2,3`: brackets and commas are spaces, the shape says the rest.
 Tensor parse_elements(const std::string& name, const Form& form, std::string text, DType dtype) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c == '[' || c == ']' || c == ',' || c == '\t' || c == '\n'; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '[' || c == ']' || c == ',' || c == '\t' || c == '\n'; }, ' ');
   poly::Array array = empty_array(name, dtype, form.shape);
   const std::size_t count = static_cast<std::size_t>(array.count());
   std::size_t n = 0;
@@ -128,7 +138,9 @@ Tensor parse_elements(const std::string& name, const Form& form, std::string tex
     ++n;
     at = end;
   }
-  if (n != count) refuse(name, fmt::format("its shape {} has {} elements, {} are written", runtime::print_shape(form.shape), count, n));
+  if (n != count)
+    refuse(
+        name, fmt::format("its shape {} has {} elements, {} are written", runtime::print_shape(form.shape), count, n));
   return tensor_of(name, array);
 }
 
@@ -145,10 +157,14 @@ Range usual_range(DType dtype) {
 // `0..9`, `-0.5..0.5`
 Range parse_range(const std::string& name, std::string_view text, DType dtype) {
   const auto dots = text.find("..");
-  const std::optional<Scalar> low = parse_number(text.substr(0, dots)), high = dots == std::string_view::npos ? std::nullopt : parse_number(text.substr(dots + 2));
+  const std::optional<Scalar> low = parse_number(text.substr(0, dots)),
+                              high =
+                                  dots == std::string_view::npos ? std::nullopt : parse_number(text.substr(dots + 2));
   if (!low || !high) refuse(name, fmt::format("`{}` is not a range such as `0..9` or `0.5..2`", text));
   const auto held = [&](std::int64_t value) { return poly::wrap_to(dtype, value) == value; };
-  const bool fits = lang::is_float(dtype) ? std::isfinite(high->real - low->real) : low->is_integer && high->is_integer && held(low->integer) && held(high->integer - 1);
+  const bool fits = lang::is_float(dtype)
+      ? std::isfinite(high->real - low->real)
+      : low->is_integer && high->is_integer && held(low->integer) && held(high->integer - 1);
   if (!fits || !(low->real < high->real)) refuse(name, fmt::format("no {} is in `{}`", lang::name(dtype), text));
   return {*low, *high};
 }
@@ -160,13 +176,17 @@ void fill(const Tensor& tensor, std::string_view name, std::uint64_t seed, const
   std::mt19937_64 generator(mixed);
   poly::Array array = empty_array(std::string(name), tensor.dtype, tensor.shape);
   const double width = range.high.real - range.low.real;
-  const std::uint64_t count = static_cast<std::uint64_t>(range.high.integer) - static_cast<std::uint64_t>(range.low.integer);
-  for (double& x : array.reals) x = poly::round_to(tensor.dtype, range.low.real + width * (static_cast<double>(generator() >> 11) * 0x1p-53));
-  for (std::int64_t& x : array.integers) x = static_cast<std::int64_t>(static_cast<std::uint64_t>(range.low.integer) + generator() % count);
+  const std::uint64_t count =
+      static_cast<std::uint64_t>(range.high.integer) - static_cast<std::uint64_t>(range.low.integer);
+  for (double& x : array.reals)
+    x = poly::round_to(tensor.dtype, range.low.real + width * (static_cast<double>(generator() >> 11) * 0x1p-53));
+  for (std::int64_t& x : array.integers)
+    x = static_cast<std::int64_t>(static_cast<std::uint64_t>(range.low.integer) + generator() % count);
   runtime::from_array(array, tensor);
 }
 
-Tensor made(const std::string& name, std::string_view kind, const Form& form, DType dtype, std::string_view range, std::uint64_t seed) {
+Tensor made(const std::string& name, std::string_view kind, const Form& form, DType dtype, std::string_view range,
+    std::uint64_t seed) {
   if (kind == "random") {
     const Tensor tensor = runtime::allocate(name, dtype, form.shape);
     fill(tensor, name, seed, range.empty() ? usual_range(dtype) : parse_range(name, range, dtype));
@@ -194,7 +214,8 @@ Tensor read_file(const std::string& name, const std::string& path, const Reading
     if (k < 20) held += fmt::format("{}`{}`", held.empty() ? "" : ", ", names[k]);
     if (k == 20) held += fmt::format(" and {} more", names.size() - 20);
   }
-  throw runtime::machine_error(messages::no_member, file, member).hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
+  throw runtime::machine_error(messages::no_member, file, member)
+      .hint(held.empty() ? "it is empty" : fmt::format("it holds {}; write `{}={}:…`", held, name, file));
 }
 
 // `2,3`, `(2, 3)`, `[2 3]`, `2X3` as `2x3`; empty where there are no numbers.
@@ -218,21 +239,29 @@ std::optional<std::string> with_own_type(const std::string& shape) {
   return parse_form(result) ? std::optional(result) : std::nullopt;
 }
 
-std::optional<Tensor> tensor_value(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
+std::optional<Tensor> tensor_value(
+    const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   if (const auto colon = value.find(':'); colon != std::string::npos) {
     const std::string kind = value.substr(0, colon);
     if (kind == "random" || kind == "arange" || kind == "ones" || kind == "zeros") {
       const auto second = value.find(':', colon + 1);
-      const std::string shape = value.substr(colon + 1, second - colon - 1), range = second == std::string::npos ? std::string() : value.substr(second + 1);
+      const std::string shape = value.substr(colon + 1, second - colon - 1),
+                        range = second == std::string::npos ? std::string() : value.substr(second + 1);
       const std::optional<Form> form = parse_form(shape);
       if (!form) {
         const std::string plain = shape_of(shape);
-        const bool only_marks = shape.find_first_not_of("0123456789,xX* ()[]") == std::string::npos && parse_form(plain);
+        const bool only_marks =
+            shape.find_first_not_of("0123456789,xX* ()[]") == std::string::npos && parse_form(plain);
         const auto typed = with_own_type(shape);
-        throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape))
-            .hint(typed ? fmt::format("write `{}={}:{}{}`", name, kind, *typed, range.empty() ? "" : ":" + range) : only_marks ? fmt::format("write `{}={}:{}`", name, kind, plain) : forms);
+        throw runtime::argument_error(
+            messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", shape))
+            .hint(typed ? fmt::format("write `{}={}:{}{}`", name, kind, *typed, range.empty() ? "" : ":" + range)
+                    : only_marks ? fmt::format("write `{}={}:{}`", name, kind, plain)
+                                 : forms);
       }
-      if (second != std::string::npos && (kind != "random" || range.empty())) refuse(name, range.empty() ? "nothing is written behind the second `:`" : fmt::format("`{}` has no range", kind));
+      if (second != std::string::npos && (kind != "random" || range.empty()))
+        refuse(
+            name, range.empty() ? "nothing is written behind the second `:`" : fmt::format("`{}` has no range", kind));
       return made(name, kind, *form, form->dtype.value_or(declared.value_or(DType::F32)), range, reading.seed);
     }
   }
@@ -240,13 +269,15 @@ std::optional<Tensor> tensor_value(const std::string& name, const std::string& v
     if (const std::optional<Form> form = parse_form(value.substr(0, equals)))
       return parse_elements(name, *form, value.substr(equals + 1), form->dtype.value_or(declared.value_or(DType::F32)));
     if (const auto typed = with_own_type(value.substr(0, equals)))
-      throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals))).hint(fmt::format("write '{}={}{}', in quotes", name, *typed, value.substr(equals)));
+      throw runtime::argument_error(
+          messages::bad_value, name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals)))
+          .hint(fmt::format("write '{}={}{}', in quotes", name, *typed, value.substr(equals)));
     refuse(name, fmt::format("`{}` is not a shape such as `2x3xf32`", value.substr(0, equals)));
   }
   return std::nullopt;
 }
 
-// ---- what was meant by a value that is none ----------------------------------------------------------------------------------------------
+// ---- what was meant by a value that is none -------------------------------------------------------------------------
 
 bool is_file(const std::string& path) {
   std::error_code fault;
@@ -292,8 +323,10 @@ std::optional<List> parse_list(std::string_view text) {
 // `rand`, `np.zeros`: what it is called here.
 std::optional<std::string> generator_named(std::string word) {
   if (const auto dot = word.rfind('.'); dot != std::string::npos) word = word.substr(dot + 1);
-  constexpr std::pair<std::string_view, std::string_view> others[] = {{"rand", "random"}, {"randn", "random"}, {"uniform", "random"}, {"normal", "random"}, {"gauss", "random"}, {"randint", "random"},
-                                                                      {"range", "arange"}, {"iota", "arange"}, {"linspace", "arange"}, {"zero", "zeros"}, {"empty", "zeros"}, {"one", "ones"}, {"full", "ones"}};
+  constexpr std::pair<std::string_view, std::string_view> others[] = {{"rand", "random"}, {"randn", "random"},
+      {"uniform", "random"}, {"normal", "random"}, {"gauss", "random"}, {"randint", "random"}, {"range", "arange"},
+      {"iota", "arange"}, {"linspace", "arange"}, {"zero", "zeros"}, {"empty", "zeros"}, {"one", "ones"},
+      {"full", "ones"}};
   for (const auto& [other, name] : others)
     if (other == word) return std::string(name);
   return lang::nearest(word, {"random", "arange", "ones", "zeros"});
@@ -301,7 +334,9 @@ std::optional<std::string> generator_named(std::string word) {
 
 // Something to type for a value that is neither a form nor a file.
 std::optional<std::string> meant(const std::string& name, const std::string& value) {
-  if (is_form(value)) return fmt::format("`{}` is a shape without elements: write `{}=random:{}`, or `{}={}=` and the numbers", value, name, value, name, value);
+  if (is_form(value))
+    return fmt::format("`{}` is a shape without elements: write `{}=random:{}`, or `{}={}=` and the numbers", value,
+        name, value, name, value);
   const std::size_t mark = value.find_first_of(":([");
   if (mark != std::string::npos && mark > 0)
     if (const auto generator = generator_named(value.substr(0, mark))) {
@@ -309,9 +344,14 @@ std::optional<std::string> meant(const std::string& name, const std::string& val
       return fmt::format("write `{}={}:{}`", name, *generator, shape.empty() ? "2x3" : shape);
     }
   std::string text = value;
-  if (const auto open = text.find('('); open != std::string::npos && text.back() == ')' && text.find_first_of("[0123456789") > open) text = text.substr(open + 1, text.size() - open - 2);
-  if (const auto list = parse_list(text)) return fmt::format("a tensor shows its shape first: write '{}={}=[{}]', in quotes", name, fmt::join(list->shape, "x"), list->numbers);
-  if (value == "True" || value == "False") return fmt::format("write `{}={}`", name, value == "True" ? "true" : "false");
+  if (const auto open = text.find('(');
+      open != std::string::npos && text.back() == ')' && text.find_first_of("[0123456789") > open)
+    text = text.substr(open + 1, text.size() - open - 2);
+  if (const auto list = parse_list(text))
+    return fmt::format("a tensor shows its shape first: write '{}={}=[{}]', in quotes", name,
+        fmt::join(list->shape, "x"), list->numbers);
+  if (value == "True" || value == "False")
+    return fmt::format("write `{}={}`", name, value == "True" ? "true" : "false");
   return std::nullopt;
 }
 
@@ -328,7 +368,9 @@ std::string statistics(const poly::Array& array) {
   double low = HUGE_VAL, high = -HUGE_VAL, sum = 0;
   const std::size_t count = static_cast<std::size_t>(array.count());
   for (std::size_t n = 0; n < count; ++n) {
-    const double value = real ? array.reals[n] : array.dtype == DType::U64 ? static_cast<double>(static_cast<std::uint64_t>(array.integers[n])) : static_cast<double>(array.integers[n]);
+    const double value = real       ? array.reals[n]
+        : array.dtype == DType::U64 ? static_cast<double>(static_cast<std::uint64_t>(array.integers[n]))
+                                    : static_cast<double>(array.integers[n]);
     low = std::fmin(low, value);
     high = std::fmax(high, value);
     sum += value;
@@ -350,11 +392,14 @@ bool is_beyond_64_bits(std::string_view value) {
   return number && (number->too_large || number->beyond);
 }
 
-runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
+runtime::Argument parse_argument(
+    const std::string& name, const std::string& value, std::optional<DType> declared, const Reading& reading) {
   runtime::Argument argument{name, std::nullopt, false, 0, 0};
   if (value.empty()) refuse(name, "nothing is written behind `=`");
   if (const std::optional<Scalar> number = parse_number(value)) {
-    if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64); number->beyond && !lang::is_float(type)) refuse_number(name, value, type, !declared);
+    if (const DType type = declared.value_or(value.starts_with('-') ? DType::I64 : DType::U64);
+        number->beyond && !lang::is_float(type))
+      refuse_number(name, value, type, !declared);
     if (number->too_large) refuse_number(name, value, declared.value_or(DType::F64));
     argument.is_integer = number->is_integer && !(declared && lang::is_float(*declared) && number->integer == 0);
     argument.integer = number->integer;
@@ -365,18 +410,26 @@ runtime::Argument parse_argument(const std::string& name, const std::string& val
   std::optional<Tensor> tensor = tensor_value(name, value, declared, reading);
   const std::string path = value.starts_with('/') ? value : reading.folder + value;
   if (!tensor && !is_file(path))
-    if (const auto hint = meant(name, value)) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is no form of a value, and there is no such file", value)).hint(*hint).hint(forms);
+    if (const auto hint = meant(name, value))
+      throw runtime::argument_error(
+          messages::bad_value, name, fmt::format("`{}` is no form of a value, and there is no such file", value))
+          .hint(*hint)
+          .hint(forms);
   if (!tensor) tensor = with_near_file(path, [&] { return read_file(name, path, reading); });
   argument.tensor = declared && tensor->dtype != *declared ? runtime::convert(name, *tensor, *declared) : *tensor;
   return argument;
 }
 
-void fill_random(const Tensor& tensor, std::string_view name, std::uint64_t seed) { fill(tensor, name, seed, usual_range(tensor.dtype)); }
+void fill_random(const Tensor& tensor, std::string_view name, std::uint64_t seed) {
+  fill(tensor, name, seed, usual_range(tensor.dtype));
+}
 
 std::optional<DType> written_type(std::string_view value) {
   const auto equals = value.find('='), colon = value.find(':');
   if (equals == std::string_view::npos && colon == std::string_view::npos) return std::nullopt;
-  const std::string_view text = equals != std::string_view::npos ? value.substr(0, equals) : value.substr(colon + 1, value.find(':', colon + 1) - colon - 1);
+  const std::string_view text = equals != std::string_view::npos
+      ? value.substr(0, equals)
+      : value.substr(colon + 1, value.find(':', colon + 1) - colon - 1);
   const std::optional<Form> form = parse_form(text);
   return form ? form->dtype : std::nullopt;
 }
@@ -396,7 +449,8 @@ std::string print_value(const poly::Array& array) {
   for (const std::int64_t extent : array.shape) text += fmt::format("{}x", extent);
   text += fmt::format("{}=", lang::name(array.dtype));
   const auto row = static_cast<std::size_t>(array.shape.back()), count = static_cast<std::size_t>(array.count());
-  for (std::size_t n = 0; n < count; ++n) text += fmt::format("{}{}{}", n % row == 0 ? "[" : " ", print_element(array, n), n % row == row - 1 ? "]" : "");
+  for (std::size_t n = 0; n < count; ++n)
+    text += fmt::format("{}{}{}", n % row == 0 ? "[" : " ", print_element(array, n), n % row == row - 1 ? "]" : "");
   return text + (count == 0 ? "[]" : "");
 }
 

@@ -17,17 +17,21 @@
 
 namespace tilec::cli {
 
-// Seed of random values; where relative paths begin, empty or with its `/`; what receives the paths of files that are read.
+// Seed of random values; where relative paths begin, empty or with its `/`; what receives the paths of files that are
+// read.
 struct Reading { std::uint64_t seed = 0; std::string folder = {}; std::vector<std::string>* files = nullptr; };
 
 // `x.npz` and `x.npz:member` name an archive; `runs.npz.d/x.npy` does not.
 struct ArchivePath { std::string file, member; };
 std::optional<ArchivePath> archive_path(const std::string& value);
 
-bool is_beyond_64_bits(std::string_view value);        // of a number: an integer that 64 bits do not hold, or more than any f64
+bool is_beyond_64_bits(std::string_view value);        // of a number: an integer that 64 bits do not hold, or more than
+                                                       // any f64
 
-// `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults to.
-runtime::Argument parse_argument(const std::string& name, const std::string& value, std::optional<lang::DType> declared, const Reading& reading);
+// `declared`: the type in the signature; a file of another type is converted, and it is what an inline value defaults
+// to.
+runtime::Argument parse_argument(
+    const std::string& name, const std::string& value, std::optional<lang::DType> declared, const Reading& reading);
 
 // The type that a value's own text names: `2x3xf32=[…]`, `random:2x3xf32`.
 std::optional<lang::DType> written_type(std::string_view value);

@@ -1,7 +1,9 @@
-// `tilec bench FILE NAME=VALUE…`: how long a call takes, with the spread of the median, and what part of this machine's rates that is.
+// `tilec bench FILE NAME=VALUE…`: how long a call takes, with the spread of the median, and what part of this machine's
+// rates that is.
 //
-// Calls run in batches long enough for the clock, for a tenth of the time at least, until the median is known to 1 % or the time is up. With --vs, batches of a peer stand between ours,
-// so that what else the machine does hits both, and the ratio is that of neighbours.
+// Calls run in batches long enough for the clock, for a tenth of the time at least, until the median is known to 1 % or
+// the time is up. With --vs, batches of a peer stand between ours, so that what else the machine does hits both, and
+// the ratio is that of neighbours.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +30,8 @@ namespace {
 using runtime::Tensor;
 using Clock = std::chrono::steady_clock;
 
-constexpr double batch_seconds = 20e-6, batch_beside_peers = 500e-6;  // of a batch, so that the clock does not count, nor what a peer leaves in caches
+// of a batch, so that the clock does not count, nor what a peer leaves in caches
+constexpr double batch_seconds = 20e-6, batch_beside_peers = 500e-6;
 constexpr double settled = 0.01;                         // half the interval, of the median
 constexpr std::size_t least_samples = 20;
 
@@ -46,7 +49,8 @@ void measure(std::vector<Runner>& runners, double budget) {
   const double least = runners.size() > 1 ? batch_beside_peers : batch_seconds;
   for (Runner& one : runners) {
     double once = one.seconds_of(1);
-    for (const auto start = Clock::now(); std::chrono::duration<double>(Clock::now() - start).count() < budget / 10;) once = std::min(once, one.seconds_of(1));
+    for (const auto start = Clock::now(); std::chrono::duration<double>(Clock::now() - start).count() < budget / 10;)
+      once = std::min(once, one.seconds_of(1));
     one.batch = static_cast<std::size_t>(std::clamp(std::ceil(least / std::max(once, 1e-9)), 1.0, 1e6));
   }
   budget *= static_cast<double>(runners.size());
@@ -58,14 +62,19 @@ void measure(std::vector<Runner>& runners, double budget) {
     line("measuring", elapsed / budget);
     const std::size_t made = runners.front().samples.size();
     if (made < next || elapsed < budget / 10) continue;
-    if (is_settled(runtime::interval_of(runners.front().samples)) && std::all_of(runners.begin() + 1, runners.end(), [&](const Runner& one) { return is_settled(runtime::ratio_of(one.samples, runners.front().samples)); })) return;
+    if (is_settled(runtime::interval_of(runners.front().samples)) &&
+        std::all_of(runners.begin() + 1, runners.end(),
+            [&](const Runner& one) { return is_settled(runtime::ratio_of(one.samples, runners.front().samples)); }))
+      return;
     next = 2 * made;
   }
 }
 
 std::vector<std::string> forms_of(const runtime::Module& module) {
   std::vector<std::string> forms;
-  for (const runtime::Port& port : module.inputs) forms.push_back(fmt::format("{}={}{}{}", port.name, fmt::join(port.shape, "x"), port.shape.empty() ? "" : "x", lang::name(port.dtype)));
+  for (const runtime::Port& port : module.inputs)
+    forms.push_back(fmt::format(
+        "{}={}{}{}", port.name, fmt::join(port.shape, "x"), port.shape.empty() ? "" : "x", lang::name(port.dtype)));
   return forms;
 }
 
@@ -77,17 +86,22 @@ std::string list_in_json(const std::vector<std::string>& texts) {
 
 std::string told(const Peer& peer, const Runner& run, const Runner& first) {
   const Interval ratio = runtime::ratio_of(run.samples, first.samples);
-  return fmt::format("  {} {}: {} a call, {:.3f} times ours, 95 % between {:.3f} and {:.3f}; results differ by {} of the largest value\n    {}\n", peer.name(), peer.version(), time_text(runtime::interval_of(run.samples).median), ratio.median, ratio.low, ratio.high,
-                     peer.error(), peer.formula());
+  return fmt::format(
+      "  {} {}: {} a call, {:.3f} times ours, 95 % between {:.3f} and {:.3f}; results differ by {} of the largest value\n    {}\n",
+      peer.name(), peer.version(), time_text(runtime::interval_of(run.samples).median), ratio.median, ratio.low,
+      ratio.high, peer.error(), peer.formula());
 }
 
 // `, "peers": [{"name": "torch", …}]`; without peers nothing.
 std::string in_json(const std::vector<std::unique_ptr<Peer>>& peers, const std::vector<Runner>& runners) {
   std::vector<std::string> all;
   for (std::size_t k = 0; k < peers.size(); ++k) {
-    const Interval time = runtime::interval_of(runners[k + 1].samples), ratio = runtime::ratio_of(runners[k + 1].samples, runners.front().samples);
-    all.push_back(fmt::format("{{\"name\": {}, \"version\": {}, \"formula\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"ratio\": {:.6g}, \"ratio_low\": {:.6g}, \"ratio_high\": {:.6g}, \"error\": {}}}",
-                              lang::in_json(peers[k]->name()), lang::in_json(peers[k]->version()), lang::in_json(peers[k]->formula()), time.median, time.low, time.high, ratio.median, ratio.low, ratio.high, peers[k]->error()));
+    const Interval time = runtime::interval_of(runners[k + 1].samples),
+                   ratio = runtime::ratio_of(runners[k + 1].samples, runners.front().samples);
+    all.push_back(fmt::format(
+        "{{\"name\": {}, \"version\": {}, \"formula\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"ratio\": {:.6g}, \"ratio_low\": {:.6g}, \"ratio_high\": {:.6g}, \"error\": {}}}",
+        lang::in_json(peers[k]->name()), lang::in_json(peers[k]->version()), lang::in_json(peers[k]->formula()),
+        time.median, time.low, time.high, ratio.median, ratio.low, ratio.high, peers[k]->error()));
   }
   return all.empty() ? std::string() : fmt::format(", \"peers\": [{}]", fmt::join(all, ", "));
 }
@@ -98,40 +112,56 @@ int bench(Session& session, const runtime::Callable& callable, const Call& given
   const auto made = callable.specialise(call.inputs, {}, session.diagnostics);
   if (!made || session.failed()) return session.report();
   const runtime::Module& module = *made->module;
-  const std::vector<Tensor> inputs = runtime::bind_inputs(module, call.inputs), outputs = runtime::allocate_outputs(module);
+  const std::vector<Tensor> inputs = runtime::bind_inputs(module, call.inputs),
+                            outputs = runtime::allocate_outputs(module);
   std::vector<void*> in, out;
   for (const Tensor& tensor : inputs) in.push_back(tensor.data);
   for (const Tensor& tensor : outputs) out.push_back(tensor.data);
   module.run(in.data(), out.data());                     // what peers are compared with
   std::vector<std::unique_ptr<Peer>> peers;
   try {
-    for (const std::string& asked : options.peers) peers.push_back(std::make_unique<Peer>(asked, *made->stages.simplified, module, inputs, outputs, options.threads));
+    for (const std::string& asked : options.peers)
+      peers.push_back(
+          std::make_unique<Peer>(asked, *made->stages.simplified, module, inputs, outputs, options.threads));
   } catch (const runtime::RuntimeError& fault) {
     if (fault.diagnostic.code != lang::messages::peer_differs.code) throw;
     session.diagnostics.add(fault.diagnostic);
     return session.report();
   }
-  std::vector<Runner> runners{{[&](std::size_t calls) { return runtime::seconds_of([&] { for (std::size_t k = 0; k < calls; ++k) module.run(in.data(), out.data()); }); }}};
+  std::vector<Runner> runners{{[&](std::size_t calls) {
+    return runtime::seconds_of([&] {
+      for (std::size_t k = 0; k < calls; ++k) module.run(in.data(), out.data());
+    });
+  }}};
   for (const auto& peer : peers) runners.push_back({[&](std::size_t calls) { return peer->seconds_of(calls); }});
   measure(runners, options.seconds);
   const Interval measured = runtime::interval_of(runners.front().samples);
   const std::size_t calls = runners.front().samples.size() * runners.front().batch;
-  const double operations = static_cast<double>(codegen::totals(*made->stages.bounded).operations), bytes = bytes_of(module);
+  const double operations = static_cast<double>(codegen::totals(*made->stages.bounded).operations),
+               bytes = bytes_of(module);
   const bool here = session.request().target.family == codegen::Target::Family::Cpu;
   const Rates rates = rates_of(session.request());
   const std::string name = module.name.empty() ? options.words[0] : module.name;
   if (options.json_output) {
-    put(fmt::format("{{\"name\": {}, \"inputs\": {}, \"target\": {}, \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
-                    "\"operations_a_second\": {:.6g}, \"bytes_a_second\": {:.6g}, \"matrix_product_operations_a_second\": {:.6g}, \"memory_bytes_a_second\": {:.6g}{}}}\n",
-                    lang::in_json(name), list_in_json(forms_of(module)), lang::in_json(options.target), options.threads, measured.median, measured.low, measured.high, calls, operations, bytes, operations / measured.median, bytes / measured.median, rates.operations, rates.bytes, in_json(peers, runners)),
+    put(fmt::format(
+            "{{\"name\": {}, \"inputs\": {}, \"target\": {}, \"threads\": {}, \"median\": {:.9g}, \"low\": {:.9g}, \"high\": {:.9g}, \"calls\": {}, \"operations\": {:.17g}, \"bytes\": {:.17g}, "
+            "\"operations_a_second\": {:.6g}, \"bytes_a_second\": {:.6g}, \"matrix_product_operations_a_second\": {:.6g}, \"memory_bytes_a_second\": {:.6g}{}}}\n",
+            lang::in_json(name), list_in_json(forms_of(module)), lang::in_json(options.target), options.threads,
+            measured.median, measured.low, measured.high, calls, operations, bytes, operations / measured.median,
+            bytes / measured.median, rates.operations, rates.bytes, in_json(peers, runners)),
         options);
     return session.report();
   }
-  const auto share = [](double rate, double of) { return of > 0 ? fmt::format(", {:.0f} % of", 100 * rate / of) : std::string(); };
-  std::string text = fmt::format("{}: {} a call, 95 % between {} and {}, {} calls\n", name, time_text(measured.median), time_text(measured.low), time_text(measured.high), calls);
+  const auto share = [](double rate, double of) {
+    return of > 0 ? fmt::format(", {:.0f} % of", 100 * rate / of) : std::string();
+  };
+  std::string text = fmt::format("{}: {} a call, 95 % between {} and {}, {} calls\n", name, time_text(measured.median),
+      time_text(measured.low), time_text(measured.high), calls);
   const double done = operations / measured.median, moved = bytes / measured.median;
-  text += fmt::format("  {}{}\n", codegen::scaled(done, " operations a second"), here ? share(done, rates.operations) + " a matrix product's" : "");
-  text += fmt::format("  {}{}\n", codegen::scaled(moved, "B a second of inputs and outputs"), here ? share(moved, rates.bytes) + " a sum's over memory" : "");
+  text += fmt::format("  {}{}\n", codegen::scaled(done, " operations a second"),
+      here ? share(done, rates.operations) + " a matrix product's" : "");
+  text += fmt::format("  {}{}\n", codegen::scaled(moved, "B a second of inputs and outputs"),
+      here ? share(moved, rates.bytes) + " a sum's over memory" : "");
   for (std::size_t k = 0; k < peers.size(); ++k) text += told(*peers[k], runners[k + 1], runners.front());
   put(text, options);
   return session.report();

@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& path, std::size_t line, std::size_t column, const std::string& why) {
-  throw runtime::argument_error(lang::messages::unreadable, fmt::format("{}:{}:{}", path, line, column), why).hint("a row is written by `tilec bench FILE NAME=VALUE… --json`");
+  throw runtime::argument_error(lang::messages::unreadable, fmt::format("{}:{}:{}", path, line, column), why)
+      .hint("a row is written by `tilec bench FILE NAME=VALUE… --json`");
 }
 
 // A row has lists of peers; what is nested without end would be printed without end.
@@ -51,16 +52,22 @@ BenchRow row_of(const json& object, const std::function<void(const std::string&)
     row.inputs.push_back(input.get<std::string>());
   }
   row.seconds = {time("median"), time("low"), time("high")};
-  if (!(row.seconds.low <= row.seconds.median && row.seconds.median <= row.seconds.high)) refused("`low`, `median` and `high` are not in this order");
+  if (!(row.seconds.low <= row.seconds.median && row.seconds.median <= row.seconds.high))
+    refused("`low`, `median` and `high` are not in this order");
   return row;
 }
 
 }  // namespace
 
-std::string time_text(double seconds) { return seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6) : seconds < 1 ? fmt::format("{:.4g} ms", seconds * 1e3) : fmt::format("{:.4g} s", seconds); }
+std::string time_text(double seconds) {
+  return seconds < 1e-3 ? fmt::format("{:.4g} us", seconds * 1e6)
+      : seconds < 1     ? fmt::format("{:.4g} ms", seconds * 1e3)
+                        : fmt::format("{:.4g} s", seconds);
+}
 
 std::string BenchRow::title() const {
-  return fmt::format("{}{}{} {}{}", name, inputs.empty() ? "" : " ", fmt::join(inputs, " "), target, threads == 0 ? "" : fmt::format(" {} thread{}", threads, threads == 1 ? "" : "s"));
+  return fmt::format("{}{}{} {}{}", name, inputs.empty() ? "" : " ", fmt::join(inputs, " "), target,
+      threads == 0 ? "" : fmt::format(" {} thread{}", threads, threads == 1 ? "" : "s"));
 }
 
 std::vector<BenchRow> read_bench_rows(const std::string& path) {
@@ -73,7 +80,8 @@ std::vector<BenchRow> read_bench_rows(const std::string& path) {
     at = end + 1, ++number;
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      rows.push_back(row_of(json::parse(line, only_shallow), [&](const std::string& why) { refuse(path, number, line.find_first_not_of(" \t") + 1, why); }));
+      rows.push_back(row_of(json::parse(line, only_shallow),
+          [&](const std::string& why) { refuse(path, number, line.find_first_not_of(" \t") + 1, why); }));
     } catch (const json::parse_error& fault) {
       refuse(path, number, std::max<std::size_t>(fault.byte, 1), "this is no JSON");
     } catch (const json::exception&) {

@@ -10,15 +10,20 @@ namespace tilec::cli {
 namespace {
 
 std::string described(const runtime::Cache::Content& content) {
-  const std::string plans = content.plans == 0 ? "" : content.plans == 1 ? ", 1 plan that was tuned" : fmt::format(", {} plans that were tuned", content.plans);
-  return fmt::format("{}{}, {} bytes", content.entries == 1 ? "1 program" : fmt::format("{} programs", content.entries), plans, content.bytes);
+  const std::string plans = content.plans == 0 ? ""
+      : content.plans == 1                     ? ", 1 plan that was tuned"
+                                               : fmt::format(", {} plans that were tuned", content.plans);
+  return fmt::format("{}{}, {} bytes", content.entries == 1 ? "1 program" : fmt::format("{} programs", content.entries),
+      plans, content.bytes);
 }
 
 }  // namespace
 
 int cache_command(const Options& options) {
   const bool clears = !options.words.empty() && options.words[0] == "clear";
-  if (options.words.size() > (clears ? 1 : 0)) throw UsageError{fmt::format("`{}` is no part of `tilec cache`", options.words[clears ? 1 : 0]), "write `tilec cache` or `tilec cache clear`"};
+  if (options.words.size() > (clears ? 1 : 0))
+    throw UsageError{fmt::format("`{}` is no part of `tilec cache`", options.words[clears ? 1 : 0]),
+        "write `tilec cache` or `tilec cache clear`"};
   const std::shared_ptr<const runtime::Cache> cache = runtime::Cache::usual();
   if (!cache) {
     fmt::print("nothing is kept: TILEC_CACHE is `off`, or there is no home\n");

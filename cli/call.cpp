@@ -27,9 +27,11 @@ std::optional<lang::DType> declared_type(const lang::Function& function, const s
 [[noreturn]] void unknown_word(const Word& word, const Callable& callable, std::vector<std::string> known) {
   const auto& name = callable.function()->name;
   const std::optional<std::string> near = lang::nearest(word.name, known);
-  runtime::RuntimeError fault = runtime::argument_error(messages::unknown_argument, word.name, name ? fmt::format("`{}`", name->text) : "the function");
+  runtime::RuntimeError fault = runtime::argument_error(
+      messages::unknown_argument, word.name, name ? fmt::format("`{}`", name->text) : "the function");
   fault.diagnostic.span = word.span;
-  throw fault.hint(near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
+  throw fault.hint(
+      near ? fmt::format("did you mean `{}`?", *near) : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
 }
 
 // Names that sizes, index expressions and constraints mention.
@@ -42,7 +44,8 @@ std::set<std::string> used_as_sizes(const lang::Function& function) {
 
 void refuse_large_size(const Word& word, const lang::Function& function) {
   if (!is_beyond_64_bits(word.value) || !used_as_sizes(function).contains(word.name)) return;
-  runtime::RuntimeError fault = runtime::argument_error(messages::scalar_too_large, word.name, lang::shortened(word.value));
+  runtime::RuntimeError fault =
+      runtime::argument_error(messages::scalar_too_large, word.name, lang::shortened(word.value));
   fault.diagnostic.span = word.span;
   throw std::move(fault);
 }
@@ -58,9 +61,12 @@ runtime::Argument argument_of(const Word& word, std::optional<lang::DType> decla
   }
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) { return std::ranges::count(names, name) > 0; }
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::count(names, name) > 0;
+}
 
-void infer_derivatives(const Callable& callable, const std::vector<Word>& words, std::vector<codegen::Derivative>& derivatives) {
+void infer_derivatives(
+    const Callable& callable, const std::vector<Word>& words, std::vector<codegen::Derivative>& derivatives) {
   codegen::Ports ports{callable.input_names(), callable.result_names()};
   for (std::size_t k = 0; k < derivatives.size(); ++k) {
     codegen::Derivative& derivative = derivatives[k];
@@ -82,7 +88,8 @@ void infer_derivatives(const Callable& callable, const std::vector<Word>& words,
 }
 
 // Sorts the words into inputs and outputs. Cotangents are known only once the gradient's outline is.
-std::optional<Call> read_call(const Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics) {
+std::optional<Call> read_call(
+    const Callable& callable, const std::vector<Word>& words, const Reading& reading, lang::Diagnostics& diagnostics) {
   Call call;
   const std::vector<std::string> inputs = callable.input_names();
   for (const Word& word : words) {
@@ -124,7 +131,10 @@ Call with_random_inputs(const Callable& callable, Call call, std::uint64_t seed)
   for (const poly::TensorId id : outline ? outline->inputs : std::vector<poly::TensorId>()) {
     const poly::Tensor& tensor = outline->tensor(id);
     const std::string name = runtime::without_mark(tensor.name);
-    if (std::ranges::count(call.inputs, name, &runtime::Argument::name) > 0 || (tensor.shape.empty() && !lang::is_float(tensor.dtype))) continue;  // a number may be a size
+    // a number may be a size
+    if (std::ranges::count(call.inputs, name, &runtime::Argument::name) > 0 ||
+        (tensor.shape.empty() && !lang::is_float(tensor.dtype)))
+      continue;
     std::vector<std::int64_t> shape;
     for (const poly::Size& extent : tensor.shape)
       if (const auto value = extent.substitute(request.sizes).value()) shape.push_back(*value);

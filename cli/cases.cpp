@@ -1,5 +1,5 @@
-// A block is read from a copy of the source in which all else is blank: positions stay what they are in the file, and values may
-// run over several lines without a thought for the `//` in between.
+// A block is read from a copy of the source in which all else is blank: positions stay what they are in the file, and
+// values may run over several lines without a thought for the `//` in between.
 
 #include "cli/cases.h"
 
@@ -25,14 +25,19 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_word(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_' || c == '\''; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-constexpr const char* starts = "a line of a case begins with `name:`, `function:`, `define:`, `input`, `random input`, `output`, `gradient`, `tangent`, `within`, `check`, `gradcheck`, `error:`, `warning:` or `#`";
+constexpr const char* starts =
+    "a line of a case begins with `name:`, `function:`, `define:`, `input`, `random input`, `output`, `gradient`, `tangent`, `within`, `check`, `gradcheck`, `error:`, `warning:` or `#`";
 
-struct Malformed { Span span; std::string expected, hint; bool resumes = false; };  // resumes: reading goes on where it stands
+// resumes: reading goes on where it stands
+struct Malformed { Span span; std::string expected, hint; bool resumes = false; };
 
 // The words of one block, from `at_` on. Throws Malformed.
 class Reader {
  public:
-  Reader(std::string text, std::size_t begin, std::optional<std::string> function) : text_(std::move(text)), at_(begin), touched_(std::move(function)) { function_ = touched_; }
+  Reader(std::string text, std::size_t begin, std::optional<std::string> function)
+      : text_(std::move(text)), at_(begin), touched_(std::move(function)) {
+    function_ = touched_;
+  }
 
   std::vector<Case> run(lang::Diagnostics& diagnostics) {
     while (!at_end()) {
@@ -58,7 +63,9 @@ class Reader {
   std::optional<Case> current_;
   std::vector<Case> cases_;
 
-  static Span span(std::size_t begin, std::size_t end) { return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), 0}; }
+  static Span span(std::size_t begin, std::size_t end) {
+    return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), 0};
+  }
   char now() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool at_end() {
     while (at_ < text_.size() && is_blank(text_[at_])) ++at_;
@@ -165,7 +172,8 @@ class Reader {
       one.span = span(begin, at_);
       if (one.value.empty()) expected("a value");
       if (random && is_form(one.value.substr(0, one.value.find(':')))) one.value = "random:" + one.value;
-      if (std::ranges::count(result, one.name, &CaseValue::name) > 0) throw Malformed{one.span, fmt::format("one value of `{}`", one.name), {}};
+      if (std::ranges::count(result, one.name, &CaseValue::name) > 0)
+        throw Malformed{one.span, fmt::format("one value of `{}`", one.name), {}};
       result.push_back(std::move(one));
     }
     if (now() != '}') throw Malformed{span(open, open + 1), "`}` that closes this `{`", {}};
@@ -193,11 +201,19 @@ class Reader {
       throw Malformed{where, what, hint, true};
     };
     const bool compares = !done.outputs.empty() || done.check || done.derives();
-    if (!compares && !done.error && !done.warning) refuse(done.span, "`output`, `gradient`, `tangent`, `check`, `gradcheck`, `error:` or `warning:` in this case", "a case that demands nothing cannot fail");
-    if (done.error && (!done.outputs.empty() || !done.gradients.empty() || !done.tangents.empty() || done.check || done.within)) refuse(done.error->span, "no result beside `error:`", "what must not compile has none");
-    if ((!done.of.empty() || !done.wrt.empty()) && !done.derives()) refuse(done.span, "`gradcheck` beside `wrt` or `of`", {});
-    if (compares && !done.called && !done.error) refuse(done.span, "`input { … }` or `random input { … }` in this case", "a function without inputs takes `input { }`");
-    for (std::vector<codegen::Derivative>& derivatives : done.gradchecks) derivatives.front().of = done.of, derivatives.front().wrt = done.wrt;
+    if (!compares && !done.error && !done.warning)
+      refuse(done.span, "`output`, `gradient`, `tangent`, `check`, `gradcheck`, `error:` or `warning:` in this case",
+          "a case that demands nothing cannot fail");
+    if (done.error &&
+        (!done.outputs.empty() || !done.gradients.empty() || !done.tangents.empty() || done.check || done.within))
+      refuse(done.error->span, "no result beside `error:`", "what must not compile has none");
+    if ((!done.of.empty() || !done.wrt.empty()) && !done.derives())
+      refuse(done.span, "`gradcheck` beside `wrt` or `of`", {});
+    if (compares && !done.called && !done.error)
+      refuse(done.span, "`input { … }` or `random input { … }` in this case",
+          "a function without inputs takes `input { }`");
+    for (std::vector<codegen::Derivative>& derivatives : done.gradchecks)
+      derivatives.front().of = done.of, derivatives.front().wrt = done.wrt;
     cases_.push_back(std::move(done));
   }
   void begin_inputs(std::size_t begin, bool random) {
@@ -239,7 +255,8 @@ class Reader {
     std::vector<CaseValue>& list = kind == "output" ? one.outputs : kind == "gradient" ? one.gradients : one.tangents;
     if (!list.empty()) throw Malformed{span(begin, begin + kind.size()), fmt::format("one `{}` in a case", kind), {}};
     list = values(false);
-    if (list.empty()) throw Malformed{span(begin, at_), fmt::format("the name and value of a result in `{} {{ }}`", kind), {}};
+    if (list.empty())
+      throw Malformed{span(begin, at_), fmt::format("the name and value of a result in `{} {{ }}`", kind), {}};
   }
   void derivative_check(const std::string& kind, std::size_t begin) {
     if (word() != "gradcheck") expected(fmt::format("`gradcheck` behind `{}`", kind));
@@ -248,7 +265,9 @@ class Reader {
   }
   [[noreturn]] void wrong_start(const std::string& first, std::size_t begin) {
     at_ = begin;
-    const std::optional<std::string> near = lang::nearest(first, {"name", "function", "define", "input", "random", "output", "gradient", "tangent", "within", "check", "gradcheck", "forward", "second", "wrt", "of", "error", "warning"});
+    const std::optional<std::string> near = lang::nearest(first,
+        {"name", "function", "define", "input", "random", "output", "gradient", "tangent", "within", "check",
+            "gradcheck", "forward", "second", "wrt", "of", "error", "warning"});
     expected("a part of a case", near ? fmt::format("did you mean `{}`?", *near) : starts);
   }
 
@@ -313,8 +332,10 @@ std::vector<Run> comment_runs(const lang::Source& source) {
   std::uint32_t last_line_end = 0;
   for (const lang::Trivia& trivia : lang::separate(source, 0, ignored).trivia) {
     if (!trivia.own_line || !trivia.text.starts_with("//")) continue;
-    const std::string_view between = std::string_view(source.text).substr(last_line_end, trivia.span.begin - last_line_end);
-    const bool follows = !runs.empty() && std::ranges::count(between, '\n') == 1 && between.find_first_not_of(" \t\r\n") == std::string_view::npos;
+    const std::string_view between =
+        std::string_view(source.text).substr(last_line_end, trivia.span.begin - last_line_end);
+    const bool follows = !runs.empty() && std::ranges::count(between, '\n') == 1 &&
+        between.find_first_not_of(" \t\r\n") == std::string_view::npos;
     if (!follows) runs.emplace_back();
     runs.back().lines.push_back(trivia.span);
     last_line_end = trivia.span.end;
@@ -347,7 +368,8 @@ std::string only(const lang::Source& source, const Run& run, std::size_t first) 
   std::string text(run.lines.back().end, ' ');
   for (std::size_t k = first; k < run.lines.size(); ++k) {
     const Span line = run.lines[k];
-    for (std::uint32_t at = line.begin + 2; at < line.end; ++at) text[at] = source.text[at] == '\r' ? ' ' : source.text[at];
+    for (std::uint32_t at = line.begin + 2; at < line.end; ++at)
+      text[at] = source.text[at] == '\r' ? ' ' : source.text[at];
     if (k > first) text[run.lines[k].begin] = '\n';
   }
   return text;
@@ -367,7 +389,8 @@ std::vector<Case> read_cases(const lang::Source& source, const lang::File* file,
     const auto first = std::ranges::find_if(run.lines, [&](Span line) { return begins_block(source, line); });
     if (first == run.lines.end()) continue;
     const lang::Function* function = file != nullptr ? touched(source, *file, run) : nullptr;
-    const std::optional<std::string> name = function != nullptr && function->name ? std::optional(function->name->text) : std::nullopt;
+    const std::optional<std::string> name =
+        function != nullptr && function->name ? std::optional(function->name->text) : std::nullopt;
     const std::size_t k = static_cast<std::size_t>(first - run.lines.begin());
     for (Case& one : Reader(only(source, run, k), first->begin, name).run(diagnostics)) cases.push_back(std::move(one));
   }

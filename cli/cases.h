@@ -28,7 +28,8 @@ struct Case {
   std::optional<std::string> function;                 // none: the file's unnamed one
   std::vector<poly::Define> defines;
   bool called = false, random = false;                 // inputs are written, if only { }; behind `random`
-  std::vector<CaseValue> inputs, outputs, gradients, tangents;  // results: `Y`, `dX` of the gradient, `tY` in forward mode
+  std::vector<CaseValue> inputs, outputs, gradients, tangents;  // results: `Y`, `dX` of the gradient, `tY` in forward
+                                                                // mode
   std::optional<double> within;                        // instead of the rounding error that is allowed anyway
   bool check = false;
   std::vector<std::vector<codegen::Derivative>> gradchecks;  // each against differences

@@ -33,7 +33,8 @@ class Check {
     request_.signature.function = one.function;
     request_.signature.defines = one.defines;
     for (const poly::Define& define : one.defines)       // one that names a scalar input used as a size
-      if (const double* number = std::get_if<double>(&define.value); number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
+      if (const double* number = std::get_if<double>(&define.value);
+          number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
         request_.sizes.emplace(define.name, static_cast<std::int64_t>(*number));
     request_.target = target;
     request_.threads_hint = 1;                           // cases run beside each other
@@ -75,7 +76,8 @@ class Check {
     const std::regex wanted(pattern.text);
     std::string others;
     std::vector<lang::Diagnostic> all(diagnostics_.all().begin(), diagnostics_.all().end());
-    if (file_.file) all.insert(all.end(), file_.diagnostics.all().begin(), file_.diagnostics.all().end());  // of the text, whatever is called
+    // of the text, whatever is called
+    if (file_.file) all.insert(all.end(), file_.diagnostics.all().begin(), file_.diagnostics.all().end());
     for (const lang::Diagnostic& one : all) {
       if (one.severity != severity) continue;
       const std::string said = fmt::format("{} {}", one.code, one.message);
@@ -83,7 +85,9 @@ class Check {
       others += fmt::format("  it says: {}\n", said);
     }
     const char* kind = severity == lang::Severity::Error ? "error" : "warning";
-    return {Verdict::Failed, fmt::format("  no {} matches `{}`{}\n{}", kind, pattern.text, others.empty() ? severity == lang::Severity::Error ? "; it compiles" : "; there is none" : "", others)};
+    return {Verdict::Failed,
+        fmt::format("  no {} matches `{}`{}\n{}", kind, pattern.text,
+            others.empty() ? severity == lang::Severity::Error ? "; it compiles" : "; there is none" : "", others)};
   }
 
   void demands() {
@@ -103,7 +107,8 @@ class Check {
     if (!case_.gradchecks.empty()) request.derivatives = case_.gradchecks.front();
     const Callable callable(file_.sources, *file_.file, request);
     if (callable.function() == nullptr || !case_.called) {
-      static_cast<void>(codegen::compile(*file_.file, request, request.derivatives.empty() ? codegen::Until::Contraction : codegen::Until::Gradient, diagnostics_));
+      static_cast<void>(codegen::compile(*file_.file, request,
+          request.derivatives.empty() ? codegen::Until::Contraction : codegen::Until::Gradient, diagnostics_));
       return;
     }
     static_cast<void>(callable.specialise(arguments(callable, words(case_.inputs)), {}, diagnostics_));
@@ -112,10 +117,13 @@ class Check {
   std::vector<Word> words(const std::vector<CaseValue>& values, const std::vector<std::string>* only = nullptr) const {
     std::vector<Word> result;
     for (const CaseValue& one : values)
-      if (only == nullptr || contains(*only, one.name)) result.push_back({one.name, case_.random && &values == &case_.inputs ? random_value(one) : one.value, one.span});
+      if (only == nullptr || contains(*only, one.name))
+        result.push_back(
+            {one.name, case_.random && &values == &case_.inputs ? random_value(one) : one.value, one.span});
     if (&values != &case_.inputs) return result;
     for (const poly::Define& define : case_.defines)     // as `--define S=2` of a scalar input
-      if (const double* number = std::get_if<double>(&define.value); number && std::ranges::count(result, define.name, &Word::name) == 0 && input(define.name) != nullptr)
+      if (const double* number = std::get_if<double>(&define.value);
+          number && std::ranges::count(result, define.name, &Word::name) == 0 && input(define.name) != nullptr)
         result.push_back({define.name, fmt::format("{}", *number), case_.span});
     return result;
   }
@@ -128,7 +136,8 @@ class Check {
   // `random input { X=17 }`: of a vector that is its shape.
   std::string random_value(const CaseValue& one) const {
     const lang::Input* declared = input(one.name);
-    const bool shape = declared != nullptr && declared->sizes && !declared->sizes->empty() && one.value.find_first_not_of("0123456789") == std::string::npos;
+    const bool shape = declared != nullptr && declared->sizes && !declared->sizes->empty() &&
+        one.value.find_first_not_of("0123456789") == std::string::npos;
     return shape ? "random:" + one.value : one.value;
   }
 
@@ -143,7 +152,9 @@ class Check {
     if (!read) throw Refused{};
     return *std::move(read);
   }
-  std::vector<runtime::Argument> arguments(const Callable& callable, const std::vector<Word>& all) { return call(callable, all).inputs; }
+  std::vector<runtime::Argument> arguments(const Callable& callable, const std::vector<Word>& all) {
+    return call(callable, all).inputs;
+  }
 
   struct Run { std::shared_ptr<const runtime::Specialisation> made; std::vector<Tensor> inputs, outputs; };
   Run execute(const Callable& callable, const std::vector<runtime::Argument>& inputs) {
@@ -175,7 +186,10 @@ class Check {
     const Callable function(file_.sources, *file_.file, request_);
     std::vector<Word> all = words(case_.inputs);
     if (!case_.gradients.empty() && !case_.tangents.empty())  // cotangents are for the one, tangents for the other
-      std::erase_if(all, [&](const Word& word) { return word.name[0] == (forward ? 'd' : 't') && contains(forward ? function.result_names() : function.input_names(), word.name.substr(1)); });
+      std::erase_if(all, [&](const Word& word) {
+        return word.name[0] == (forward ? 'd' : 't') &&
+            contains(forward ? function.result_names() : function.input_names(), word.name.substr(1));
+      });
     const std::vector<Word> results = words(wanted);
     all.insert(all.end(), results.begin(), results.end());
     infer_derivatives(function, all, request.derivatives);
@@ -184,7 +198,8 @@ class Check {
     compare_results(execute(callable, made.inputs), made.outputs);
   }
 
-  // In f64, whatever the types: rounding would hide what is wrong with the derivative. Cotangents and tangents are random.
+  // In f64, whatever the types: rounding would hide what is wrong with the derivative. Cotangents and tangents are
+  // random.
   void differences(const std::vector<codegen::Derivative>& derivatives) {
     codegen::Request request = request_;
     const Callable callable(file_.sources, *file_.file, request);
@@ -194,7 +209,8 @@ class Check {
     std::vector<runtime::Argument> doubles = in_double(given);
     if (derivatives.size() > 1) add_cotangents(callable.request(), doubles);
     lang::Diagnostics of_doubles;
-    const std::optional<std::vector<Comparison>> compared = compare_with_differences(Callable(file_.sources, in_double(*file_.file), request), {}, doubles, of_doubles);
+    const std::optional<std::vector<Comparison>> compared =
+        compare_with_differences(Callable(file_.sources, in_double(*file_.file), request), {}, doubles, of_doubles);
     for (const lang::Diagnostic& one : of_doubles.all())
       if (one.severity == lang::Severity::Error) diagnostics_.add(one);
     if (!compared) throw Refused{};
@@ -224,7 +240,8 @@ class Check {
     if (wanted.empty()) return;
     std::vector<Array> arrays;
     for (const Tensor& tensor : done.inputs) arrays.push_back(runtime::to_array(tensor));
-    const poly::Interpretation interpreted = poly::interpret(*done.made->stages.bounded, arrays);  // for what may be off by how much
+    // for what may be off by how much
+    const poly::Interpretation interpreted = poly::interpret(*done.made->stages.bounded, arrays);
     for (const Word& word : wanted) {
       const auto& ports = done.made->module->outputs;
       const auto port = std::ranges::find(ports, word.name, &runtime::Port::name);
@@ -240,21 +257,28 @@ class Check {
     const std::optional<Tensor> wanted = result_value(word, port);
     reads_ = false;
     const Array got = runtime::to_array(tensor);
-    if (type && *type != port.dtype) return fail(fmt::format("{} is {}, expected {}", word.name, lang::name(port.dtype), lang::name(*type)));
-    if (wanted->shape != port.shape) return fail(fmt::format("{} is {}, expected {}{}", word.name, runtime::print_shape(port.shape), runtime::print_shape(wanted->shape), pasted(word.name, got)));
+    if (type && *type != port.dtype)
+      return fail(fmt::format("{} is {}, expected {}", word.name, lang::name(port.dtype), lang::name(*type)));
+    if (wanted->shape != port.shape)
+      return fail(fmt::format("{} is {}, expected {}{}", word.name, runtime::print_shape(port.shape),
+          runtime::print_shape(wanted->shape), pasted(word.name, got)));
     const Array want = runtime::to_array(*wanted);
     if (case_.within && lang::is_float(port.dtype))
-      for (std::size_t n = 0; n < allowed.size(); ++n) allowed[n] = *case_.within * std::max(1.0, std::fabs(want.reals[n]));
+      for (std::size_t n = 0; n < allowed.size(); ++n)
+        allowed[n] = *case_.within * std::max(1.0, std::fabs(want.reals[n]));
     std::size_t count = 0;
     std::string first;
     for (std::size_t n = 0; n < allowed.size(); ++n) {
       const std::optional<double> error = off_by(got, want, n);
       if (!error || *error <= allowed[n]) continue;
       if (count++ > 0) continue;
-      first = fmt::format("{}{} is {}, expected {}", word.name, element_name(port.shape, n), print_element(got, n), print_element(want, n));
-      if (lang::is_float(port.dtype) && std::isfinite(*error)) first += fmt::format(", off by {:.3g} where {:.3g} is allowed", *error, allowed[n]);
+      first = fmt::format("{}{} is {}, expected {}", word.name, element_name(port.shape, n), print_element(got, n),
+          print_element(want, n));
+      if (lang::is_float(port.dtype) && std::isfinite(*error))
+        first += fmt::format(", off by {:.3g} where {:.3g} is allowed", *error, allowed[n]);
     }
-    if (count > 0) fail(fmt::format("{}; {} of {} elements differ{}", first, count, allowed.size(), pasted(word.name, got)));
+    if (count > 0)
+      fail(fmt::format("{}; {} of {} elements differ{}", first, count, allowed.size(), pasted(word.name, got)));
   }
 
   std::optional<Tensor> result_value(const Word& word, const runtime::Port& port) const {
@@ -272,6 +296,8 @@ class Check {
 
 }  // namespace
 
-Verdict check_case(const CaseFile& file, const Case& one, const codegen::Target& target) { return Check(file, one, target).run(); }
+Verdict check_case(const CaseFile& file, const Case& one, const codegen::Target& target) {
+  return Check(file, one, target).run();
+}
 
 }  // namespace tilec::cli

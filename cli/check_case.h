@@ -10,10 +10,12 @@
 namespace tilec::cli {
 
 // A file as the cases of it see it: without a tree, nothing in it compiles and `diagnostics` say why.
-struct CaseFile { std::vector<lang::Source> sources; std::optional<lang::File> file; lang::Diagnostics diagnostics; };  // sources: its own text first, then what it imports
+// sources: its own text first, then what it imports
+struct CaseFile { std::vector<lang::Source> sources; std::optional<lang::File> file; lang::Diagnostics diagnostics; };
 
 struct Verdict {
-  enum { Passed, Failed, Malformed } kind = Passed;    // Malformed: a value in it that cannot be read, or belongs to nothing
+  enum { Passed, Failed, Malformed } kind = Passed;    // Malformed: a value in it that cannot be read, or belongs to
+                                                       // nothing
   std::string text;                                    // what is wrong, in lines; empty when it passed
 };
 

@@ -1,4 +1,5 @@
-// `tilec completion SHELL`: what bash, zsh or fish must know to complete a line of tilec; `man`: the manual page. Both from what `--help` lists.
+// `tilec completion SHELL`: what bash, zsh or fish must know to complete a line of tilec; `man`: the manual page. Both
+// from what `--help` lists.
 //
 //   tilec completion bash > ~/.local/share/bash-completion/completions/tilec
 //   tilec completion zsh  > ~/.zfunc/_tilec                                      a folder of fpath
@@ -54,12 +55,14 @@ std::vector<std::string> words_of(const std::string& command) {
 std::string bash() {
   std::string cases;
   for (const CommandHelp& command : all_help())
-    cases += fmt::format("    {}) options=\"{}\"; words=\"{}\" ;;\n", command.name == "show" ? "*" : command.name, fmt::join(option_names(command), " "), fmt::join(words_of(command.name), " "));
+    cases += fmt::format("    {}) options=\"{}\"; words=\"{}\" ;;\n", command.name == "show" ? "*" : command.name,
+        fmt::join(option_names(command), " "), fmt::join(words_of(command.name), " "));
   // `*` must stand last.
   const auto first_end = cases.find('\n') + 1;
   cases = cases.substr(first_end) + cases.substr(0, first_end);
   std::string values;
-  for (const char* option : with_values) values += fmt::format("    {}) offered=\"{}\" ;;\n", option, fmt::join(values_of(option), " "));
+  for (const char* option : with_values)
+    values += fmt::format("    {}) offered=\"{}\" ;;\n", option, fmt::join(values_of(option), " "));
   return fmt::format(R"(# bash completion of tilec, made by `tilec completion bash`
 _tilec() {{
   local at=$COMP_CWORD word=${{COMP_WORDS[COMP_CWORD]}} whole=${{COMP_WORDS[COMP_CWORD]}} offered= before options words
@@ -81,7 +84,7 @@ _tilec() {{
 }}
 complete -o filenames -F _tilec tilec
 )",
-                     fmt::join(standard_words(), " "), values, cases, fmt::join(written_commands(), " "));
+      fmt::join(standard_words(), " "), values, cases, fmt::join(written_commands(), " "));
 }
 
 // Within single quotes of zsh and fish; in a description zsh ends at `]` and divides at `:`.
@@ -98,7 +101,8 @@ std::string quoted(const std::string& text, bool zsh) {
 
 std::string zsh_values(const std::string& option) {
   const std::vector<std::string> values = values_of(option);
-  return values.empty() ? ":value:_files" : fmt::format(":value:({})", quoted(fmt::format("{}", fmt::join(values, " ")), true));
+  return values.empty() ? ":value:_files"
+                        : fmt::format(":value:({})", quoted(fmt::format("{}", fmt::join(values, " ")), true));
 }
 
 std::string zsh() {
@@ -107,10 +111,14 @@ std::string zsh() {
   for (const CommandHelp& command : all_help()) {
     std::string lines;
     for (const OptionHelp& option : command.options)
-      for (const std::string& name : option.names) lines += fmt::format(" \\\n      '*{}{}[{}]{}'", name, option.takes_value && name.starts_with("--") ? "=" : "", quoted(option.description, true), option.takes_value ? zsh_values(name) : "");
+      for (const std::string& name : option.names)
+        lines += fmt::format(" \\\n      '*{}{}[{}]{}'", name, option.takes_value && name.starts_with("--") ? "=" : "",
+            quoted(option.description, true), option.takes_value ? zsh_values(name) : "");
     const std::vector<std::string> words = words_of(command.name);
-    const std::string rest = words.empty() ? "*:file:_tilec_program" : fmt::format("*:word:({})", fmt::join(words, " "));
-    const std::string one = fmt::format("    {}) _arguments -s{} \\\n      '{}' ;;\n", command.name == "show" ? "*" : command.name, lines, rest);
+    const std::string rest =
+        words.empty() ? "*:file:_tilec_program" : fmt::format("*:word:({})", fmt::join(words, " "));
+    const std::string one = fmt::format(
+        "    {}) _arguments -s{} \\\n      '{}' ;;\n", command.name == "show" ? "*" : command.name, lines, rest);
     (command.name == "show" ? shown : cases) += one;
   }
   return fmt::format(R"(#compdef tilec
@@ -131,23 +139,33 @@ _tilec() {{
 }}
 _tilec "$@"
 )",
-                     fmt::join(standard_words(), " "), fmt::join(written_commands(), " "), fmt::join(written_commands(), " "), cases, shown);
+      fmt::join(standard_words(), " "), fmt::join(written_commands(), " "), fmt::join(written_commands(), " "), cases,
+      shown);
 }
 
 std::string fish() {
   const std::vector<std::string> names = written_commands();
-  std::string lines = fmt::format("# fish completion of tilec, made by `tilec completion fish`\ncomplete -c tilec -n 'not __fish_seen_subcommand_from {}' -a '{}'\n", fmt::join(names, " "), fmt::join(names, " "));
-  lines += fmt::format("complete -c tilec -n 'string match -q \"std:*\" -- (commandline -ct)' -f -a '{}'\n", fmt::join(standard_words(), " "));
+  std::string lines = fmt::format(
+      "# fish completion of tilec, made by `tilec completion fish`\ncomplete -c tilec -n 'not __fish_seen_subcommand_from {}' -a '{}'\n",
+      fmt::join(names, " "), fmt::join(names, " "));
+  lines += fmt::format("complete -c tilec -n 'string match -q \"std:*\" -- (commandline -ct)' -f -a '{}'\n",
+      fmt::join(standard_words(), " "));
   for (const CommandHelp& command : all_help()) {
-    const std::string when = command.name == "show" ? fmt::format("not __fish_seen_subcommand_from {}", fmt::join(names, " ")) : fmt::format("__fish_seen_subcommand_from {}", command.name);
+    const std::string when = command.name == "show"
+        ? fmt::format("not __fish_seen_subcommand_from {}", fmt::join(names, " "))
+        : fmt::format("__fish_seen_subcommand_from {}", command.name);
     for (const OptionHelp& option : command.options) {
       std::string spelled;
-      for (const std::string& name : option.names) spelled += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
-      if (const auto values = values_of(option.names.back()); !values.empty()) spelled += fmt::format(" -x -a '{}'", fmt::join(values, " "));
+      for (const std::string& name : option.names)
+        spelled +=
+            name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
+      if (const auto values = values_of(option.names.back()); !values.empty())
+        spelled += fmt::format(" -x -a '{}'", fmt::join(values, " "));
       else if (option.takes_value) spelled += " -r";
       lines += fmt::format("complete -c tilec -n '{}'{} -d '{}'\n", when, spelled, quoted(option.description, false));
     }
-    if (const auto words = words_of(command.name); !words.empty()) lines += fmt::format("complete -c tilec -n '{}' -f -a '{}'\n", when, fmt::join(words, " "));
+    if (const auto words = words_of(command.name); !words.empty())
+      lines += fmt::format("complete -c tilec -n '{}' -f -a '{}'\n", when, fmt::join(words, " "));
   }
   return lines;
 }
@@ -165,10 +183,14 @@ std::string roff(const std::string& text) {
 }
 
 std::string man() {
-  std::string page = ".TH TILEC 1\n.SH NAME\ntilec \\- compile tensor expressions to fast CPU and GPU kernels, with gradients\n.SH OVERVIEW\n.nf\n" + roff(overview()) + "\n.fi\n";
+  std::string page =
+      ".TH TILEC 1\n.SH NAME\ntilec \\- compile tensor expressions to fast CPU and GPU kernels, with gradients\n.SH OVERVIEW\n.nf\n" +
+      roff(overview()) + "\n.fi\n";
   for (const CommandHelp& command : all_help()) {
     page += fmt::format(".SH {}\n", command.name == "show" ? "tilec FILE" : "tilec " + command.name);
-    for (const OptionHelp& option : command.options) page += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(fmt::format("{}", fmt::join(option.names, ", "))), roff(option.description));
+    for (const OptionHelp& option : command.options)
+      page += fmt::format(
+          ".TP\n\\fB{}\\fR\n{}\n", roff(fmt::format("{}", fmt::join(option.names, ", "))), roff(option.description));
   }
   return page;
 }

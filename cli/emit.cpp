@@ -40,7 +40,8 @@ void print_timings(const std::vector<codegen::Timing>& timings) {
 
 void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request) {
   const std::string& folder = session.options.dump_to;
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    throw runtime::machine_error(runtime::messages::unwritable, folder, std::strerror(errno));
   std::vector<std::pair<std::string, const runtime::StageInfo*>> files;
   int number = 0;
   for (const runtime::StageInfo& stage : runtime::all_stages()) {
@@ -56,28 +57,36 @@ void dump(Session& session, const codegen::Stages& stages, const codegen::Reques
       runtime::write_file(path, runtime::emit(stage, *session.file, stages, request));
     } catch (const runtime::RuntimeError& fault) {
       if (fault.diagnostic.code == runtime::messages::unwritable.code) throw;
-      fmt::print(stderr, "tilec: no {}: {}\n", stage.name, fault.diagnostic.message);  // NVRTC is absent: the other stages are still of use
+      // NVRTC is absent: the other stages are still of use
+      fmt::print(stderr, "tilec: no {}: {}\n", stage.name, fault.diagnostic.message);
     }
   }
 }
 
 int stages_command(const Options& options) {
-  if (!options.words.empty()) throw UsageError{fmt::format("`{}` is one word too many: `tilec stages` takes none", options.words[0]), {}};
+  if (!options.words.empty())
+    throw UsageError{fmt::format("`{}` is one word too many: `tilec stages` takes none", options.words[0]), {}};
   for (const runtime::StageInfo& stage : runtime::all_stages())
-    fmt::print("{:<12} {}{}\n", stage.name, stage.what, stage.family ? fmt::format(" (target {})", runtime::family_name(*stage.family)) : "");
+    fmt::print("{:<12} {}{}\n", stage.name, stage.what,
+        stage.family ? fmt::format(" (target {})", runtime::family_name(*stage.family)) : "");
   return success;
 }
 
 int emit_command(const Options& options) {
   const std::string path = only_file(options);
   const bool only_dump = options.stage.empty() && !options.dump_to.empty();
-  if (options.stage.empty() && !only_dump && !options.time) throw UsageError{fmt::format("what should be done with `{}`?", path), fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
+  if (options.stage.empty() && !only_dump && !options.time)
+    throw UsageError{fmt::format("what should be done with `{}`?", path),
+        fmt::format("write `tilec run {}`, `tilec check {}` or `tilec {} --emit=contraction`", path, path, path)};
   const runtime::StageInfo& stage = stage_of(options.stage.empty() ? "loops" : options.stage);
   const codegen::Target target = target_of(runtime::default_target(stage, options.target, options.target_given));
   if (stage.family && target.family != *stage.family)
-    throw UsageError{fmt::format("stage `{}` belongs to target {}, and {} is asked for", stage.name, runtime::family_name(*stage.family), target.name), "leave --target out, or ask for a stage of that target: `tilec stages`"};
+    throw UsageError{fmt::format("stage `{}` belongs to target {}, and {} is asked for", stage.name,
+                         runtime::family_name(*stage.family), target.name),
+        "leave --target out, or ask for a stage of that target: `tilec stages`"};
   if (!options.plan.empty() && stage.until < codegen::Until::Plan)
-    throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name), "stages from `plan` on follow a plan: `--emit=plan`"};
+    throw UsageError{fmt::format("--plan says nothing about `{}`", stage.name),
+        "stages from `plan` on follow a plan: `--emit=plan`"};
   Session session(options, path);
   if (!session.file) return session.report();
   codegen::Request request = session.request();
@@ -86,7 +95,8 @@ int emit_command(const Options& options) {
   if (!options.dump_to.empty()) request.split = true;
   codegen::Stages stages;
   if (stage.of != runtime::StageInfo::Of::Text) {
-    std::optional<codegen::Stages> computed = codegen::compile(*session.file, request, stage.until, session.diagnostics);
+    std::optional<codegen::Stages> computed =
+        codegen::compile(*session.file, request, stage.until, session.diagnostics);
     if (!computed || session.failed()) return session.report();
     stages = std::move(*computed);
   }

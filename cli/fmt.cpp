@@ -34,10 +34,14 @@ int format_one(const Options& options, const std::string& path) {
 int fmt_command(const Options& options) {
   if (options.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec fmt FILE`"};
   const bool one_file = !options.in_place && !options.check && !options.output.empty() && options.output != "-";
-  if (one_file && options.words.size() > 1) throw UsageError{fmt::format("`-o {}` holds one file, and {} are named", options.output, options.words.size()), "write `--in-place`, or name one"};
+  if (one_file && options.words.size() > 1)
+    throw UsageError{fmt::format("`-o {}` holds one file, and {} are named", options.output, options.words.size()),
+        "write `--in-place`, or name one"};
   runtime::Files files;
   for (const std::string& path : options.words) {
-    if (is_standard(path)) throw UsageError{fmt::format("`{}` is no file, and `tilec fmt` formats files", path), fmt::format("`tilec {} --emit=source` shows its text", path)};
+    if (is_standard(path))
+      throw UsageError{fmt::format("`{}` is no file, and `tilec fmt` formats files", path),
+          fmt::format("`tilec {} --emit=source` shows its text", path)};
     files.reads(path);
   }
   if (one_file) files.writes(options.output);

@@ -27,19 +27,24 @@ void factors_of(const poly::Expr& value, std::vector<int>& reads, double& consta
     constant *= lang::is_float(number->type) ? number->real : static_cast<double>(number->integer);
     return;
   }
-  if (const auto* cast = value.as<poly::Cast>(); cast && lang::is_float(cast->type) && lang::is_float(cast->operand.type())) return factors_of(cast->operand, reads, constant);
+  if (const auto* cast = value.as<poly::Cast>();
+      cast && lang::is_float(cast->type) && lang::is_float(cast->operand.type()))
+    return factors_of(cast->operand, reads, constant);
   const auto* apply = value.as<poly::Apply>();
   if (!apply || apply->op != lang::Op::Mul) throw Refused{"its value is no product of tensors"};
   for (const poly::Expr& operand : apply->operands) factors_of(operand, reads, constant);
 }
 
-std::int64_t extent(const Program& program, const Access& access, std::size_t d) { return program.tensor(access.tensor).shape[d].get(); }
+std::int64_t extent(const Program& program, const Access& access, std::size_t d) {
+  return program.tensor(access.tensor).shape[d].get();
+}
 
 // One statement, its indices and what each is of.
 class Sum {
  public:
   Sum(const Program& program, const Statement& s) : program_(program), s_(s), extents_(s.indices.size(), -1) {
-    if (s.aggregation != poly::Aggregation::Sum && s.aggregation != poly::Aggregation::Assign) throw Refused{"it is neither a sum nor a value"};
+    if (s.aggregation != poly::Aggregation::Sum && s.aggregation != poly::Aggregation::Assign)
+      throw Refused{"it is neither a sum nor a value"};
     factors_of(s.value, reads_, constant_);
     if (reads_.empty()) throw Refused{"it reads nothing"};
     for (const poly::Range& row : s.domain) {
@@ -49,12 +54,17 @@ class Sum {
     }
     if (std::ranges::count(extents_, -1) > 0) throw Refused{"an index of it has no range of its own"};
     target_ = plain(s.target);
-    if (std::vector<std::size_t> once = target_; (std::ranges::sort(once), std::ranges::adjacent_find(once) != once.end())) throw Refused{"it writes a part of its tensor only"};
+    if (std::vector<std::size_t> once = target_;
+        (std::ranges::sort(once), std::ranges::adjacent_find(once) != once.end()))
+      throw Refused{"it writes a part of its tensor only"};
   }
 
   std::string of(PeerKind peer, Formula& formula) const {
-    std::string text = std::ranges::all_of(reads_, [&](int r) { return is_plain(access(r)); }) ? einsum(peer) : convolution(peer, formula);
-    if (target_.size() < s_.target.element.size()) text = fmt::format("{}.reshape({})", text, fmt::join(codegen::extents(program_.tensor(s_.target.tensor)), ", "));
+    std::string text = std::ranges::all_of(reads_, [&](int r) { return is_plain(access(r)); })
+        ? einsum(peer)
+        : convolution(peer, formula);
+    if (target_.size() < s_.target.element.size())
+      text = fmt::format("{}.reshape({})", text, fmt::join(codegen::extents(program_.tensor(s_.target.tensor)), ", "));
     return constant_ == 1 ? text : fmt::format("{} * {}", text, constant_);
   }
 
@@ -63,7 +73,9 @@ class Sum {
   std::string name(const Access& a) const { return python_name(program_.tensor(a.tensor).name); }
 
   // One element, at 0: no index of the statement is left for it.
-  bool is_single(const Access& a, std::size_t d) const { return a.element[d].is_constant() && extent(program_, a, d) == 1; }
+  bool is_single(const Access& a, std::size_t d) const {
+    return a.element[d].is_constant() && extent(program_, a, d) == 1;
+  }
 
   bool is_plain(const Access& a) const {
     for (std::size_t d = 0; d < a.element.size(); ++d)
@@ -75,7 +87,8 @@ class Sum {
   std::string operand(const Access& a) const {
     std::vector<std::string> parts;
     bool all = true;
-    for (std::size_t d = 0; d < a.element.size(); ++d) parts.push_back(is_single(a, d) ? "0" : ":"), all = all && !is_single(a, d);
+    for (std::size_t d = 0; d < a.element.size(); ++d)
+      parts.push_back(is_single(a, d) ? "0" : ":"), all = all && !is_single(a, d);
     return all ? name(a) : fmt::format("{}[{}]", name(a), fmt::join(parts, ", "));
   }
 
@@ -102,12 +115,16 @@ class Sum {
     };
     std::vector<std::string> operands, subscripts;
     for (const int r : reads_) operands.push_back(operand(access(r))), subscripts.push_back(letters(plain(access(r))));
-    if (std::ranges::count(met, false) > 0) throw Refused{fmt::format("nothing it reads has the index `{}`", s_.indices[static_cast<std::size_t>(std::ranges::find(met, false) - met.begin())])};
+    if (std::ranges::count(met, false) > 0)
+      throw Refused{fmt::format("nothing it reads has the index `{}`",
+          s_.indices[static_cast<std::size_t>(std::ranges::find(met, false) - met.begin())])};
     const char* module = peer == PeerKind::Numpy ? "numpy" : peer == PeerKind::Torch ? "torch" : "jax.numpy";
-    return fmt::format("{}.einsum('{}->{}', {}{})", module, fmt::join(subscripts, ","), letters(target_), fmt::join(operands, ", "), peer == PeerKind::Numpy ? ", optimize=True" : "");
+    return fmt::format("{}.einsum('{}->{}', {}{})", module, fmt::join(subscripts, ","), letters(target_),
+        fmt::join(operands, ", "), peer == PeerKind::Numpy ? ", optimize=True" : "");
   }
 
-  struct Window { std::size_t output, tap; std::int64_t extent, stride, dilation, low, high; };  // low, high: elements of padding
+  // low, high: elements of padding
+  struct Window { std::size_t output, tap; std::int64_t extent, stride, dilation, low, high; };
 
   static bool has(const std::vector<std::size_t>& all, std::size_t k) { return std::ranges::count(all, k) > 0; }
 
@@ -118,8 +135,10 @@ class Sum {
       if (e.coefficients[k].is(0)) continue;
       (has(target_, k) ? outputs : taps).push_back(k);
     }
-    if (outputs.size() != 1 || taps.size() != 1 || !has(filter, taps[0]) || has(filter, outputs[0]) || !e.divisor.is(1)) throw Refused{"it is neither a product over whole dimensions nor a convolution"};
-    Window w{outputs[0], taps[0], extent(program_, image, d), e.coefficients[outputs[0]].get(), e.coefficients[taps[0]].get(), -e.constant.get(), 0};
+    if (outputs.size() != 1 || taps.size() != 1 || !has(filter, taps[0]) || has(filter, outputs[0]) || !e.divisor.is(1))
+      throw Refused{"it is neither a product over whole dimensions nor a convolution"};
+    Window w{outputs[0], taps[0], extent(program_, image, d), e.coefficients[outputs[0]].get(),
+        e.coefficients[taps[0]].get(), -e.constant.get(), 0};
     if (w.stride < 1 || w.dilation < 1) throw Refused{"its window runs backwards"};
     w.high = w.stride * (extents_[w.output] - 1) + w.dilation * (extents_[w.tap] - 1) + 1 - w.extent - w.low;
     return w;
@@ -138,14 +157,18 @@ class Sum {
   }
 
   // `text` with its dimensions, those of `from`, in the order of `to`.
-  static std::string ordered(const std::string& text, const std::vector<std::size_t>& from, const std::vector<std::size_t>& to, PeerKind peer) {
+  static std::string ordered(const std::string& text, const std::vector<std::size_t>& from,
+      const std::vector<std::size_t>& to, PeerKind peer) {
     if (from == to) return text;
     std::vector<std::ptrdiff_t> order;
     for (const std::size_t k : to) order.push_back(std::ranges::find(from, k) - from.begin());
     return fmt::format("{}.{}({})", text, peer == PeerKind::Torch ? "permute" : "transpose", fmt::join(order, ", "));
   }
 
-  std::string reshaped(const std::string& text, const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) const { return from == to ? text : fmt::format("{}.reshape({})", text, fmt::join(to, ", ")); }
+  std::string reshaped(
+      const std::string& text, const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) const {
+    return from == to ? text : fmt::format("{}.reshape({})", text, fmt::join(to, ", "));
+  }
 
   std::vector<std::int64_t> extents_of(const std::vector<std::size_t>& indices) const {
     std::vector<std::int64_t> all;
@@ -153,10 +176,12 @@ class Sum {
     return all;
   }
 
-  // Dimensions as the peers call them: images are batch, channels (groups outermost), places; filters are channels of the result, of the image, taps.
+  // Dimensions as the peers call them: images are batch, channels (groups outermost), places; filters are channels of
+  // the result, of the image, taps.
   std::string convolution(PeerKind peer, Formula& formula) const {
     if (peer == PeerKind::Numpy) throw Refused{"NumPy has no convolution"};
-    if (reads_.size() != 2) throw Refused{"it is neither a product over whole dimensions nor a convolution of two tensors"};
+    if (reads_.size() != 2)
+      throw Refused{"it is neither a product over whole dimensions nor a convolution of two tensors"};
     const bool first = !is_plain(access(reads_[0]));
     const Access &image = access(reads_[first ? 0 : 1]), &weights = access(reads_[first ? 1 : 0]);
     const std::vector<std::size_t> filter = plain(weights);
@@ -165,7 +190,8 @@ class Sum {
     for (std::size_t d = 0; d < image.element.size(); ++d) {
       if (is_single(image, d)) continue;
       if (const auto k = image.element[d].single_index()) {
-        if (extents_[*k] != extent(program_, image, d)) throw Refused{fmt::format("it takes a part of `{}`", name(image))};
+        if (extents_[*k] != extent(program_, image, d))
+          throw Refused{fmt::format("it takes a part of `{}`", name(image))};
         const bool in_target = has(target_, *k), in_filter = has(filter, *k);
         if (!in_target && !in_filter) throw Refused{"it sums over an index that its filter has not"};
         (in_target && in_filter ? group : in_target ? batch : shared).push_back(*k);
@@ -179,26 +205,36 @@ class Sum {
     if (windows.size() > 3) throw Refused{"its window has more than three dimensions"};
     for (const poly::Range* row : conditions_) {         // that a read is inside the image is what padding says
       bool inside = false;
-      for (std::size_t d = 0; d < image.element.size(); ++d) inside = inside || (image.element[d] == row->value && row->extent && row->extent->is(extent(program_, image, d)));
+      for (std::size_t d = 0; d < image.element.size(); ++d)
+        inside =
+            inside || (image.element[d] == row->value && row->extent && row->extent->is(extent(program_, image, d)));
       if (!inside) throw Refused{"its indices have a condition"};
     }
     for (const std::size_t k : filter)
       if (!has(group, k) && !has(shared, k) && !has(taps, k)) features.push_back(k);
     for (const std::size_t k : features)
       if (!has(target_, k)) throw Refused{"it sums over an index that its image has not"};
-    if (joined({&batch, &group, &features, &places}).size() != target_.size() || joined({&group, &shared, &features, &taps}).size() != filter.size()) throw Refused{"an index stands in two places"};
+    if (joined({&batch, &group, &features, &places}).size() != target_.size() ||
+        joined({&group, &shared, &features, &taps}).size() != filter.size())
+      throw Refused{"an index stands in two places"};
 
-    std::vector<std::int64_t> image_shape{size(batch), size(group) * size(shared)}, filter_shape{size(group) * size(features), size(shared)}, result_shape{size(batch), size(group) * size(features)};
+    std::vector<std::int64_t> image_shape{size(batch), size(group) * size(shared)},
+        filter_shape{size(group) * size(features), size(shared)},
+        result_shape{size(batch), size(group) * size(features)};
     std::vector<std::int64_t> image_parts = extents_of(joined({&batch, &group, &shared}));
     for (const Window& w : windows) image_shape.push_back(w.extent), image_parts.push_back(w.extent);
     for (const std::size_t k : taps) filter_shape.push_back(extents_[k]);
     for (const std::size_t k : places) result_shape.push_back(extents_[k]);
-    const std::vector<std::size_t> filter_order = joined({&group, &features, &shared, &taps}), result_order = joined({&batch, &group, &features, &places});
-    std::string in = reshaped(ordered(operand(image), lies, joined({&batch, &group, &shared, &places}), peer), image_parts, image_shape);
-    std::string by = reshaped(ordered(operand(weights), filter, filter_order, peer), extents_of(filter_order), filter_shape);
+    const std::vector<std::size_t> filter_order = joined({&group, &features, &shared, &taps}),
+                                   result_order = joined({&batch, &group, &features, &places});
+    std::string in = reshaped(
+        ordered(operand(image), lies, joined({&batch, &group, &shared, &places}), peer), image_parts, image_shape);
+    std::string by =
+        reshaped(ordered(operand(weights), filter, filter_order, peer), extents_of(filter_order), filter_shape);
     if (by != name(weights) && std::ranges::count(program_.inputs, weights.tensor) > 0) {
       const std::string own = fmt::format("{}_filter", name(weights));
-      if (std::ranges::count(formula.once, own, &Formula::Line::first) == 0) formula.once.emplace_back(own, peer == PeerKind::Torch ? by + ".contiguous()" : by);
+      if (std::ranges::count(formula.once, own, &Formula::Line::first) == 0)
+        formula.once.emplace_back(own, peer == PeerKind::Torch ? by + ".contiguous()" : by);
       by = own;
     }
     const auto list = [&](std::int64_t Window::* part) {
@@ -208,17 +244,22 @@ class Sum {
     };
     std::string out;
     if (peer == PeerKind::Torch) {
-      const bool even = std::ranges::all_of(windows, [](const Window& w) { return w.low >= 0 && w.high <= w.low && w.high + w.stride > w.low; });  // as much on both sides gives as many places
+      // as much on both sides gives as many places
+      const bool even = std::ranges::all_of(
+          windows, [](const Window& w) { return w.low >= 0 && w.high <= w.low && w.high + w.stride > w.low; });
       if (!even) {
         std::vector<std::int64_t> sides;               // of the last dimension first
         for (auto w = windows.rbegin(); w != windows.rend(); ++w) sides.push_back(w->low), sides.push_back(w->high);
         in = fmt::format("torch.nn.functional.pad({}, ({}))", in, fmt::join(sides, ", "));
       }
-      out = fmt::format("torch.nn.functional.conv{}d({}, {}, stride={}, padding={}, dilation={}, groups={})", windows.size(), in, by, list(&Window::stride), even ? list(&Window::low) : "0", list(&Window::dilation), size(group));
+      out = fmt::format("torch.nn.functional.conv{}d({}, {}, stride={}, padding={}, dilation={}, groups={})",
+          windows.size(), in, by, list(&Window::stride), even ? list(&Window::low) : "0", list(&Window::dilation),
+          size(group));
     } else {
       std::vector<std::string> sides;
       for (const Window& w : windows) sides.push_back(fmt::format("({}, {})", w.low, w.high));
-      out = fmt::format("jax.lax.conv_general_dilated({}, {}, {}, [{}], rhs_dilation={}, feature_group_count={})", in, by, list(&Window::stride), fmt::join(sides, ", "), list(&Window::dilation), size(group));
+      out = fmt::format("jax.lax.conv_general_dilated({}, {}, {}, [{}], rhs_dilation={}, feature_group_count={})", in,
+          by, list(&Window::stride), fmt::join(sides, ", "), list(&Window::dilation), size(group));
     }
     return ordered(reshaped(out, result_shape, extents_of(result_order)), result_order, target_, peer);
   }
@@ -236,7 +277,8 @@ class Sum {
 
 std::string python_name(const std::string& tensor) {
   std::string name = runtime::without_mark(tensor);
-  std::ranges::replace_if(name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; }, '_');
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; }, '_');
   return name;
 }
 
@@ -244,7 +286,8 @@ std::variant<Formula, NoFormula> formula_of(const Program& program, PeerKind pee
   Formula formula;
   for (const poly::Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    const std::string name = python_name(program.tensor(s ? s->target.tensor : std::get<poly::Intrinsic>(node).targets.front()).name);
+    const std::string name =
+        python_name(program.tensor(s ? s->target.tensor : std::get<poly::Intrinsic>(node).targets.front()).name);
     try {
       if (!s) throw Refused{"it is a gather, a scatter, a sort or a reshape"};
       formula.lines.emplace_back(name, Sum(program, *s).of(peer, formula));

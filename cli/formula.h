@@ -2,10 +2,11 @@
 //
 //   C[i, j] = +(A[i, k] * B[k, j])          numpy   C = numpy.einsum('ac,cb->ab', A, B, optimize=True)
 //   O[n, y, x, o] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c, o])
-//                                           torch   K0 = K.permute(3, 2, 0, 1).contiguous()          once, before the clock runs
-//                                                   O = torch.nn.functional.conv2d(I.permute(0, 3, 1, 2), K0, …).permute(0, 2, 3, 1)
+//     torch   K0 = K.permute(3, 2, 0, 1).contiguous()          once, before the clock runs
+//             O = torch.nn.functional.conv2d(I.permute(0, 3, 1, 2), K0, …).permute(0, 2, 3, 1)
 //
-// Products of tensors over whole dimensions, and convolutions where the peer has them. Nothing else is said: how a peer would best write it, is not known here.
+// Products of tensors over whole dimensions, and convolutions where the peer has them. Nothing else is said: how a peer
+// would best write it, is not known here.
 #pragma once
 
 #include <string>

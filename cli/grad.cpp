@@ -1,4 +1,5 @@
-// `tilec grad FILE --of O --wrt I,K`: the gradient, or the derivatives that are asked for, as Tile; with --emit, any stage of them.
+// `tilec grad FILE --of O --wrt I,K`: the gradient, or the derivatives that are asked for, as Tile; with --emit, any
+// stage of them.
 #include "cli/session.h"
 
 namespace tilec::cli {

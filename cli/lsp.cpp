@@ -1,7 +1,8 @@
 // `tilec lsp`: the Language Server Protocol 3.17 over stdin and stdout, as far as an editor of Tile asks.
 //
-// One message after the other; diagnostics are looked for while nothing waits to be read, a function after the other, so that a burst of
-// typing costs one look and a large file delays no answer. Requests that come before that see the text as it is, too.
+// One message after the other; diagnostics are looked for while nothing waits to be read, a function after the other,
+// so that a burst of typing costs one look and a large file delays no answer. Requests that come before that see the
+// text as it is, too.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -29,7 +30,14 @@ namespace {
 using Json = nlohmann::json;
 using namespace lsp;
 
-enum Fault { parse_error = -32700, invalid_request = -32600, unknown_method = -32601, invalid_params = -32602, internal_error = -32603, not_initialized = -32002 };
+enum Fault {
+  parse_error = -32700,
+  invalid_request = -32600,
+  unknown_method = -32601,
+  invalid_params = -32602,
+  internal_error = -32603,
+  not_initialized = -32002
+};
 struct Refusal { Fault code; std::string why; };
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -49,7 +57,8 @@ std::string text_in(const Json& object, const char* name) {
 
 std::size_t count_in(const Json& object, const char* name) {
   const Json& number = member(object, name);
-  if (!number.is_number_integer() || (!number.is_number_unsigned() && number.get<std::int64_t>() < 0)) throw Refusal{invalid_params, fmt::format("`{}` is no count", name)};
+  if (!number.is_number_integer() || (!number.is_number_unsigned() && number.get<std::int64_t>() < 0))
+    throw Refusal{invalid_params, fmt::format("`{}` is no count", name)};
   return number.get<std::size_t>();
 }
 
@@ -61,11 +70,17 @@ std::optional<std::int64_t> version_in(const Json& object) {
 Spot spot_in(const Json& position) { return {count_in(position, "line"), count_in(position, "character")}; }
 
 Json json_of(Spot spot) { return {{"line", spot.line}, {"character", spot.column}}; }
-Json range_of(const Lines& lines, lang::Span span) { return {{"start", json_of(lines.spot(span.begin))}, {"end", json_of(lines.spot(std::max(span.begin, span.end)))}}; }
+Json range_of(const Lines& lines, lang::Span span) {
+  return {{"start", json_of(lines.spot(span.begin))}, {"end", json_of(lines.spot(std::max(span.begin, span.end)))}};
+}
 Json markdown(const std::string& text) { return {{"kind", "markdown"}, {"value", text}}; }
-Json edit_of(const Lines& lines, const Edit& edit) { return {{"range", range_of(lines, edit.span)}, {"newText", edit.text}}; }
+Json edit_of(const Lines& lines, const Edit& edit) {
+  return {{"range", range_of(lines, edit.span)}, {"newText", edit.text}};
+}
 
-constexpr int severity_of(lang::Severity severity) { return severity == lang::Severity::Error ? 1 : severity == lang::Severity::Warning ? 2 : 3; }
+constexpr int severity_of(lang::Severity severity) {
+  return severity == lang::Severity::Error ? 1 : severity == lang::Severity::Warning ? 2 : 3;
+}
 
 bool has_place(lang::Span span) { return span.begin != 0 || span.end != 0; }
 
@@ -75,10 +90,14 @@ class Sources {
   explicit Sources(const std::vector<lang::Source>& sources) : sources_(sources) {}
   const Lines& lines(std::uint32_t number) {
     const auto [at, is_new] = lines_.try_emplace(number, nullptr);
-    if (is_new) at->second = std::make_unique<Lines>(number < sources_.size() ? std::string_view(sources_[number].text) : std::string_view());
+    if (is_new)
+      at->second = std::make_unique<Lines>(
+          number < sources_.size() ? std::string_view(sources_[number].text) : std::string_view());
     return *at->second;
   }
-  const lang::Source* source(std::uint32_t number) const { return number < sources_.size() ? &sources_[number] : nullptr; }
+  const lang::Source* source(std::uint32_t number) const {
+    return number < sources_.size() ? &sources_[number] : nullptr;
+  }
 
  private:
   const std::vector<lang::Source>& sources_;
@@ -111,11 +130,16 @@ class Server {
   bool initialized_ = false, shut_down_ = false, ended_ = false, heard_ = true;
   std::set<std::string> outdated_;                     // documents whose diagnostics are to be looked for
   Clock::time_point outdated_since_;
-  std::map<std::string, std::map<std::string, Json>> said_;  // by the URI they are of, then by the document that they were found from
+  std::map<std::string, std::map<std::string, Json>> said_;  // by the URI they are of, then by the document that they
+                                                             // were found from
 
   void send(const Json& json) { heard_ = wire_.write(dumped(json)) && heard_; }
-  void refuse(const Json& id, Fault code, const std::string& why) { send({{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", static_cast<int>(code)}, {"message", why}}}}); }
-  void notify(const char* method, const Json& params) { send({{"jsonrpc", "2.0"}, {"method", method}, {"params", params}}); }
+  void refuse(const Json& id, Fault code, const std::string& why) {
+    send({{"jsonrpc", "2.0"}, {"id", id}, {"error", {{"code", static_cast<int>(code)}, {"message", why}}}});
+  }
+  void notify(const char* method, const Json& params) {
+    send({{"jsonrpc", "2.0"}, {"method", method}, {"params", params}});
+  }
 
   void take(const std::string& text) {
     Json message;
@@ -149,13 +173,15 @@ class Server {
     if (!initialized_ && method != "initialize") throw Refusal{not_initialized, "`initialize` comes first"};
     if (shut_down_) throw Refusal{invalid_request, "after `shutdown` only `exit` comes"};
     using Handler = Json (Server::*)(const Json&);
-    static const std::map<std::string, Handler> handlers{
-        {"initialize", &Server::initialize}, {"initialized", &Server::nothing}, {"shutdown", &Server::shutdown},
-        {"textDocument/didOpen", &Server::did_open}, {"textDocument/didChange", &Server::did_change}, {"textDocument/didClose", &Server::did_close},
+    static const std::map<std::string, Handler> handlers{{"initialize", &Server::initialize},
+        {"initialized", &Server::nothing}, {"shutdown", &Server::shutdown}, {"textDocument/didOpen", &Server::did_open},
+        {"textDocument/didChange", &Server::did_change}, {"textDocument/didClose", &Server::did_close},
         {"textDocument/didSave", &Server::files_changed}, {"workspace/didChangeWatchedFiles", &Server::files_changed},
-        {"textDocument/hover", &Server::hover}, {"textDocument/definition", &Server::definition}, {"textDocument/documentSymbol", &Server::document_symbols},
+        {"textDocument/hover", &Server::hover}, {"textDocument/definition", &Server::definition},
+        {"textDocument/documentSymbol", &Server::document_symbols},
         {"textDocument/prepareRename", &Server::prepare_rename}, {"textDocument/rename", &Server::rename},
-        {"textDocument/formatting", &Server::formatting}, {"textDocument/completion", &Server::completion}, {"textDocument/codeAction", &Server::code_actions}};
+        {"textDocument/formatting", &Server::formatting}, {"textDocument/completion", &Server::completion},
+        {"textDocument/codeAction", &Server::code_actions}};
     const auto handler = handlers.find(method);
     if (handler != handlers.end()) return (this->*handler->second)(params);
     if (answers) throw Refusal{unknown_method, fmt::format("`{}` is not known here", method)};
@@ -168,9 +194,12 @@ class Server {
     if (initialized_) throw Refusal{invalid_request, "`initialize` comes once"};
     initialized_ = true;
     return {{"serverInfo", {{"name", "tilec"}, {"version", TILEC_VERSION}}},
-            {"capabilities", {{"positionEncoding", "utf-16"}, {"textDocumentSync", {{"openClose", true}, {"change", 1}, {"save", true}}}, {"hoverProvider", true},
-                              {"definitionProvider", true}, {"documentSymbolProvider", true}, {"documentFormattingProvider", true}, {"renameProvider", {{"prepareProvider", true}}},
-                              {"completionProvider", {{"triggerCharacters", {"[", "\"", "/", "(", "+", "."}}}}, {"codeActionProvider", {{"codeActionKinds", {"quickfix"}}}}}}};
+        {"capabilities",
+            {{"positionEncoding", "utf-16"}, {"textDocumentSync", {{"openClose", true}, {"change", 1}, {"save", true}}},
+                {"hoverProvider", true}, {"definitionProvider", true}, {"documentSymbolProvider", true},
+                {"documentFormattingProvider", true}, {"renameProvider", {{"prepareProvider", true}}},
+                {"completionProvider", {{"triggerCharacters", {"[", "\"", "/", "(", "+", "."}}}},
+                {"codeActionProvider", {{"codeActionKinds", {"quickfix"}}}}}}};
   }
 
   Json shutdown(const Json&) {
@@ -219,7 +248,8 @@ class Server {
         continue;
       }
       const Lines lines(text);                           // a client that sends parts
-      const std::size_t begin = lines.offset(spot_in(member(range, "start"))), end = std::max(begin, lines.offset(spot_in(member(range, "end"))));
+      const std::size_t begin = lines.offset(spot_in(member(range, "start"))),
+                        end = std::max(begin, lines.offset(spot_in(member(range, "end"))));
       text = text.substr(0, begin) + with + text.substr(end);
     }
     workspace_.change(changed, std::move(text), version_in(member(params, "textDocument")));
@@ -268,7 +298,8 @@ class Server {
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& fault) {
-      found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 1}, {"source", "tilec"}, {"message", fmt::format("internal error: {}. This is our bug; please send the file.", fault.what())}});
+      found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 1}, {"source", "tilec"},
+          {"message", fmt::format("internal error: {}. This is our bug; please send the file.", fault.what())}});
     }
     Sources sources(document.sources);
     for (const lang::Diagnostic& diagnostic : document.diagnostics.all()) {
@@ -279,7 +310,10 @@ class Server {
       list.push_back(std::move(json));
     }
     if (document.text.size() > largest_document)
-      found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 3}, {"source", "tilec"}, {"message", fmt::format("editors are told of texts of up to {} MiB; `tilec check` reads this one", largest_document >> 20)}});
+      found[document.uri].push_back({{"range", range_of(Lines(""), {})}, {"severity", 3}, {"source", "tilec"},
+          {"message",
+              fmt::format(
+                  "editors are told of texts of up to {} MiB; `tilec check` reads this one", largest_document >> 20)}});
     replace(document.uri, std::move(found));
     return true;
   }
@@ -300,7 +334,8 @@ class Server {
           if (std::find(all.begin(), all.end(), each) == all.end()) all.push_back(each);
       if (said_[uri].empty()) said_.erase(uri);
       Json params{{"uri", uri}, {"diagnostics", std::move(all)}};
-      if (const Document* open = workspace_.find(uri); open != nullptr && open->version) params["version"] = *open->version;
+      if (const Document* open = workspace_.find(uri); open != nullptr && open->version)
+        params["version"] = *open->version;
       notify("textDocument/publishDiagnostics", params);
     }
   }
@@ -313,14 +348,17 @@ class Server {
 
   // The import of the text through which a source was read.
   static lang::Span import_of(const Document& document, std::uint32_t source) {
-    const std::function<bool(const lang::File&, std::set<const lang::File*>&)> holds = [&](const lang::File& file, std::set<const lang::File*>& seen) {
-      for (const auto& item : file.items) {
-        if (std::visit([](const auto& each) { return each.span.source; }, item) == source) return true;
-        const auto* import = std::get_if<lang::Import>(&item);
-        if (import != nullptr && import->file && seen.insert(import->file.get()).second && holds(*import->file, seen)) return true;
-      }
-      return false;
-    };
+    const std::function<bool(const lang::File&, std::set<const lang::File*>&)> holds =
+        [&](const lang::File& file, std::set<const lang::File*>& seen) {
+          for (const auto& item : file.items) {
+            if (std::visit([](const auto& each) { return each.span.source; }, item) == source) return true;
+            const auto* import = std::get_if<lang::Import>(&item);
+            if (import != nullptr && import->file && seen.insert(import->file.get()).second &&
+                holds(*import->file, seen))
+              return true;
+          }
+          return false;
+        };
     for (const auto& item : document.file->items)
       if (const auto* import = std::get_if<lang::Import>(&item); import != nullptr && import->file) {
         std::set<const lang::File*> seen;
@@ -329,7 +367,8 @@ class Server {
     return {};
   }
 
-  std::pair<std::string, Json> json_of_diagnostic(const Document& document, const lang::Diagnostic& d, Sources& sources) {
+  std::pair<std::string, Json> json_of_diagnostic(
+      const Document& document, const lang::Diagnostic& d, Sources& sources) {
     std::string message = d.message;
     std::string uri = document.uri;
     lang::Span span = d.span;
@@ -343,13 +382,19 @@ class Server {
     for (const lang::Label& label : d.labels) {
       const lang::Source* at = has_place(label.span) ? sources.source(label.span.source) : nullptr;
       const auto where = at ? workspace_.uri_of_source(document, *at) : std::nullopt;
-      if (where) related.push_back({{"location", {{"uri", *where}, {"range", range_of(sources.lines(label.span.source), label.span)}}}, {"message", label.text}});
-      else message += fmt::format("\nnote: {}{}", label.text, at ? fmt::format(" ({})", in_words(*at, label.span)) : "");
+      if (where)
+        related.push_back(
+            {{"location", {{"uri", *where}, {"range", range_of(sources.lines(label.span.source), label.span)}}},
+                {"message", label.text}});
+      else
+        message += fmt::format("\nnote: {}{}", label.text, at ? fmt::format(" ({})", in_words(*at, label.span)) : "");
     }
     for (const std::string& hint : d.hints) message += "\nhint: " + hint;
     const bool stops_early = d.code == lang::messages::limit.code;  // this far and no further while somebody types
     if (stops_early) message += "\nnote: an editor is told no more of it; `tilec check` goes further";
-    Json json{{"range", range_of(sources.lines(span.source), span)}, {"severity", stops_early ? 3 : severity_of(d.severity)}, {"code", d.code}, {"source", "tilec"}, {"message", message}};
+    Json json{{"range", range_of(sources.lines(span.source), span)},
+        {"severity", stops_early ? 3 : severity_of(d.severity)}, {"code", d.code}, {"source", "tilec"},
+        {"message", message}};
     if (!related.empty()) json["relatedInformation"] = related;
     return {uri, json};
   }
@@ -373,7 +418,8 @@ class Server {
     Json all = Json::array();
     for (const lang::Span& span : found.spans)
       if (const lang::Source* source = sources.source(span.source))
-        if (const auto uri = workspace_.uri_of_source(document, *source)) all.push_back({{"uri", *uri}, {"range", range_of(sources.lines(span.source), span)}});
+        if (const auto uri = workspace_.uri_of_source(document, *source))
+          all.push_back({{"uri", *uri}, {"range", range_of(sources.lines(span.source), span)}});
     return all.empty() ? Json() : all;
   }
 
@@ -382,7 +428,8 @@ class Server {
     workspace_.read(document);
     const auto named = renamable(document, offset);
     if (!named) return {};
-    return {{"range", range_of(Lines(document.text), named->span)}, {"placeholder", document.text.substr(named->span.begin, named->span.end - named->span.begin)}};
+    return {{"range", range_of(Lines(document.text), named->span)},
+        {"placeholder", document.text.substr(named->span.begin, named->span.end - named->span.begin)}};
   }
 
   // In the texts that are open and in what they import. A file that is neither is not known to mention anything.
@@ -400,7 +447,8 @@ class Server {
       for (const lang::Span& span : mentions_of(open, named->meaning)) {
         const lang::Source& source = *sources.source(span.source);
         const auto where = workspace_.uri_of_source(open, source);
-        if (!where) throw Refusal{invalid_params, fmt::format("{} is a part of the library, which stays as it is", source.name)};
+        if (!where)
+          throw Refusal{invalid_params, fmt::format("{} is a part of the library, which stays as it is", source.name)};
         edits[*where][span.begin] = edit_of(sources.lines(span.source), {span, name});
       }
     }
@@ -414,7 +462,8 @@ class Server {
     constexpr int kinds[] = {12, 13, 14, 13, 2};           // function, variable, constant, variable, module
     Json all = Json::array();
     for (const Symbol& symbol : symbols) {
-      Json one{{"name", symbol.name}, {"detail", symbol.detail}, {"kind", kinds[static_cast<int>(symbol.kind)]}, {"range", range_of(lines, symbol.whole)}, {"selectionRange", range_of(lines, symbol.head)}};
+      Json one{{"name", symbol.name}, {"detail", symbol.detail}, {"kind", kinds[static_cast<int>(symbol.kind)]},
+          {"range", range_of(lines, symbol.whole)}, {"selectionRange", range_of(lines, symbol.head)}};
       if (!symbol.children.empty()) one["children"] = json_of_symbols(symbol.children, lines);
       all.push_back(std::move(one));
     }
@@ -435,7 +484,8 @@ class Server {
   }
 
   Json completion(const Json& params) {
-    constexpr int kinds[] = {6, 21, 6, 3, 25, 24, 10, 14, 17, 21};  // variable, constant, variable, function, type parameter, operator, property, keyword, file, constant
+    // variable, constant, variable, function, type parameter, operator, property, keyword, file, constant
+    constexpr int kinds[] = {6, 21, 6, 3, 25, 24, 10, 14, 17, 21};
     const auto [document, offset] = place(params);
     workspace_.read(document);
     const Completions found = completions(document, offset);
@@ -443,7 +493,9 @@ class Server {
     const Json range = range_of(lines, found.replaced);
     Json items = Json::array();
     for (const Completion& each : found.items) {
-      Json item{{"label", each.name}, {"kind", kinds[static_cast<int>(each.kind)]}, {"sortText", fmt::format("{}{:04}", each.also ? 1 : 0, items.size())}, {"textEdit", {{"range", range}, {"newText", each.name}}}};
+      Json item{{"label", each.name}, {"kind", kinds[static_cast<int>(each.kind)]},
+          {"sortText", fmt::format("{}{:04}", each.also ? 1 : 0, items.size())},
+          {"textEdit", {{"range", range}, {"newText", each.name}}}};
       if (!each.detail.empty()) item["detail"] = each.detail;
       if (!each.help.empty()) item["documentation"] = markdown(each.help);
       if (each.also) item["additionalTextEdits"] = Json::array({edit_of(lines, *each.also)});
@@ -456,24 +508,29 @@ class Server {
     Document& asked = document(params);
     const Json& range = member(params, "range");
     const Lines lines(asked.text);
-    const std::size_t begin = lines.offset(spot_in(member(range, "start"))), end = lines.offset(spot_in(member(range, "end")));
+    const std::size_t begin = lines.offset(spot_in(member(range, "start"))),
+                      end = lines.offset(spot_in(member(range, "end")));
     workspace_.check(asked, for_a_while());
     Sources sources(asked.sources);
     Json all = Json::array();
     for (const lang::Diagnostic& d : asked.diagnostics.all()) {
-      if (d.severity == lang::Severity::Remark || d.span.source != 0 || d.span.begin > end || d.span.end < begin) continue;
+      if (d.severity == lang::Severity::Remark || d.span.source != 0 || d.span.begin > end || d.span.end < begin)
+        continue;
       for (const std::string& hint : d.hints) {
         Json edits = Json::array();
         for (const Edit& edit : edits_of(asked.text, d, hint)) edits.push_back(edit_of(lines, edit));
         if (edits.empty()) continue;
-        all.push_back({{"title", hint}, {"kind", "quickfix"}, {"diagnostics", Json::array({json_of_diagnostic(asked, d, sources).second})}, {"edit", {{"changes", {{asked.uri, std::move(edits)}}}}}});
+        all.push_back({{"title", hint}, {"kind", "quickfix"},
+            {"diagnostics", Json::array({json_of_diagnostic(asked, d, sources).second})},
+            {"edit", {{"changes", {{asked.uri, std::move(edits)}}}}}});
       }
     }
     return all;
   }
 };
 
-// What `tilec check` takes seconds to find beyond its limits, an editor is not told: a tenth is enough while somebody types.
+// What `tilec check` takes seconds to find beyond its limits, an editor is not told: a tenth is enough while somebody
+// types.
 void lower_limits() {
   ::setenv("TILEC_LIMIT_CALLS", "20000", 0);
   ::setenv("TILEC_LIMIT_STATEMENTS", "10000", 0);
@@ -483,7 +540,9 @@ void lower_limits() {
 }  // namespace
 
 int lsp_command(const Options& options) {
-  if (!options.words.empty()) throw UsageError{fmt::format("`{}` is one word too many: `tilec lsp` takes none", options.words[0]), "an editor starts it and says which texts are open"};
+  if (!options.words.empty())
+    throw UsageError{fmt::format("`{}` is one word too many: `tilec lsp` takes none", options.words[0]),
+        "an editor starts it and says which texts are open"};
   std::signal(SIGPIPE, SIG_IGN);
   lower_limits();
   Wire wire(0, 1);

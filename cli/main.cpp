@@ -86,9 +86,13 @@ int guarded(int argc, char** argv) {
   } catch (const runtime::RuntimeError& fault) {
     return runtime_fault(fault, options);
   } catch (const std::bad_alloc&) {
-    return runtime_fault(runtime::machine_error(runtime::messages::out_of_memory, "tilec", "what it works on is larger than this machine"), options);
+    return runtime_fault(runtime::machine_error(
+                             runtime::messages::out_of_memory, "tilec", "what it works on is larger than this machine"),
+        options);
   } catch (const std::exception& fault) {
-    if (std::ferror(stdout) != 0) return runtime_fault(runtime::machine_error(runtime::messages::unwritable, "standard output", std::strerror(errno)), options);
+    if (std::ferror(stdout) != 0)
+      return runtime_fault(
+          runtime::machine_error(runtime::messages::unwritable, "standard output", std::strerror(errno)), options);
     return bug(fault.what(), argc, argv);
   }
 }
@@ -98,4 +102,6 @@ int guarded(int argc, char** argv) {
 }  // namespace tilec::cli
 
 // Not of the C API: of a Python package's libtilec.so `tilec` takes this alone.
-extern "C" __attribute__((visibility("default"))) int tilec_main(int argc, char** argv) { return tilec::cli::guarded(argc, argv); }
+extern "C" __attribute__((visibility("default"))) int tilec_main(int argc, char** argv) {
+  return tilec::cli::guarded(argc, argv);
+}

@@ -19,7 +19,8 @@ std::optional<std::string> near_file(const std::string& path) {
   std::size_t seen = 0;
   for (fs::directory_iterator at(folder, fault), end; !fault && at != end && seen < most; at.increment(fault), ++seen) {
     const fs::path entry = at->path().filename();
-    if (entry.stem() == name && (entry.extension() == ".tile" || entry.extension() == ".npy")) return (asked.has_parent_path() ? folder / entry : entry).string();
+    if (entry.stem() == name && (entry.extension() == ".tile" || entry.extension() == ".npy"))
+      return (asked.has_parent_path() ? folder / entry : entry).string();
     (entry.extension() == asked.extension() ? same : others).push_back(entry.string());
   }
   auto near = lang::nearest(name, same);

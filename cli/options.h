@@ -16,23 +16,29 @@ namespace tilec::cli {
 struct Options {
   std::string command;                                 // `show` when none is written: `tilec f.tile --emit=loops`
   std::vector<std::string> words;                      // what is neither option nor command: files, codes, NAME=VALUE
-  std::vector<std::pair<std::string, std::string>> forms;  // of commands that run nothing: NAME=2x3xf32, inputs and their shapes
+  std::vector<std::pair<std::string, std::string>> forms;  // of commands that run nothing: NAME=2x3xf32, inputs and
+                                                           // their shapes
   std::optional<std::string> function;
   std::map<std::string, std::int64_t> sizes;
   std::map<std::string, std::int64_t> ranks;           // --rank: how many dimensions a pack stands for
-  std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;  // numbers, and names of functions and aggregations
+  // numbers, and names of functions and aggregations
+  std::vector<std::pair<std::string, std::variant<double, std::string>>> defines;
   std::vector<std::string> include;                    // folders where imports are found
   std::vector<std::string> warnings;                   // what follows -W
-  std::vector<codegen::Derivative> derivatives;        // --grad, --forward and --vmap in order, with their --of and --wrt
-  codegen::Derivative gradient;                        // --of and --wrt where neither is written: for what makes a gradient by itself
+  std::vector<codegen::Derivative> derivatives;        // --grad, --forward and --vmap in order, with their --of and
+                                                       // --wrt
+  codegen::Derivative gradient;                        // --of and --wrt where neither is written: for what makes a
+                                                       // gradient by itself
   std::string target = "cpu";
   bool target_given = false;
   std::string stage;                                   // --emit
   std::string plan;                                    // a file; empty: all is chosen
   std::string output, dump_to;
   std::optional<std::string> filter;                   // of test
-  bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false, verbose = false;
-  std::optional<std::uint64_t> check_elements;         // --check=4096: where all would take long; --check=all: the largest number
+  bool time = false, check = false, grad_check = false, stats = false, in_place = false, json = false, quiet = false,
+       verbose = false;
+  std::optional<std::uint64_t> check_elements;         // --check=4096: where all would take long; --check=all: the
+                                                       // largest number
   std::optional<std::int64_t> room;                    // of build --vjp: bytes that forward may keep
   std::optional<std::string> name;                     // of build: what the function is called in C
   bool multi_target = false;                           // of build: machine code for several CPUs

@@ -1,10 +1,11 @@
 // Another library beside us, in a process of its own: the same inputs, its own way to compute the same, run when asked.
 //
 //   --vs torch                                     what formula.h makes of the program
-//   --vs 'torch=torch.softmax(X, -1)'              what the user says, with inputs by name; a tuple where there are several outputs
+//   --vs 'torch=torch.softmax(X, -1)'              what the user says, with inputs by name; a tuple where there are
+//                                                  several outputs
 //
-// `python3` runs peer.py, with as many threads as the program has. RuntimeError: it is not here (E0546), cannot compute it (E0547), computes something
-// else (E0548), or is given no formula (E0549).
+// `python3` runs peer.py, with as many threads as the program has. RuntimeError: it is not here (E0546), cannot compute
+// it (E0547), computes something else (E0548), or is given no formula (E0549).
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,8 @@ namespace tilec::cli {
 class Peer {
  public:
   // `outputs`: as the program computed them. `program`: bound.
-  Peer(const std::string& asked, const poly::Program& program, const runtime::Module& module, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs, int threads);
+  Peer(const std::string& asked, const poly::Program& program, const runtime::Module& module,
+      const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs, int threads);
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
@@ -34,7 +36,8 @@ class Peer {
   const std::string& formula() const { return formula_; }  // as Python
 
  private:
-  void write_spec(const std::string& expression, const poly::Program& program, const runtime::Module& module, const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs, int threads);
+  void write_spec(const std::string& expression, const poly::Program& program, const runtime::Module& module,
+      const std::vector<runtime::Tensor>& inputs, const std::vector<runtime::Tensor>& outputs, int threads);
   void start();
   std::string line();
 

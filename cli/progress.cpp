@@ -21,7 +21,8 @@ std::string bar(double part) {
   return "[" + std::string(full, '#') + std::string(width - full, '.') + "]";
 }
 
-ProgressLine::ProgressLine(bool shows) : shows_(shows && colour(2)), next_(std::chrono::steady_clock::now() + first_after) {}
+ProgressLine::ProgressLine(bool shows)
+    : shows_(shows && colour(2)), next_(std::chrono::steady_clock::now() + first_after) {}
 
 ProgressLine::~ProgressLine() {
   if (printed_) fmt::print(stderr, "\r\033[K");

@@ -1,4 +1,5 @@
-// One line on a terminal while something takes long, gone when it ends: `  checking [######..............]  30 %`. Nothing on a pipe, in a file, or with NO_COLOR.
+// One line on a terminal while something takes long, gone when it ends: `  checking [######..............]  30 %`.
+// Nothing on a pipe, in a file, or with NO_COLOR.
 #pragma once
 
 #include <chrono>

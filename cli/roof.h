@@ -1,5 +1,6 @@
-// What this machine reaches: the rates of a matrix product and of a sum over memory, measured by tilec itself, so that a share of them is a share of what is known
-// to be reached here, not of a data sheet; and what a call takes at least by them.
+// What this machine reaches: the rates of a matrix product and of a sum over memory, measured by tilec itself, so that
+// a share of them is a share of what is known to be reached here, not of a data sheet; and what a call takes at least
+// by them.
 #pragma once
 
 #include "codegen/request.h"

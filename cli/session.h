@@ -19,15 +19,18 @@ enum Exit { success = 0, program_error = 1, usage_error = 2, environment_error =
 
 struct Session {
   const Options& options;
-  std::vector<lang::Source> sources;                   // the file, then what it imports, then the plan: spans point into them
+  std::vector<lang::Source> sources;                   // the file, then what it imports, then the plan: spans point
+                                                       // into them
   lang::Diagnostics diagnostics;
   runtime::Files files;                                // the sources, and what is to be written
   std::optional<std::string> entry_name;               // that --function or `std:NAME` names
-  std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an error by -W
+  std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an
+                                                       // error by -W
 
   Session(const Options& given, const std::string& path);  // a file, or `std:NAME`; RuntimeError when it cannot be read
   Session(const Options& given, const std::string& path, const std::string& text);  // that was read
-  const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build says why)
+  const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build
+                                                       // says why)
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
   bool failed() const;                                 // a diagnostic is an error, by itself or by -W
   int report() const;                                  // prints the diagnostics; program_error or success
@@ -37,12 +40,14 @@ struct Session {
   void count_sizes(codegen::Request& request) const;
 };
 
-std::string program_or_package(const std::string& path);  // what a file holds, or the file of std/ that `std:NAME` means
+std::string program_or_package(const std::string& path);  // what a file holds, or the file of std/ that `std:NAME`
+                                                          // means
 std::string text_of(const std::string& path);          // the same of a program; UsageError for a package
 std::string only_file(const Options& options);         // the one file a command works on, or UsageError
 codegen::Target target_of(const std::string& name);    // UsageError with the nearest target
 void show(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, const Options& options);
-void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request);  // DIR/03_gradient.tile and so on: every stage that was reached
+// DIR/03_gradient.tile and so on: every stage that was reached
+void dump(Session& session, const codegen::Stages& stages, const codegen::Request& request);
 void print_timings(const std::vector<codegen::Timing>& timings);  // to stderr
 bool colour(int descriptor);                           // a terminal, and NO_COLOR is not set
 void put(std::string_view text, const Options& options, bool binary = false);  // to -o, or to stdout

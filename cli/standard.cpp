@@ -45,10 +45,13 @@ std::string hint_of(const std::string& function) {
   const std::optional<std::string> near = lang::nearest(function, names);
   if (near) add(*near);
   for (const std::string& name : names)
-    if (function.size() >= shortest && meant.size() < most && name != near && name.find(function) != std::string::npos) add(name);
+    if (function.size() >= shortest && meant.size() < most && name != near && name.find(function) != std::string::npos)
+      add(name);
   if (!meant.empty()) return fmt::format("did you mean {}?", either(meant));
   const auto first = std::ranges::find(lang::standard_names(), std::string_view(function), &lang::StandardName::file);
-  if (first != lang::standard_names().end()) return fmt::format("std/{}.tile is a file: name a function of it, as in `{}{}.{}`", function, prefix, function, first->name);
+  if (first != lang::standard_names().end())
+    return fmt::format(
+        "std/{}.tile is a file: name a function of it, as in `{}{}.{}`", function, prefix, function, first->name);
   return "`tilec run std:softmax X=random:2x3` names one; std/README.md lists the files of functions";
 }
 
@@ -56,7 +59,9 @@ std::string hint_of(const std::string& function) {
 
 bool is_standard(std::string_view word) { return word.starts_with(prefix); }
 
-bool names_program(std::string_view word) { return word == "-" || is_standard(word) || word.find_first_of("./") != std::string_view::npos; }
+bool names_program(std::string_view word) {
+  return word == "-" || is_standard(word) || word.find_first_of("./") != std::string_view::npos;
+}
 
 StandardFunction standard_function(const std::string& word) {
   const std::string name = word.substr(prefix.size());
@@ -66,9 +71,13 @@ StandardFunction standard_function(const std::string& word) {
   const auto found = all.find(function);
   if (found == all.end()) throw UsageError{fmt::format("std/ has no function `{}`", name), hint_of(function)};
   const std::vector<std::string>& files = found->second;
-  if (family.empty() && files.size() > 1) throw UsageError{fmt::format("std/ has `{}` in several files", function), fmt::format("write {}", either(words_of(function, files)))};
+  if (family.empty() && files.size() > 1)
+    throw UsageError{fmt::format("std/ has `{}` in several files", function),
+        fmt::format("write {}", either(words_of(function, files)))};
   const std::string file = family.empty() ? files[0] : family;
-  if (std::ranges::count(files, file) == 0) throw UsageError{fmt::format("std/ has no function `{}`", name), fmt::format("did you mean {}?", either(words_of(function, files)))};
+  if (std::ranges::count(files, file) == 0)
+    throw UsageError{fmt::format("std/ has no function `{}`", name),
+        fmt::format("did you mean {}?", either(words_of(function, files)))};
   const auto text = std::ranges::find(runtime::standard_library(), file, &runtime::StandardFile::name)->text;
   return {fmt::format("std/{}.tile", file), text, function};
 }

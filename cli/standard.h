@@ -13,9 +13,13 @@ namespace tilec::cli {
 struct StandardFunction { std::string path; std::string_view text; std::string function; };
 
 bool is_standard(std::string_view word);                // begins with `std:`
-StandardFunction standard_function(const std::string& word);  // UsageError with suggestions where there is none, or several
-std::string standard_word(const std::string& function);  // `std:softmax` of `softmax`; empty where there is none, or several
-std::vector<std::string> standard_words();              // all there are, the file's name in front where others have the function's too
-bool names_program(std::string_view word);              // a file of Tile, `-`, or a function of std/; not a command or a code
+StandardFunction standard_function(const std::string& word);  // UsageError with suggestions where there is none, or
+                                                              // several
+std::string standard_word(const std::string& function);  // `std:softmax` of `softmax`; empty where there is none, or
+                                                         // several
+std::vector<std::string> standard_words();              // all there are, the file's name in front where others have the
+                                                        // function's too
+bool names_program(std::string_view word);              // a file of Tile, `-`, or a function of std/; not a command or
+                                                        // a code
 
 }  // namespace tilec::cli

@@ -1,4 +1,5 @@
-// `tilec test FILE…`: runs the cases that the comments of the files hold; a line for each that fails, then `N passed, N failed`.
+// `tilec test FILE…`: runs the cases that the comments of the files hold; a line for each that fails, then
+// `N passed, N failed`.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -68,15 +69,18 @@ void run_all(std::vector<Job>& jobs, const Options& options, const codegen::Targ
       for (std::size_t k = next++; k < jobs.size() && !failed; k = next++) {
         const auto start = std::chrono::steady_clock::now();
         jobs[k].verdict = check_case(*jobs[k].file, jobs[k].one, target);
-        jobs[k].milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        jobs[k].milliseconds =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         ++done;
-        if (std::this_thread::get_id() == first) line("testing", static_cast<double>(done) / static_cast<double>(jobs.size()));
+        if (std::this_thread::get_id() == first)
+          line("testing", static_cast<double>(done) / static_cast<double>(jobs.size()));
       }
     } catch (...) {
       if (!failed.exchange(true)) fault = std::current_exception();
     }
   };
-  const std::size_t wanted = options.threads > 0 ? static_cast<std::size_t>(options.threads) : std::max(1U, std::thread::hardware_concurrency());
+  const std::size_t wanted = options.threads > 0 ? static_cast<std::size_t>(options.threads)
+                                                 : std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::thread> workers;
   for (std::size_t k = 1; k < std::min(wanted, jobs.size()); ++k) workers.emplace_back(work);
   work();
@@ -97,8 +101,11 @@ void print(const Job& job, const Options& options) {
 int test_command(const Options& options) {
   if (options.words.empty()) throw UsageError{"no file of Tile is named", "write `tilec test FILE`"};
   Collected all = collect(options);
-  if (all.seen == 0) throw UsageError{"the files hold no test case", "one begins with the comment `// ==`; docs/testing.md shows how it goes on"};
-  if (all.jobs.empty() && all.malformed == 0) throw UsageError{fmt::format("no test case matches `{}`", options.filter.value_or("")), {}};
+  if (all.seen == 0)
+    throw UsageError{
+        "the files hold no test case", "one begins with the comment `// ==`; docs/testing.md shows how it goes on"};
+  if (all.jobs.empty() && all.malformed == 0)
+    throw UsageError{fmt::format("no test case matches `{}`", options.filter.value_or("")), {}};
   run_all(all.jobs, options, target_of(options.target));
   std::size_t passed = 0, failed = 0;
   for (const Job& job : all.jobs) {

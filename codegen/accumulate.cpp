@@ -21,7 +21,10 @@ poly::Program accumulated(const poly::Program& program, const std::vector<std::s
     const poly::TensorId made = result.outputs.at(position);
     const poly::TensorId before = tensor_like(result, made, "_before"), after = tensor_like(result, made, "_after");
     const lang::DType stored = result.tensor(made).dtype, sum = lang::accumulator(stored);
-    const auto wide = [&](int read) { return stored == sum ? poly::Expr(poly::Read{read, stored}) : poly::Expr(poly::Cast{poly::Read{read, stored}, sum}); };
+    const auto wide = [&](int read) {
+      return stored == sum ? poly::Expr(poly::Read{read, stored})
+                           : poly::Expr(poly::Cast{poly::Read{read, stored}, sum});
+    };
     poly::Statement statement = copy(result, after, made, in_order(result.tensor(made).shape.size()));
     statement.reads.push_back({before, statement.reads[0].element});
     statement.value = poly::Apply{lang::Op::Add, {wide(1), wide(0)}, sum};

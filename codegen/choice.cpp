@@ -34,23 +34,27 @@ Strides strides_of(const Program& program, const Request& request) {
   for (const poly::Tensor& tensor : program.tensors) strides.push_back(row_major(extents(tensor)));
   for (const auto& [o, given] : request.output_strides) {
     const poly::TensorId id = program.outputs.at(o);
-    const bool first = std::find(program.outputs.begin(), program.outputs.end(), id) == program.outputs.begin() + static_cast<std::ptrdiff_t>(o);
+    const bool first = std::find(program.outputs.begin(), program.outputs.end(), id) ==
+        program.outputs.begin() + static_cast<std::ptrdiff_t>(o);
     const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
     if (first && !input) strides[static_cast<std::size_t>(id)] = given;  // all others are copied
   }
   for (const poly::TensorId id : program.inputs)
-    if (const auto given = request.strides.find(program.tensor(id).name); given != request.strides.end()) strides[static_cast<std::size_t>(id)] = given->second;
+    if (const auto given = request.strides.find(program.tensor(id).name); given != request.strides.end())
+      strides[static_cast<std::size_t>(id)] = given->second;
   for (std::size_t id = 0; id < strides.size(); ++id) {
     const poly::Tensor& tensor = program.tensors[id];
     const std::vector<std::int64_t> dense = row_major(extents(tensor));
     for (std::size_t d = 0; d < dense.size(); ++d)
-      if (tensor.shape[d].get() <= 1 || dense[d] == 0) strides[id][d] = dense[d];  // nothing lies in this direction: the caller's may be any number
+      // nothing lies in this direction: the caller's may be any number
+      if (tensor.shape[d].get() <= 1 || dense[d] == 0) strides[id][d] = dense[d];
   }
   return strides;
 }
 
-// Offsets are sums of strides times index expressions, in bytes: none leaves 64 bits, in whatever order a kernel forms it. `bounds`
-// has seen to it for row-major tensors and the statements of the text; here are those that fusion made and the caller's strides.
+// Offsets are sums of strides times index expressions, in bytes: none leaves 64 bits, in whatever order a kernel forms
+// it. `bounds` has seen to it for row-major tensors and the statements of the text; here are those that fusion made and
+// the caller's strides.
 bool offsets_fit(const Program& program, const Strides& strides, lang::Diagnostics& diagnostics) {
   bool all = true;
   const auto look = [&](const poly::Access& access, const poly::Statement& s) {
@@ -78,15 +82,20 @@ lang::Span span_of(const Program& program) {
 
 }  // namespace
 
-std::optional<Chosen> choose(const Program& reduced, const Request& request, Until until, std::vector<Timing>& timings, lang::Diagnostics& diagnostics) {
+std::optional<Chosen> choose(const Program& reduced, const Request& request, Until until, std::vector<Timing>& timings,
+    lang::Diagnostics& diagnostics) {
   Chosen choice;
   Clock timed(timings);
   const lang::Span span = span_of(reduced);
-  const std::vector<PlanLine> lines = request.plan ? lines_of(request.plan->text, request.plan->source) : std::vector<PlanLine>();
+  const std::vector<PlanLine> lines =
+      request.plan ? lines_of(request.plan->text, request.plan->source) : std::vector<PlanLine>();
   const auto given = given_in(lines, diagnostics);
   if (!given) return std::nullopt;
   const Heard heard{timings, request.keeps_rewrites ? &choice.rewrites : nullptr};
-  const std::optional<Fused> fused = poly::located(span, [&] { return fuse(reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics); });
+  const std::optional<Fused> fused = poly::located(span, [&] {
+    return fuse(
+        reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics);
+  });
   if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
   choice.plan = timed("schedule", [&] { return poly::located(span, [&] {
@@ -99,7 +108,9 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   choice.strides = fused->strides;
   if (until == Until::Plan) return choice;
 
-  choice.lowered = timed("lower", [&] { return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused->strides, request.target)); }); });
+  choice.lowered = timed("lower", [&] {
+    return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused->strides, request.target)); });
+  });
   std::set<std::string> seen;                          // kernels: several steps may share one
   for (const Step& step : choice.lowered->steps)
     if (seen.insert(step.kernel).second) verify(step.loops);

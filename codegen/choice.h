@@ -26,13 +26,15 @@ struct Chosen {
   Chosen& operator=(Chosen&&) noexcept;
   ~Chosen();
 
-  std::vector<std::pair<std::string_view, poly::Program>> rewrites;  // where the request keeps them: what each stage of the rewriting left
+  // where the request keeps them: what each stage of the rewriting left
+  std::vector<std::pair<std::string_view, poly::Program>> rewrites;
   std::optional<Plan> plan;                            // its Program is what the last of them left
   Strides strides;                                     // of that Program's tensors
   std::vector<Plan> halves;                            // of a pair, in the place of `plan`: forward's and backward's
   std::optional<Lowered> lowered;
 };
 
-std::optional<Chosen> choose(const poly::Program& reduced, const Request& request, Until until, std::vector<Timing>& timings, lang::Diagnostics& diagnostics);
+std::optional<Chosen> choose(const poly::Program& reduced, const Request& request, Until until,
+    std::vector<Timing>& timings, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

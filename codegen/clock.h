@@ -17,7 +17,8 @@ class Clock {
   template <class F> auto operator()(std::string_view pass, F f) {
     const auto start = std::chrono::steady_clock::now();
     auto result = f();
-    timings_.push_back({std::string(pass), std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
+    timings_.push_back({std::string(pass),
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()});
     return result;
   }
 

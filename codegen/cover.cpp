@@ -23,7 +23,8 @@ struct Progression { std::int64_t first, step, last; };
 Progression progression(const Statement& s, const Affine& element) {
   Progression p{element.constant.get(), 0, element.constant.get()};
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    const std::int64_t c = element.coefficients[k].get(), low = -s.domain[k].value.constant.get(), high = low + std::max<std::int64_t>(1, s.domain[k].extent->get()) - 1;
+    const std::int64_t c = element.coefficients[k].get(), low = -s.domain[k].value.constant.get(),
+                       high = low + std::max<std::int64_t>(1, s.domain[k].extent->get()) - 1;
     p.first += std::min(c * low, c * high);
     p.last += std::max(c * low, c * high);
     p.step = std::gcd(p.step, c);
@@ -36,8 +37,9 @@ bool apart(const Progression& a, const Progression& b) {
   return a.last < b.first || b.last < a.first || (step != 0 && (a.first - b.first) % step != 0);
 }
 
-// Two maps of one matrix reach an element in common only if a difference of points makes up for that of their constants. Dimensions
-// that bring in one index each, as those of a Hermite normal form do, give these differences one by one.
+// Two maps of one matrix reach an element in common only if a difference of points makes up for that of their
+// constants. Dimensions that bring in one index each, as those of a Hermite normal form do, give these differences one
+// by one.
 bool different_cosets(const Statement& a, const Statement& b) {
   if (a.indices.size() != b.indices.size()) return false;
   std::vector<std::int64_t> difference(a.indices.size(), 0);
@@ -53,7 +55,8 @@ bool different_cosets(const Statement& a, const Statement& b) {
       std::int64_t part = 0;
       if (each == 0) continue;
       if (!known[k]) ++unknown, fresh = k, c = each;
-      else if (__builtin_mul_overflow(each, difference[k], &part) || __builtin_sub_overflow(rest, part, &rest)) return false;
+      else if (__builtin_mul_overflow(each, difference[k], &part) || __builtin_sub_overflow(rest, part, &rest))
+        return false;
     }
     if (unknown == 0 && rest != 0) return true;
     if (unknown == 1 && rest % c != 0) return true;
@@ -76,7 +79,8 @@ std::optional<poly::Number> held(const poly::Program& program, const Statement& 
     if (const auto* number = std::get_if<poly::Number>(&link->fill)) return *number;
     const TensorId before = std::get<TensorId>(link->fill);
     const Statement* made = maker(program, before);
-    if (made == nullptr || program.tensor(before).dtype != program.tensor(s.target.tensor).dtype || !disjoint(*made, s)) return std::nullopt;
+    if (made == nullptr || program.tensor(before).dtype != program.tensor(s.target.tensor).dtype || !disjoint(*made, s))
+      return std::nullopt;
     link = made;
   }
   return std::nullopt;
@@ -85,8 +89,10 @@ std::optional<poly::Number> held(const poly::Program& program, const Statement& 
 // How many elements a statement is sure to write.
 double elements_written(const Fused& fused, const Statement& s) {
   const Nest nest = nest_of(s, fused.strides);
-  const bool no_point = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& dim) { return dim.reduction && dim.extent == 0; });
-  if (no_point || (!nest.fill && !always_reached(nest))) return 0;  // an element without a point keeps what the link before left
+  const bool no_point =
+      std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& dim) { return dim.reduction && dim.extent == 0; });
+  // an element without a point keeps what the link before left
+  if (no_point || (!nest.fill && !always_reached(nest))) return 0;
   return static_cast<double>(output_points(nest).value_or(0));
 }
 
@@ -94,17 +100,21 @@ double elements_written(const Fused& fused, const Statement& s) {
 
 void note_held(poly::Program& program) {
   for (poly::Node& node : program.nodes)
-    if (auto* s = std::get_if<Statement>(&node); s && std::holds_alternative<TensorId>(s->fill)) s->held = held(program, *s);
+    if (auto* s = std::get_if<Statement>(&node); s && std::holds_alternative<TensorId>(s->fill))
+      s->held = held(program, *s);
 }
 
-Cover::Cover(const Fused& fused) : fused_(fused), buffer_(buffers(fused.program)), written_(fused.program.tensors.size(), 0) {
+Cover::Cover(const Fused& fused)
+    : fused_(fused), buffer_(buffers(fused.program)), written_(fused.program.tensors.size(), 0) {
   std::vector<std::vector<const Statement*>> counted(written_.size());
   for (const poly::Node& node : fused.program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
     const double count = s ? elements_written(fused, *s) : 0;
     if (count == 0) continue;
     const auto at = static_cast<std::size_t>(buffer_[static_cast<std::size_t>(s->target.tensor)]);
-    if (!std::all_of(counted[at].begin(), counted[at].end(), [&](const Statement* other) { return disjoint(*other, *s); })) continue;
+    if (!std::all_of(
+            counted[at].begin(), counted[at].end(), [&](const Statement* other) { return disjoint(*other, *s); }))
+      continue;
     counted[at].push_back(s);
     written_[at] += count;
   }

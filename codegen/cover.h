@@ -1,9 +1,10 @@
 // Whether the links of a chain write every element of their buffer, so that no fill has to go first.
 //
-//   dI_0[2*q: 8] = …;                         dI[2*q + 1: 8] = … default dI_0;            4 + 4 elements of 8, none twice: all
-//   A[i: 6] = …, 0 <= i < 3 default 1.0;      P[i + 1: 6] = …, 0 <= i < 3 default A;      3 + 3 of 6, but two of them twice
+//   dI_0[2*q: 8] = …;                      dI[2*q + 1: 8] = … default dI_0;        4 + 4 elements of 8, none twice: all
+//   A[i: 6] = …, 0 <= i < 3 default 1.0;   P[i + 1: 6] = …, 0 <= i < 3 default A;  3 + 3 of 6, but two of them twice
 //
-// Links count together where they are seen to be disjoint: by ranges or residues of a dimension, or as cosets of one lattice.
+// Links count together where they are seen to be disjoint: by ranges or residues of a dimension, or as cosets of one
+// lattice.
 #pragma once
 
 #include <vector>
@@ -12,7 +13,8 @@
 
 namespace tilec::codegen {
 
-// What the elements hold that a link may write and does not reach: the number that the chain begins with, where no link before writes them.
+// What the elements hold that a link may write and does not reach: the number that the chain begins with, where no link
+// before writes them.
 void note_held(poly::Program& program);
 
 class Cover {

@@ -24,20 +24,31 @@ void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? Expr(App
 // A cast between floats rounds, and changes nothing else. What is rounded to a half is written so, or stored.
 const Expr* inside_cast(const Expr& e) {
   const auto* cast = e.as<Cast>();
-  return cast && lang::is_float(cast->type) && lang::bits(cast->type) > 16 && lang::is_float(cast->operand.type()) ? &cast->operand : nullptr;
+  return cast && lang::is_float(cast->type) && lang::bits(cast->type) > 16 && lang::is_float(cast->operand.type())
+      ? &cast->operand
+      : nullptr;
 }
 
 class Reader {
  public:
-  Reader(poly::Aggregation how, const Expr& value, const ReachOf& reach) : how_(how), reach_(reach), type_(lang::is_float(value.type()) ? DType::F64 : value.type()), written_(value.type()) { factor(value); }
+  Reader(poly::Aggregation how, const Expr& value, const ReachOf& reach)
+      : how_(how),
+        reach_(reach),
+        type_(lang::is_float(value.type()) ? DType::F64 : value.type()),
+        written_(value.type()) {
+    factor(value);
+  }
 
   std::optional<Decay> decay() {
     if (!separable_ || type_ == DType::Bool || (!sums() && (scale_ || !term_))) return std::nullopt;
     Expr term = term_ ? *term_ : Expr(poly::Number{type_, 1, lang::is_float(type_) ? 1.0 : 0.0});
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
     if (negative_) term = Apply{Op::Neg, {term}, type_};
-    if (scale_divisor_) scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
-    return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_), std::move(rates_), std::move(lengths_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_, scale_must_, type_, written_};
+    if (scale_divisor_)
+      scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
+    return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_),
+        std::move(rates_), std::move(lengths_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_,
+        scale_must_, type_, written_};
   }
 
  private:
@@ -68,7 +79,9 @@ class Reader {
     const auto* left = apply->operands[0].as<poly::Number>();
     auto found = length(apply->operands[left && !right ? 1 : 0]);
     if (!found) return std::nullopt;
-    const auto moved = [&](double times, double plus) { return Length{found->index, times * found->times, times * found->plus + plus}; };
+    const auto moved = [&](double times, double plus) {
+      return Length{found->index, times * found->times, times * found->plus + plus};
+    };
     if (apply->op == Op::Neg) return moved(-1, 0);
     if (!left == !right) return std::nullopt;
     const double by = (right ? right : left)->real;
@@ -97,7 +110,11 @@ class Reader {
       case Op::Neg: negative_ = !negative_; factor(x[0]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
       case Op::Pow: power(e, e); return;
-      case Op::Select: if (sums() && is_one_at_equal(x)) return power(e, x[2]); condition(x[0], !ignored(x[2])); factor(x[1]); return;
+      case Op::Select:
+        if (sums() && is_one_at_equal(x)) return power(e, x[2]);
+        condition(x[0], !ignored(x[2]));
+        factor(x[1]);
+        return;
       case Op::Exp: narrow(e.type()); exponent(x[0], false, std::nullopt); return;
       default: break;
     }
@@ -109,7 +126,8 @@ class Reader {
     const auto* equal = x[0].as<Apply>();
     const auto* one = x[1].as<poly::Number>();
     const auto* power = x[2].as<Apply>();
-    return equal && equal->op == Op::Eq && equal->operands[0].as<poly::Index>() && equal->operands[1].as<poly::Index>() && one && one->real == 1 && power && power->op == Op::Pow;
+    return equal && equal->op == Op::Eq && equal->operands[0].as<poly::Index>() &&
+        equal->operands[1].as<poly::Index>() && one && one->real == 1 && power && power->op == Op::Pow;
   }
 
   // A base that depends on neither index to the power of a length.
@@ -162,7 +180,9 @@ class Reader {
     if (!apply || !both(e)) return exponent_term(e, minus, times);
     const auto& x = apply->operands;
     const auto free = [&](const Expr& o) { return !reach_(o).along && !reach_(o).over; };
-    const auto scaled = [&](const Expr& by) { return times ? Expr(Apply{Op::Mul, {*times, in_type(by, DType::F64)}, DType::F64}) : in_type(by, DType::F64); };
+    const auto scaled = [&](const Expr& by) {
+      return times ? Expr(Apply{Op::Mul, {*times, in_type(by, DType::F64)}, DType::F64}) : in_type(by, DType::F64);
+    };
     if (apply->op == Op::Neg) return exponent(x[0], !minus, times);
     if (apply->op == Op::Add || apply->op == Op::Sub) {
       exponent(x[0], minus, times);
@@ -172,7 +192,8 @@ class Reader {
     } else if (apply->op == Op::Mul && free(x[1])) {
       exponent(x[0], minus, scaled(x[1]));
     } else if (apply->op == Op::Div && free(x[1])) {
-      exponent(x[0], minus, scaled(Apply{Op::Div, {Expr(poly::Number{DType::F64, 0, 1.0}), in_type(x[1], DType::F64)}, DType::F64}));
+      exponent(x[0], minus,
+          scaled(Apply{Op::Div, {Expr(poly::Number{DType::F64, 0, 1.0}), in_type(x[1], DType::F64)}, DType::F64}));
     } else {
       separable_ = false;
     }
@@ -194,7 +215,8 @@ class Reader {
   const ReachOf& reach_;
   DType type_, written_;
   bool separable_ = true, negative_ = false;
-  std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_, scale_must_;
+  std::optional<Expr> here_, there_, term_, divisor_, term_if_, term_must_, scale_, scale_divisor_, scale_if_,
+      scale_must_;
   std::vector<Level> levels_here_, levels_there_;
   std::vector<Power> powers_;
   std::vector<Rate> rates_;
@@ -204,7 +226,9 @@ class Reader {
 
 }  // namespace
 
-std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach) { return Reader(how, value, reach).decay(); }
+std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach) {
+  return Reader(how, value, reach).decay();
+}
 
 poly::Number nothing(poly::Aggregation how, DType type) {
   const auto none = identity(how, type);

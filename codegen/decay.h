@@ -7,11 +7,13 @@
 //   D[t] = +((t - s) * pow(A, t - s - 1) * X[s]), s < t
 //     ⇒  m[t] = A * (m[t-1] + h[t-1]);   h[t] = A * h[t-1] + X[t-1];   D[t] = m[t] + h[t]
 //
-// A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t, what depends on s and multiples of
-// t - s; powers `pow(A, t - s)`; and whether a tensor has the same element at both, if it rises or falls between. What else the value
-// multiplies depends on t or on s, or is a polynomial of t - s: that is a sum of binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1).
+// A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t, what depends on s
+// and multiples of t - s; powers `pow(A, t - s)`; and whether a tensor has the same element at both, if it rises or
+// falls between. What else the value multiplies depends on t or on s, or is a polynomial of t - s: that is a sum of
+// binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1).
 //
-// In:  the value of a fold, with what each part of it depends on.   Out: its parts; nothing where it is no such product.
+// In: the value of a fold, with what each part of it depends on.
+// Out: its parts; nothing where it is no such product.
 // Why the steps are f64, and what is done where they leave it: docs/decisions/decays.md.
 #pragma once
 
@@ -26,7 +28,8 @@ namespace tilec::codegen {
 struct Reach { bool along = false, over = false; };    // the output index and the summed one
 using ReachOf = std::function<Reach(const poly::Expr&)>;
 
-struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds than the decay
+struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds
+                                                            // than the decay
 struct Length { poly::Expr index; double times = 1, plus = 0; };  // times · index + plus
 struct Power { poly::Expr base, weight; Length exponent; };  // of a base that depends on neither index; f64
 struct Rate { poly::Expr rate, exponent; Length length; };   // exp(exponent), exponent = rate · length; f64
@@ -46,14 +49,15 @@ struct Decay {
   poly::DType written;                                 // the narrowest float that the text has in it
 };
 
-// Of a maximum or minimum: what is compared at equal elements only, `<(P[t] == P[s] && X[s] == P[s] ? s : none), s <= t`.
+// Of a maximum or minimum: what is compared at equal elements only,
+// `<(P[t] == P[s] && X[s] == P[s] ? s : none), s <= t`.
 std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach);
 poly::Number nothing(poly::Aggregation how, poly::DType type);  // what a fold of nothing is
 
 // What a length is at the last value of an element, and at each value before that one more.
 struct Line { double start, slope; };
-// How often the product of such lengths has each binomial: Σ result[n] · C(distance, n). Nothing where they have both signs, which
-// would cancel, or where there are too many.
+// How often the product of such lengths has each binomial: Σ result[n] · C(distance, n). Nothing where they have both
+// signs, which would cancel, or where there are too many.
 std::optional<std::vector<double>> binomials(const std::vector<Line>& lengths);
 
 }  // namespace tilec::codegen

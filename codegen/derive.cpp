@@ -29,10 +29,13 @@ std::string unique(const std::string& wish, const std::set<std::string>& taken) 
   return name;
 }
 
-// `prefix` + each name without its mark. One source has one result, however often it is asked for, but a parameter for each time.
-void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sources, const char* prefix, bool parameters, std::set<std::string>& taken) {
+// `prefix` + each name without its mark. One source has one result, however often it is asked for, but a parameter for
+// each time.
+void add_ports(std::vector<std::string>& to, const std::vector<std::string>& sources, const char* prefix,
+    bool parameters, std::set<std::string>& taken) {
   for (std::size_t k = 0; k < sources.size(); ++k) {
-    const auto earlier = std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(k), sources[k]) - sources.begin();
+    const auto earlier =
+        std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(k), sources[k]) - sources.begin();
     if (!parameters && static_cast<std::size_t>(earlier) < k) {
       to.push_back(to[static_cast<std::size_t>(earlier)]);
       continue;
@@ -64,7 +67,8 @@ std::vector<std::string> names(const Program& program, const std::vector<TensorI
   return list;
 }
 
-std::string spelled(const std::string& name) { return name == "default" ? "#default" : name; }  // the cotangent of `efault`
+// the cotangent of `efault`
+std::string spelled(const std::string& name) { return name == "default" ? "#default" : name; }
 
 // `wanted` are the names of some tensors; any other tensor or index that has one of them gets another.
 void rename(Program& program, const std::vector<std::pair<TensorId, std::string>>& wanted) {
@@ -79,14 +83,17 @@ void rename(Program& program, const std::vector<std::pair<TensorId, std::string>
   for (const auto& tensor : program.tensors) taken.insert(autodiff::without_mark(tensor.name));
   for (const auto& size : program.sizes) taken.insert(autodiff::without_mark(size));
   for (const auto& node : program.nodes)
-    if (const auto* statement = std::get_if<poly::Statement>(&node)) taken.insert(statement->indices.begin(), statement->indices.end());
+    if (const auto* statement = std::get_if<poly::Statement>(&node))
+      taken.insert(statement->indices.begin(), statement->indices.end());
 
   const auto step_aside = [&](std::string& name) {
     name = unique(autodiff::without_mark(name), taken);
     taken.insert(name);
   };
   for (std::size_t id = 0; id < program.tensors.size(); ++id)
-    if (!settled.contains(static_cast<TensorId>(id)) && reserved.contains(autodiff::without_mark(program.tensors[id].name))) step_aside(program.tensors[id].name);
+    if (!settled.contains(static_cast<TensorId>(id)) &&
+        reserved.contains(autodiff::without_mark(program.tensors[id].name)))
+      step_aside(program.tensors[id].name);
   std::map<std::string, std::string> indices;                // one new name wherever the index occurs
   for (auto& node : program.nodes) {
     auto* statement = std::get_if<poly::Statement>(&node);
@@ -100,16 +107,21 @@ void rename(Program& program, const std::vector<std::pair<TensorId, std::string>
 }
 
 // `resolved` are the tensors of `before` that the derivative was taken of and by.
-void name_ports(Program& program, const Program& before, const autodiff::Request& resolved, const Derivative& derivative) {
+void name_ports(
+    Program& program, const Program& before, const autodiff::Request& resolved, const Derivative& derivative) {
   std::set<std::string> sizes;
   for (const auto& size : program.sizes) sizes.insert(autodiff::without_mark(size));
-  const std::vector<std::string> values = derivative.values ? names(before, before.outputs) : std::vector<std::string>{};
-  const Ports ports = derived({names(before, before.inputs), values}, {derivative.forward, names(before, resolved.of), names(before, resolved.wrt), derivative.values}, sizes);
+  const std::vector<std::string> values =
+      derivative.values ? names(before, before.outputs) : std::vector<std::string>{};
+  const Ports ports = derived({names(before, before.inputs), values},
+      {derivative.forward, names(before, resolved.of), names(before, resolved.wrt), derivative.values}, sizes);
   std::vector<std::pair<TensorId, std::string>> wanted;
-  for (std::size_t k = before.inputs.size(); k < program.inputs.size(); ++k) wanted.emplace_back(program.inputs[k], ports.inputs.at(k));
+  for (std::size_t k = before.inputs.size(); k < program.inputs.size(); ++k)
+    wanted.emplace_back(program.inputs[k], ports.inputs.at(k));
   for (std::size_t k = 0; k < program.outputs.size(); ++k) {
     const TensorId id = program.outputs[k];                  // an input that is passed on keeps its name
-    if (std::find(program.inputs.begin(), program.inputs.end(), id) == program.inputs.end()) wanted.emplace_back(id, ports.outputs.at(values.size() + k));
+    if (std::find(program.inputs.begin(), program.inputs.end(), id) == program.inputs.end())
+      wanted.emplace_back(id, ports.outputs.at(values.size() + k));
   }
   rename(program, wanted);
 }
@@ -118,13 +130,15 @@ void name_ports(Program& program, const Program& before, const autodiff::Request
 
 Ports derived(const Ports& ports, const Derivative& derivative) { return derived(ports, derivative, {}); }
 
-std::optional<Program> differentiate(const Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics) {
+std::optional<Program> differentiate(
+    const Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics) {
   if (derivative.batch) return autodiff::batch(program, derivative.wrt, derivative.extent, diagnostics);
   const auto resolved = autodiff::request(program, derivative.of, derivative.wrt, diagnostics);
   if (!resolved) return std::nullopt;
   const Program meant = poly::decided(program);
-  std::optional<Program> result = derivative.forward ? autodiff::forward(meant, derivative.of, derivative.wrt, diagnostics)
-                                                     : autodiff::reverse(meant, derivative.of, derivative.wrt, diagnostics);
+  std::optional<Program> result = derivative.forward
+      ? autodiff::forward(meant, derivative.of, derivative.wrt, diagnostics)
+      : autodiff::reverse(meant, derivative.of, derivative.wrt, diagnostics);
   if (!result) return std::nullopt;
   result = poly::simplify(*result);
   name_ports(*result, program, *resolved, derivative);
@@ -141,8 +155,10 @@ Program together(const Program& program, const Program& derivative) {
     const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
     if (!input && !ports.contains(autodiff::without_mark(name))) wanted.emplace_back(id, name);
   };
-  for (std::size_t k = program.inputs.size(); k < both.inputs.size(); ++k) want(both.inputs[k], derivative.tensor(derivative.inputs.at(k)).name);
-  for (std::size_t k = 0; k < derivative.outputs.size(); ++k) want(both.outputs.at(program.outputs.size() + k), derivative.tensor(derivative.outputs[k]).name);
+  for (std::size_t k = program.inputs.size(); k < both.inputs.size(); ++k)
+    want(both.inputs[k], derivative.tensor(derivative.inputs.at(k)).name);
+  for (std::size_t k = 0; k < derivative.outputs.size(); ++k)
+    want(both.outputs.at(program.outputs.size() + k), derivative.tensor(derivative.outputs[k]).name);
   rename(both, wanted);
   return both;
 }
@@ -150,7 +166,9 @@ Program together(const Program& program, const Program& derivative) {
 Program restricted(const Program& program, const std::vector<std::string>& outputs) {
   if (outputs.empty()) return program;
   Program some = program;
-  std::erase_if(some.outputs, [&](TensorId id) { return std::find(outputs.begin(), outputs.end(), autodiff::without_mark(program.tensor(id).name)) == outputs.end(); });
+  std::erase_if(some.outputs, [&](TensorId id) {
+    return std::find(outputs.begin(), outputs.end(), autodiff::without_mark(program.tensor(id).name)) == outputs.end();
+  });
   return poly::simplify(some);
 }
 

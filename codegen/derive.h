@@ -1,4 +1,5 @@
-// One derivative of a Program, or one Program for a batch, and the names under which callers know what these take and give.
+// One derivative of a Program, or one Program for a batch, and the names under which callers know what these take and
+// give.
 //
 //   f(X) -> (Y)   reverse    ⇒   f(X, dY) -> (dX)
 //                 forward    ⇒   f(X, tX) -> (tY)
@@ -6,8 +7,9 @@
 //   f(X, dY) -> (dX)   forward wrt X   ⇒   f(X, dY, tX) -> (tdX)        a Hessian-vector product
 //   f(X) -> (Y)   batch     ⇒   f(X) -> (Y)             each with one dimension more, in front
 //
-// A parameter or result has its name by its role; only an input or a size has an older right to it (then `_1` is appended).
-// Tensors and indices of the text that bear such a name step aside, so that the printed derivative and its callers agree.
+// A parameter or result has its name by its role; only an input or a size has an older right to it (then `_1` is
+// appended). Tensors and indices of the text that bear such a name step aside, so that the printed derivative and its
+// callers agree.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +23,14 @@
 namespace tilec::codegen {
 
 struct Derivative {
-  bool forward = false;                                // tangents of inputs to tangents of outputs; else reverse: cotangents back
-  std::vector<std::string> of, wrt;                    // outputs and inputs of what is differentiated; empty: all float ones
-  bool values = false;                                 // the outputs of what is differentiated as well, first; no other derivative follows
-  bool batch = false;                                  // neither: the same for a batch of the inputs `wrt` (empty: all), see autodiff/batch.h
+  bool forward = false;                                // tangents of inputs to tangents of outputs; else reverse:
+                                                       // cotangents back
+  std::vector<std::string> of, wrt;                    // outputs and inputs of what is differentiated; empty: all float
+                                                       // ones
+  bool values = false;                                 // the outputs of what is differentiated as well, first; no other
+                                                       // derivative follows
+  bool batch = false;                                  // neither: the same for a batch of the inputs `wrt` (empty:
+                                                       // all), see autodiff/batch.h
   std::optional<std::int64_t> extent = std::nullopt;   // of the batch; nothing: a size with a name
 };
 
@@ -35,10 +41,11 @@ struct Ports { std::vector<std::string> inputs, outputs; };
 Ports derived(const Ports& ports, const Derivative& derivative);
 
 // The derivative of a Program, simplified, or the Program for a batch. nullopt: errors are in `diagnostics`.
-std::optional<poly::Program> differentiate(const poly::Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics);
+std::optional<poly::Program> differentiate(
+    const poly::Program& program, const Derivative& derivative, lang::Diagnostics& diagnostics);
 
-// One Program that gives the outputs of both. Ports of the derivative have its names where no port of the program has them; other tensors
-// and indices step aside.
+// One Program that gives the outputs of both. Ports of the derivative have its names where no port of the program has
+// them; other tensors and indices step aside.
 poly::Program together(const poly::Program& program, const poly::Program& derivative);
 
 // The same Program for some of its outputs only (all of a name, in the Program's order): what the others need is gone.

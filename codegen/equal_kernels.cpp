@@ -12,16 +12,18 @@
 namespace tilec::codegen {
 namespace {
 
-using Names = std::unordered_map<std::string_view, std::size_t>;  // what Loops declare; 1, 2, … in order of appearance, 0 before
+// what Loops declare; 1, 2, … in order of appearance, 0 before
+using Names = std::unordered_map<std::string_view, std::size_t>;
 
 void declared_in(const Body& body, Names& names) {
   for (const Stmt& s : body)
-    std::visit(poly::Overloaded{[&](const For& x) { names.emplace(x.index, 0), declared_in(x.body, names); },
-                                [&](const If& x) { declared_in(x.then, names), declared_in(x.otherwise, names); },
-                                [&](const Let& x) { names.emplace(x.name, 0); }, [&](const View& x) { names.emplace(x.name, 0); },
-                                [&](const Aligned& x) { names.emplace(x.name, 0); },
-                                [&](const Allocate& x) { names.emplace(x.name, 0); }, [&](const Fold& x) { names.emplace(x.name, 0); }, [](const auto&) {}},
-               s.node);
+    std::visit(
+        poly::Overloaded{[&](const For& x) { names.emplace(x.index, 0), declared_in(x.body, names); },
+            [&](const If& x) { declared_in(x.then, names), declared_in(x.otherwise, names); },
+            [&](const Let& x) { names.emplace(x.name, 0); }, [&](const View& x) { names.emplace(x.name, 0); },
+            [&](const Aligned& x) { names.emplace(x.name, 0); }, [&](const Allocate& x) { names.emplace(x.name, 0); },
+            [&](const Fold& x) { names.emplace(x.name, 0); }, [](const auto&) {}},
+        s.node);
 }
 
 Names declared_in(const Loops& loops) {
@@ -38,15 +40,19 @@ Names declared_in(const Loops& loops) {
 
 // A name that print() may also use as a word of its own; such loops are shared with nobody.
 bool is_word(const std::string& name) {
-  static const std::set<std::string> words{"fn",     "in",   "out",    "inout",  "align", "table", "for",  "serial", "unroll",   "vector",    "parallel", "block", "thread", "advance",
-                                           "by",     "if",   "else",   "let",    "view",  "register", "local", "shared", "fold", "over", "barrier", "prefetch", "call", "streaming", "async",
-                                           "max",    "min",  "true",   "false",  "inf",   "nan"};
+  static const std::set<std::string> words{"fn", "in", "out", "inout", "align", "table", "for", "serial", "unroll",
+      "vector", "parallel", "block", "thread", "advance", "by", "if", "else", "let", "view", "register", "local",
+      "shared", "fold", "over", "barrier", "prefetch", "call", "streaming", "async", "max", "min", "true", "false",
+      "inf", "nan"};
   return words.contains(name) || lang::function_named(name) || lang::dtype_named(name);
 }
 
-bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '\'' || c == '#' || c == '$'; }
+bool in_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '\'' || c == '#' || c == '$';
+}
 
-// The printed loops with every declared name replaced by its number in order of appearance; empty when a name is ambiguous.
+// The printed loops with every declared name replaced by its number in order of appearance; empty when a name is
+// ambiguous.
 std::string shape_of(const Loops& loops) {
   Names declared = declared_in(loops);
   for (const auto& [name, number] : declared)
@@ -71,7 +77,8 @@ std::string shape_of(const Loops& loops) {
   return shape;
 }
 
-// Which statements stand in which, without names and expressions: loops that are shared have the same. Printing takes ten times as long.
+// Which statements stand in which, without names and expressions: loops that are shared have the same. Printing takes
+// ten times as long.
 std::size_t skeleton(const Body& body) {
   std::size_t hash = body.size();
   const auto add = [&](std::size_t value) { hash = hash * 0x9e3779b97f4a7c15 + value; };

@@ -2,7 +2,8 @@
 //
 //   k3_T: T[i] = W[i, j] * X[j] …     k7_T_1: T_1[i] = W[i, j] * Y[j] …     ⇒     both steps call k3_T
 //
-// In:  a package.   Out: the same package; a step's kernel and loops are those of the first step that differs from it in names only.
+// In: a package.
+// Out: the same package; a step's kernel and loops are those of the first step that differs from it in names only.
 #pragma once
 
 #include "codegen/lowered.h"

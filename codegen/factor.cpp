@@ -1,12 +1,13 @@
 // Which factors leave which sums.
 //
-// A statement sums a product over indices S. Choose some of them, R: the factors that depend on R are summed over R into a
-// temporary, over whatever else they and the rows of R depend on; the statement then sums the temporary times the other factors
-// over S \ R. Both halves may be taken apart further. All choices are counted, the one with the fewest points is taken.
+// A statement sums a product over indices S. Choose some of them, R: the factors that depend on R are summed over R
+// into a temporary, over whatever else they and the rows of R depend on; the statement then sums the temporary times
+// the other factors over S \ R. Both halves may be taken apart further. All choices are counted, the one with the
+// fewest points is taken.
 //
 // An element that no point reaches must keep its fill. The rows that say which points there are may hold R, so they are
-// projected: from s >= 0 and s < t follows t >= 1. Over the integers that is exact where one of the two coefficients is 1 (Pugh's
-// Omega test: the dark shadow is the real one); other projections are not tried.
+// projected: from s >= 0 and s < t follows t >= 1. Over the integers that is exact where one of the two coefficients is
+// 1 (Pugh's Omega test: the dark shadow is the real one); other projections are not tried.
 #include "codegen/factor.h"
 
 #include <fmt/format.h>
@@ -133,16 +134,20 @@ std::optional<Expr> all_finite(const std::vector<Factor>& factors) {
   std::optional<Expr> all;
   for (const Factor& f : factors) {
     if (f.role == Role::When || !lang::is_float(f.value.type())) continue;
-    if (const auto* number = f.value.as<poly::Number>(); number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0)) continue;
+    if (const auto* number = f.value.as<poly::Number>();
+        number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0))
+      continue;
     const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
-    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool}) : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});  // neither 0 nor NaN
+    // neither 0 nor NaN
+    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool})
+                                           : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});
     all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
   }
   return all;
 }
 
-// Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none, or infinite.
-// It is none here, since T may be anything; and 0 where conditions leave nothing to sum.
+// Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none,
+// or infinite. It is none here, since T may be anything; and 0 where conditions leave nothing to sum.
 struct Guard {
   Expr finite;
   std::optional<Expr> reached = std::nullopt;          // the number of points that satisfy the conditions
@@ -150,17 +155,23 @@ struct Guard {
   Expr operator()(const Expr& value) const {
     const DType type = value.type();
     Expr otherwise = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
-    if (reached) otherwise = poly::Apply{Op::Select, {Expr(poly::Apply{Op::Ne, {*reached, Expr(poly::Number{reached->type()})}, DType::Bool}), otherwise, Expr(poly::Number{type})}, type};
+    if (reached)
+      otherwise = poly::Apply{Op::Select,
+          {Expr(poly::Apply{Op::Ne, {*reached, Expr(poly::Number{reached->type()})}, DType::Bool}), otherwise,
+              Expr(poly::Number{type})},
+          type};
     return poly::Apply{Op::Select, {finite, value, otherwise}, type};
   }
 };
 
 // The product of some factors, in the order written.
-Expr joined(const Product& product, const std::vector<Factor>& factors, DType type, const std::optional<Guard>& guard = std::nullopt) {
+Expr joined(const Product& product, const std::vector<Factor>& factors, DType type,
+    const std::optional<Guard>& guard = std::nullopt) {
   std::optional<Expr> value, when;
   for (const Factor& f : factors) {
     if (f.role == Role::When) when = when ? Expr(poly::Apply{Op::And, {*when, f.value}, DType::Bool}) : f.value;
-    else if (f.role == Role::Times) value = value ? Expr(poly::Apply{product.op, {*value, in_type(f.value, type)}, type}) : in_type(f.value, type);
+    else if (f.role == Role::Times)
+      value = value ? Expr(poly::Apply{product.op, {*value, in_type(f.value, type)}, type}) : in_type(f.value, type);
   }
   if (!value) value = Expr(poly::Number{type, 1, lang::is_float(type) ? 1.0 : 0.0});
   for (const Factor& f : factors)
@@ -173,22 +184,27 @@ Expr joined(const Product& product, const std::vector<Factor>& factors, DType ty
 bool keeps_range(const std::vector<Factor>& factors) {
   const auto half = [](const Factor& f) {
     const auto* cast = f.value.as<poly::Cast>();
-    return f.role == Role::When || f.value.as<poly::Number>() || (f.role == Role::Times && cast && cast->operand.type() == DType::F16);
+    return f.role == Role::When || f.value.as<poly::Number>() ||
+        (f.role == Role::Times && cast && cast->operand.type() == DType::F16);
   };
   return factors.size() <= 4 && std::all_of(factors.begin(), factors.end(), half);
 }
 
-// In which type a temporary is summed. Q·(K·V) may leave f32 where (Q·K)·V as written does not: then in f64, which it does not leave.
+// In which type a temporary is summed. Q·(K·V) may leave f32 where (Q·K)·V as written does not: then in f64, which it
+// does not leave.
 DType type_of(const Product& product, const std::vector<bool>& inside, const std::vector<Factor>& factors, DType type) {
   if (product.op != Op::Mul || type != DType::F32 || keeps_range(factors)) return type;
-  const auto counts = [&](std::size_t f) { return product.factors[f].role != Role::When && !product.factors[f].value.as<poly::Number>(); };
+  const auto counts = [&](std::size_t f) {
+    return product.factors[f].role != Role::When && !product.factors[f].value.as<poly::Number>();
+  };
   const auto is_written = [&](const std::pair<std::size_t, std::size_t>& range) {
     for (std::size_t f = 0; f < inside.size(); ++f)
       if (counts(f) && inside[f] != (f >= range.first && f < range.second)) return false;
     return true;
   };
   std::size_t several = 0;
-  for (std::size_t f = 0; f < inside.size(); ++f) several += inside[f] && (counts(f) || product.factors[f].role == Role::Over);
+  for (std::size_t f = 0; f < inside.size(); ++f)
+    several += inside[f] && (counts(f) || product.factors[f].role == Role::Over);
   return several < 2 || std::any_of(product.written.begin(), product.written.end(), is_written) ? type : DType::F64;
 }
 
@@ -198,7 +214,8 @@ constexpr std::int64_t far = std::int64_t{1} << 30;
 
 bool is_near(const Row& row) {
   const auto near = [](std::int64_t c) { return c > -far && c < far; };
-  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) && std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
+  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) &&
+      std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
 }
 
 // 0 <= row, and what its extent says.
@@ -227,7 +244,8 @@ std::optional<std::vector<Row>> without(const std::vector<Row>& rows, std::size_
       const std::int64_t a = low.coefficients[k], b = -high.coefficients[k];
       if (a != 1 && b != 1) return std::nullopt;
       Row both{low.coefficients, b * low.constant + a * high.constant, 1, std::nullopt};
-      for (std::size_t i = 0; i < both.coefficients.size(); ++i) both.coefficients[i] = b * low.coefficients[i] + a * high.coefficients[i];
+      for (std::size_t i = 0; i < both.coefficients.size(); ++i)
+        both.coefficients[i] = b * low.coefficients[i] + a * high.coefficients[i];
       result.push_back(std::move(both));
     }
   return result;
@@ -240,18 +258,23 @@ struct Part {
   poly::Tensor temporary;                              // without a name
 };
 struct Halves {
-  std::vector<Part> inner;                             // the sums, and where conditions matter how many points they have
+  std::vector<Part> inner;                             // the sums, and where conditions matter how many points they
+                                                       // have
   Statement outer;
 };
 
 bool contains(const Indices& all, std::size_t k) { return std::find(all.begin(), all.end(), k) != all.end(); }
-bool mentions_any(const Affine& e, const Indices& indices) { return std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return mentions(e, k); }); }
+bool mentions_any(const Affine& e, const Indices& indices) {
+  return std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return mentions(e, k); });
+}
 
 // Dimensions as those of the largest operand, an index that only a row brings in the place of the one it bounds.
-Indices dimensions(const Program& program, const Statement& inner, const Indices& summed, const std::vector<bool>& kept) {
+Indices dimensions(
+    const Program& program, const Statement& inner, const Indices& summed, const std::vector<bool>& kept) {
   std::vector<const Access*> reads;
   for (const Access& read : inner.reads) reads.push_back(&read);
-  std::stable_sort(reads.begin(), reads.end(), [&](const Access* a, const Access* b) { return elements(program, a->tensor) > elements(program, b->tensor); });
+  std::stable_sort(reads.begin(), reads.end(),
+      [&](const Access* a, const Access* b) { return elements(program, a->tensor) > elements(program, b->tensor); });
   Indices order;
   const auto place = [&](std::size_t k) { if (kept[k] && !contains(order, k)) order.push_back(k); };
   for (const Access* read : reads)
@@ -261,7 +284,8 @@ Indices dimensions(const Program& program, const Statement& inner, const Indices
         place(k);
         if (!contains(summed, k)) continue;
         for (std::size_t r = kept.size(); r < inner.domain.size(); ++r)
-          for (std::size_t j = 0; j < kept.size(); ++j) if (mentions(inner.domain[r].value, k) && mentions(inner.domain[r].value, j)) place(j);
+          for (std::size_t j = 0; j < kept.size(); ++j)
+            if (mentions(inner.domain[r].value, k) && mentions(inner.domain[r].value, j)) place(j);
       }
   for (std::size_t k = 0; k < kept.size(); ++k) place(k);
   return order;
@@ -275,7 +299,8 @@ bool decays(const Statement& s) {
 class Cut {
  public:
   // `id`: the tensor that the first temporary will be.
-  Cut(const Program& program, const Statement& s, const Product& product, TensorId id) : program_(program), s_(s), product_(product), id_(id) {}
+  Cut(const Program& program, const Statement& s, const Product& product, TensorId id)
+      : program_(program), s_(s), product_(product), id_(id) {}
 
   // `quotients`: also where no point is spared, but divisors leave.
   std::optional<Halves> at(const Indices& summed, bool quotients = false) {
@@ -286,13 +311,15 @@ class Cut {
     }
     const std::vector<bool> used = mentioned(in_, summed);
     const bool divides = quotients && spares_quotients(summed);
-    const bool all_in = std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
+    const bool all_in =
+        std::all_of(out_.begin(), out_.end(), [](const Factor& f) { return f.value.as<poly::Number>(); });
     if (in_.empty() || (all_in && is_all(summed) && !divides)) return std::nullopt;
     const auto left = projected(summed);
     if (!left) return std::nullopt;
     type_ = type_of(product_, inside_, in_, s_.value.type());
     const bool divided = std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over; });
-    if (type_ == DType::F32 && (divides || (divided && !keeps_range(in_)))) type_ = DType::F64;  // quotients may stay in range where what is divided does not
+    // quotients may stay in range where what is divided does not
+    if (type_ == DType::F32 && (divides || (divided && !keeps_range(in_)))) type_ = DType::F64;
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<Part> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
@@ -308,15 +335,20 @@ class Cut {
 
  private:
   bool is_all(const Indices& summed) const {
-    for (std::size_t k = 0; k < s_.indices.size(); ++k) if (!is_output_index(s_, k) && !contains(summed, k)) return false;
+    for (std::size_t k = 0; k < s_.indices.size(); ++k)
+      if (!is_output_index(s_, k) && !contains(summed, k)) return false;
     return true;
   }
 
-  // Whether all sums at once leave divisors behind. A condition says where there is a quotient at all, and stays beside it; a constant 0 stays too.
+  // Whether all sums at once leave divisors behind. A condition says where there is a quotient at all, and stays beside
+  // it; a constant 0 stays too.
   bool spares_quotients(const Indices& summed) const {
     if (!is_all(summed) || (s_.value.type() != DType::F32 && s_.value.type() != DType::F64)) return false;
-    if (std::any_of(product_.factors.begin(), product_.factors.end(), [](const Factor& f) { return f.role == Role::When; })) return false;
-    return std::any_of(out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over && !is_zero(f.value); });
+    if (std::any_of(
+            product_.factors.begin(), product_.factors.end(), [](const Factor& f) { return f.role == Role::When; }))
+      return false;
+    return std::any_of(
+        out_.begin(), out_.end(), [](const Factor& f) { return f.role == Role::Over && !is_zero(f.value); });
   }
 
   std::vector<bool> mentioned(const std::vector<Factor>& factors, const Indices& summed) const {
@@ -328,7 +360,8 @@ class Cut {
 
   static std::vector<Factor> conditions_of(const std::vector<Factor>& factors) {
     std::vector<Factor> conditions;
-    std::copy_if(factors.begin(), factors.end(), std::back_inserter(conditions), [](const Factor& f) { return f.role == Role::When; });
+    std::copy_if(factors.begin(), factors.end(), std::back_inserter(conditions),
+        [](const Factor& f) { return f.role == Role::When; });
     return conditions;
   }
 
@@ -338,7 +371,8 @@ class Cut {
       if (mentions_any(e, summed)) return false;
       std::int64_t least = e.constant.get(), most = least;
       for (std::size_t k = 0; k < s_.indices.size(); ++k) {
-        const std::int64_t c = e.coefficients[k].get(), first = c * low(s_, k), last = c * (low(s_, k) + extent(s_, k) - 1);
+        const std::int64_t c = e.coefficients[k].get(), first = c * low(s_, k),
+                           last = c * (low(s_, k) + extent(s_, k) - 1);
         least += std::min(first, last), most += std::max(first, last);
       }
       return least < 0 || most >= size.get();
@@ -352,7 +386,8 @@ class Cut {
   std::optional<std::vector<poly::Range>> projected(const Indices& summed) const {
     std::vector<Row> rows;
     poly::Box box{false, {}};
-    for (std::size_t k = 0; k < s_.indices.size(); ++k) box.index.push_back({low(s_, k), low(s_, k) + extent(s_, k) - 1});
+    for (std::size_t k = 0; k < s_.indices.size(); ++k)
+      box.index.push_back({low(s_, k), low(s_, k) + extent(s_, k) - 1});
     for (std::size_t r = 0; r < s_.domain.size(); ++r)
       if (r >= s_.indices.size() || contains(summed, r)) rows.push_back(poly::row_of(s_.domain[r]));
     for (const std::size_t k : summed) {
@@ -371,14 +406,17 @@ class Cut {
     for (const Expr& part : poly::parts(e)) if (part.as<poly::Read>()) found.push_back(part);
     return found;
   }
-  // In an order that does not depend on the text, so that equal sums are found to be one. Where the text's order rounds as the text does, it stays.
+  // In an order that does not depend on the text, so that equal sums are found to be one. Where the text's order rounds
+  // as the text does, it stays.
   std::vector<Factor> alike(std::vector<Factor> factors) const {
     const auto tensors = [&](const Factor& f) {
       std::vector<TensorId> ids;
-      for (const Expr& read : reads_of(f.value)) ids.push_back(s_.reads[static_cast<std::size_t>(read.as<poly::Read>()->read)].tensor);
+      for (const Expr& read : reads_of(f.value))
+        ids.push_back(s_.reads[static_cast<std::size_t>(read.as<poly::Read>()->read)].tensor);
       return ids;
     };
-    std::stable_sort(factors.begin(), factors.end(), [&](const Factor& a, const Factor& b) { return tensors(a) < tensors(b); });
+    std::stable_sort(
+        factors.begin(), factors.end(), [&](const Factor& a, const Factor& b) { return tensors(a) < tensors(b); });
     return factors;
   }
 
@@ -403,7 +441,8 @@ class Cut {
   }
 
   // The sum of some factors, the temporary of which has the position `n` among those that `outer` reads.
-  Part inner(const Indices& summed, std::vector<bool> kept, const std::vector<Factor>& factors, DType type, std::size_t n) {
+  Part inner(
+      const Indices& summed, std::vector<bool> kept, const std::vector<Factor>& factors, DType type, std::size_t n) {
     Statement part = s_;
     const bool is_wider = type != s_.value.type();
     part.value = joined(product_, is_wider ? alike(factors) : factors, type);
@@ -420,7 +459,8 @@ class Cut {
     const Indices& order = orders_.back();
     Indices all = order;
     all.insert(all.end(), summed.begin(), summed.end());
-    if (!bounded || leaves_a_tensor(part, summed)) part.domain = s_.domain;  // rows of what is kept spare elements that nobody reads
+    // rows of what is kept spare elements that nobody reads
+    if (!bounded || leaves_a_tensor(part, summed)) part.domain = s_.domain;
     const Frame f = frame(part, all, {});
     Statement seen = seen_in(part, f, [&](const Affine& row) {
       for (std::size_t k = 0; k < kept.size(); ++k) if (mentions(row, k) && !contains(all, k)) return false;
@@ -516,7 +556,8 @@ std::optional<double> cost_apart(Program& program, const Statement& s) {
   const std::size_t known = program.tensors.size();
   const auto apart = set_apart(program, s);
   if (!apart) return std::nullopt;
-  const double cost = choose(program, apart->strip).cost + choose(program, apart->rest).cost + 2 * model::stored_element * elements(program, s.target.tensor);
+  const double cost = choose(program, apart->strip).cost + choose(program, apart->rest).cost +
+      2 * model::stored_element * elements(program, s.target.tensor);
   program.tensors.resize(known);
   return cost;
 }
@@ -550,7 +591,9 @@ Choice choose(Program& program, const Statement& s) {
     if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) continue;
     for (const Part& part : halves->inner) program.tensors.push_back(part.temporary);
     double cost = choose(program, halves->outer).cost;
-    for (const Part& part : halves->inner) cost += elements(program, part.statement.target.tensor) * model::stored_element + choose(program, part.statement).cost;
+    for (const Part& part : halves->inner)
+      cost += elements(program, part.statement.target.tensor) * model::stored_element +
+          choose(program, part.statement).cost;
     if (cost <= limit) best = {cost, summed}, limit = cost;
     program.tensors.resize(known);
   }
@@ -560,7 +603,8 @@ Choice choose(Program& program, const Statement& s) {
   double cost = computed_with_quotients(halves->outer);
   for (const Part& part : halves->inner) {
     program.tensors.push_back(part.temporary);
-    cost += elements(program, part.statement.target.tensor) * model::stored_element + computed_with_quotients(part.statement);
+    cost += elements(program, part.statement.target.tensor) * model::stored_element +
+        computed_with_quotients(part.statement);
   }
   program.tensors.resize(known);
   if (cost <= model::factored_share * computed_with_quotients(s)) best = {best.cost, sums, true};
@@ -576,12 +620,15 @@ std::string form_of(const Program& program, const Statement& s) {
 }
 
 bool is_made_before(const Program& program, std::size_t n, TensorId id) {
-  const auto makes = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && s->target.tensor == id; };
+  const auto makes = [&](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && s->target.tensor == id;
+  };
   return std::any_of(program.nodes.begin(), program.nodes.begin() + static_cast<std::ptrdiff_t>(n), makes);
 }
 
-// What is summed first stands in front of the statement at n, but for what equals a statement before it: that is read instead.
-// How many statements stand at n now that stood there not.
+// What is summed first stands in front of the statement at n, but for what equals a statement before it: that is read
+// instead. How many statements stand at n now that stood there not.
 std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
   Program& program = r.program;
   const std::string name = target_name(program, halves.outer);
@@ -626,12 +673,14 @@ using Readers = std::vector<std::pair<std::size_t, Statement>>;
 std::optional<Readers> with_sum(const Program& program, std::size_t n) {
   const Statement& s = std::get<Statement>(program.nodes[n]);
   const TensorId id = s.target.tensor;
-  if (s.aggregation != Aggregation::Sum || is_output(program, id) || program.tensor(id).dtype != s.value.type()) return std::nullopt;
+  if (s.aggregation != Aggregation::Sum || is_output(program, id) || program.tensor(id).dtype != s.value.type())
+    return std::nullopt;
   Readers readers;
   for (std::size_t r = n + 1; r < program.nodes.size(); ++r) {
     if (!reads(program.nodes[r], id)) continue;
     const auto* reader = std::get_if<Statement>(&program.nodes[r]);
-    auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program, s, *reader) : std::nullopt;
+    auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program, s, *reader)
+                                                                                     : std::nullopt;
     if (!one) return std::nullopt;
     readers.emplace_back(r, std::move(*one));
   }
@@ -643,16 +692,20 @@ void absorb_at(Program& program, std::size_t n, Readers readers) {
   program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// The statement at n told by running sums, in front of it; products that nobody reads any more go. Where the first of the sums is then.
+// The statement at n told by running sums, in front of it; products that nobody reads any more go. Where the first of
+// the sums is then.
 std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
   Program& program = r.program;
-  while (r.strides.size() < program.tensors.size()) r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  while (r.strides.size() < program.tensors.size())
+    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
   program.nodes[n] = std::move(told.sum);
   insert(program, n, std::move(told.before));
   for (std::size_t at = n; at-- > 0;) {
     const auto* s = std::get_if<Statement>(&program.nodes[at]);
     if (!s || is_output(program, s->target.tensor)) continue;
-    if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return reads(node, s->target.tensor); })) continue;
+    if (std::any_of(program.nodes.begin(), program.nodes.end(),
+            [&](const poly::Node& node) { return reads(node, s->target.tensor); }))
+      continue;
     program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(at));
     --n;
   }
@@ -661,7 +714,8 @@ std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
 
 void part_at(Rewriting& r, std::size_t n, Apart apart) {
   Program& program = r.program;
-  while (r.strides.size() < program.tensors.size()) r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  while (r.strides.size() < program.tensors.size())
+    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
   program.nodes[n] = std::move(apart.both);
   insert(program, n, {std::move(apart.strip), std::move(apart.rest)});
 }
@@ -673,14 +727,18 @@ class Factoring {
   explicit Factoring(Rewriting& r) : r_(r), program_(r.program), read_by_sums_(r.program.tensors.size(), true) {
     for (const poly::Node& node : program_.nodes) {
       const auto* s = std::get_if<Statement>(&node);
-      for (const TensorId id : autodiff::operands(node)) read_by_sums_[static_cast<std::size_t>(id)] = read_by_sums_[static_cast<std::size_t>(id)] && s && s->aggregation == Aggregation::Sum;
+      for (const TensorId id : autodiff::operands(node))
+        read_by_sums_[static_cast<std::size_t>(id)] =
+            read_by_sums_[static_cast<std::size_t>(id)] && s && s->aggregation == Aggregation::Sum;
     }
   }
 
   void run() {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
       const auto* s = std::get_if<Statement>(&program_.nodes[n]);
-      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product || box_of(*s) < model::least_to_factor) continue;
+      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product ||
+          box_of(*s) < model::least_to_factor)
+        continue;
       if (absorbed(n)) {
         --n;
         continue;
@@ -750,7 +808,8 @@ class Factoring {
   bool absorbed(std::size_t n) {
     const Statement& s = std::get<Statement>(program_.nodes[n]);
     const TensorId id = s.target.tensor;
-    if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)]) return false;
+    if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)])
+      return false;
     std::optional<Readers> readers = with_sum(program_, n);
     if (!readers || readers->empty()) return false;
     double separate = computed(s) + model::stored_element * elements(program_, id), together = 0;
@@ -773,7 +832,11 @@ class Factoring {
     for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
     r_.done.push_back(std::move(done));
     const Product product = Reader(s).read().value();
-    for (std::size_t made = cut_at(r_, n, Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size())).at(choice.summed, choice.quotients).value()); made > 0; --made) {
+    for (std::size_t made = cut_at(r_, n,
+             Cut(program_, s, product, static_cast<TensorId>(program_.tensors.size()))
+                 .at(choice.summed, choice.quotients)
+                 .value());
+        made > 0; --made) {
       if (parted(n)) n += 2;
       while (cut(n)) {}
       ++n;
@@ -794,7 +857,8 @@ Refusal apply(Rewriting& r, const directives::Absorb& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
   std::optional<Readers> readers = with_sum(r.program, *n);
-  if (!readers || readers->empty()) return fmt::format("`{}` is no sum that only sums read, each as a factor", directive.tensor);
+  if (!readers || readers->empty())
+    return fmt::format("`{}` is no sum that only sums read, each as a factor", directive.tensor);
   absorb_at(r.program, *n, std::move(*readers));
   r.done.push_back(directive);
   return std::nullopt;
@@ -808,7 +872,10 @@ Refusal apply(Rewriting& r, const directives::Restate& directive) {
     r.program.nodes[*n] = std::move(*other);
   } else {
     auto apart = set_apart(r.program, std::get<Statement>(r.program.nodes[*n]));
-    if (!apart) return fmt::format("`{}` has no condition that a row could say, no factors in common, no index in one form only, and no values whose weights are of another kind", directive.tensor);
+    if (!apart)
+      return fmt::format(
+          "`{}` has no condition that a row could say, no factors in common, no index in one form only, and no values whose weights are of another kind",
+          directive.tensor);
     part_at(r, *n, std::move(*apart));
   }
   r.done.push_back(directive);
@@ -818,7 +885,9 @@ Refusal apply(Rewriting& r, const directives::Restate& directive) {
 Refusal apply(Rewriting& r, const directives::Reach& directive) {
   const auto n = statement_of(r.program, directive.tensor);
   if (!n) return no_statement(directive.tensor);
-  if (!reach_all_values(r, *n)) return fmt::format("`{}` is no running extreme that sums compare with, or has an element for each value", directive.tensor);
+  if (!reach_all_values(r, *n))
+    return fmt::format(
+        "`{}` is no running extreme that sums compare with, or has an element for each value", directive.tensor);
   r.done.push_back(directive);
   return std::nullopt;
 }
@@ -828,7 +897,10 @@ Refusal apply(Rewriting& r, const directives::Logs& directive) {
   if (!n) return no_statement(directive.tensor);
   const Statement s = std::get<Statement>(r.program.nodes[*n]);
   auto told = told_by_logs(r.program, s);
-  if (!told) return fmt::format("`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index", directive.tensor);
+  if (!told)
+    return fmt::format(
+        "`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index",
+        directive.tensor);
   static_cast<void>(told_at(r, *n, std::move(*told)));
   r.done.push_back(directive);
   return std::nullopt;
@@ -841,14 +913,19 @@ Refusal apply(Rewriting& r, const directives::Factor& directive) {
   Indices summed;
   for (const std::string& name : directive.sums) {
     const auto k = index_of(s, name);
-    if (!k || is_output_index(s, *k)) return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, name);
+    if (!k || is_output_index(s, *k))
+      return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, name);
     if (!contains(summed, *k)) summed.push_back(*k);
   }
   std::sort(summed.begin(), summed.end());
   const auto product = Reader(s).read();
-  auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed, true) : std::nullopt;
-  if (!halves) return fmt::format("no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
-  if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes_of(*halves));
+  auto halves = product ? Cut(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size())).at(summed, true)
+                        : std::nullopt;
+  if (!halves)
+    return fmt::format(
+        "no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
+  if (bytes_of(*halves) > static_cast<double>(model::largest_temporary))
+    return fmt::format("the sums would take {:.0f} bytes", bytes_of(*halves));
   static_cast<void>(cut_at(r, *n, std::move(*halves)));
   r.done.push_back(directive);
   return std::nullopt;

@@ -1,7 +1,10 @@
-// Sums of products take each factor out of the sums that it does not depend on, where that saves most of the points or of the quotients.
+// Sums of products take each factor out of the sums that it does not depend on, where that saves most of the points or
+// of the quotients.
 //
-//   dK[s, d] = +(dS[t, d, e] * V[s, e]), t >= s      ⇒   T[s, d, e] = +(dS[t, d, e]), t >= s;   dK[s, d] = +(T[s, d, e] * V[s, e]);
-//   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t ⇒   T[t, d, e] = +(K[s, d] * V[s, e]), s <= t;   O[t, e] = +(Q[t, d] * T[t, d, e]);
+//   dK[s, d] = +(dS[t, d, e] * V[s, e]), t >= s
+//     ⇒  T[s, d, e] = +(dS[t, d, e]), t >= s;   dK[s, d] = +(T[s, d, e] * V[s, e]);
+//   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t
+//     ⇒  T[t, d, e] = +(K[s, d] * V[s, e]), s <= t;   O[t, e] = +(Q[t, d] * T[t, d, e]);
 //
 // T is a scan (scan.h), so the first runs T·D·E additions instead of T²·D·E. Also maxima and minima of each other,
 // conditions, divisors, and what restate.h finds: `X[t - j], j >= 0` runs over s = t - j.

@@ -23,11 +23,13 @@ namespace tilec::codegen {
 namespace {
 
 // Outputs that are inputs, or the same tensor twice, get a buffer of their own.
-void copy_outputs(poly::Program& program, Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides) {
+void copy_outputs(
+    poly::Program& program, Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides) {
   for (std::size_t o = 0; o < program.outputs.size(); ++o) {
     const TensorId id = program.outputs[o];
     const bool input = std::find(program.inputs.begin(), program.inputs.end(), id) != program.inputs.end();
-    const bool repeated = std::find(program.outputs.begin(), program.outputs.begin() + static_cast<std::ptrdiff_t>(o), id) != program.outputs.begin() + static_cast<std::ptrdiff_t>(o);
+    const bool repeated = std::find(program.outputs.begin(), program.outputs.begin() + static_cast<std::ptrdiff_t>(o),
+                              id) != program.outputs.begin() + static_cast<std::ptrdiff_t>(o);
     if (!input && !repeated) continue;
     poly::Tensor tensor = program.tensor(id);
     tensor.name = fresh_name(program, tensor.name);
@@ -68,15 +70,17 @@ void clip(poly::Statement& s, const poly::Affine& element, std::int64_t extent) 
   // 0 <= c q + b < extent
   const std::int64_t c = element.coefficients[*only].get(), b = element.constant.get();
   const auto floor = [](std::int64_t a, std::int64_t d) { return a / d - (a % d < 0); };
-  const std::int64_t low = c > 0 ? -floor(b, c) : -floor(extent - 1 - b, -c), high = c > 0 ? floor(extent - 1 - b, c) + 1 : floor(b, -c) + 1;
+  const std::int64_t low = c > 0 ? -floor(b, c) : -floor(extent - 1 - b, -c),
+                     high = c > 0 ? floor(extent - 1 - b, c) + 1 : floor(b, -c) + 1;
   Run run = run_of(s.domain[*only]);
   run = {std::max(run.low, low), std::min(run.high, high)};
   s.domain[*only].value.constant = poly::Size(-run.low);
   s.domain[*only].extent = poly::Size(std::max<std::int64_t>(0, run.high - run.low));
 }
 
-// A leaf writes every element that the hull and the rows over output indices leave, its fill where no point is. A hull may be
-// loose, and that the element exists may follow from rows over reductions: then it is said again, of the output indices alone.
+// A leaf writes every element that the hull and the rows over output indices leave, its fill where no point is. A hull
+// may be loose, and that the element exists may follow from rows over reductions: then it is said again, of the output
+// indices alone.
 void clip_targets(poly::Program& program) {
   for (poly::Node& node : program.nodes) {
     auto* s = std::get_if<poly::Statement>(&node);
@@ -105,13 +109,16 @@ bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnost
     diagnostics.report(span, lang::messages::plan_refused, print(directive), *why);
     return false;
   }
-  const auto last = std::find_if(given.directives.rbegin(), given.directives.rend(), [&](const Given::Said& said) { return stage_of(said.directive) == stage; });
-  const Refusal why = stage == RewriteStage::Online && last != given.directives.rend() ? computed_apart(r) : std::nullopt;
+  const auto last = std::find_if(given.directives.rbegin(), given.directives.rend(),
+      [&](const Given::Said& said) { return stage_of(said.directive) == stage; });
+  const Refusal why =
+      stage == RewriteStage::Online && last != given.directives.rend() ? computed_apart(r) : std::nullopt;
   if (why) diagnostics.report(last->span, lang::messages::plan_refused, print(last->directive), *why);
   return !why;
 }
 
-// Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be the caller's.
+// Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be
+// the caller's.
 void give_memory(Rewriting& r) {
   give_scratch(r.program, r.strides, r.target);
   const std::vector<TensorId> buffer = buffers(r.program);
@@ -120,8 +127,9 @@ void give_memory(Rewriting& r) {
 
 }  // namespace
 
-std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
-                          const Heard& heard, lang::Diagnostics& diagnostics) {
+std::optional<Fused> fuse(const poly::Program& program, const Strides& strides,
+    const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target, const Given& given,
+    const Heard& heard, lang::Diagnostics& diagnostics) {
   Rewriting r{program, strides, target};
   clip_targets(r.program);
   note_held(r.program);
@@ -139,7 +147,8 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides, 
   return in_sets(std::move(r));
 }
 
-Fused fuse(const poly::Program& program, const Strides& strides, const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {
+Fused fuse(const poly::Program& program, const Strides& strides,
+    const std::map<std::size_t, std::vector<std::int64_t>>& output_strides, const Target& target) {
   lang::Diagnostics none;
   std::vector<Timing> timings;
   return fuse(program, strides, output_strides, target, {}, {timings}, none).value();

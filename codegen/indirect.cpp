@@ -1,6 +1,6 @@
-// The problem with Scatter is order: terms that meet in one row must be added one after the other, or the bits differ from run to
-// run. So not the terms are shared among turns but the rows (or, where a row is wide, its columns): every turn reads all the
-// indices, which is little beside the terms, and adds those that fall to it.
+// The problem with Scatter is order: terms that meet in one row must be added one after the other, or the bits differ
+// from run to run. So not the terms are shared among turns but the rows (or, where a row is wide, its columns): every
+// turn reads all the indices, which is little beside the terms, and adds those that fall to it.
 //
 //   I = 2 0 2 1, two turns:     turn 0 owns rows 0, 1:   O[0] += E[1], O[1] += E[3]
 //                               turn 1 owns row 2:       O[2] += E[0], O[2] += E[2]
@@ -40,16 +40,21 @@ std::int64_t product(const Nest& nest, const std::vector<std::size_t>& dims) {
 }
 
 // Turns worth their start, at most `most`.
-std::int64_t turns_for(double cycles, std::int64_t most) { return static_cast<std::int64_t>(std::clamp(cycles / model::worth_a_turn, 1.0, static_cast<double>(std::max<std::int64_t>(1, most)))); }
+std::int64_t turns_for(double cycles, std::int64_t most) {
+  return static_cast<std::int64_t>(
+      std::clamp(cycles / model::worth_a_turn, 1.0, static_cast<double>(std::max<std::int64_t>(1, most))));
+}
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// An index as a row: below 0 the first, beyond the end the last. Compared in its own type, so that a u64 is not taken for negative.
+// An index as a row: below 0 the first, beyond the end the last. Compared in its own type, so that a u64 is not taken
+// for negative.
 Expr clamped(const Expr& index, std::int64_t extent) {
   const DType type = index.type();
   Expr row = index;
   if (lang::is_signed(type)) row = Operation{Op::Max, {row, Constant{type, 0, 0}}, type};
   const int width = lang::bits(type) - (lang::is_signed(type) ? 1 : 0);
-  if (width >= 63 || extent - 1 < (std::int64_t{1} << width) - 1) row = Operation{Op::Min, {row, Constant{type, extent - 1, 0}}, type};
+  if (width >= 63 || extent - 1 < (std::int64_t{1} << width) - 1)
+    row = Operation{Op::Min, {row, Constant{type, extent - 1, 0}}, type};
   return convert(row, DType::I64);
 }
 
@@ -57,7 +62,12 @@ Expr clamped(const Expr& index, std::int64_t extent) {
 class Indirect {
  public:
   Indirect(const Nest& nest, const Group& group, const Storage& storage, Names& names)
-      : nest_(nest), group_(group), leaf_(group.body.front()), storage_(storage), names_(names), at_(nest.dims.size(), Expr(std::int64_t{0})) {
+      : nest_(nest),
+        group_(group),
+        leaf_(group.body.front()),
+        storage_(storage),
+        names_(names),
+        at_(nest.dims.size(), Expr(std::int64_t{0})) {
     if (const auto n = nest.dim(leaf_.n); n && !leaf_.n.empty()) n_ = static_cast<int>(*n);
   }
 
@@ -68,10 +78,13 @@ class Indirect {
 
   Expr offset(const Form& form) const {
     Expr sum(form.constant);
-    for (std::size_t d = 0; d < at_.size(); ++d) if (form.coefficients[d] != 0) sum = sum + at_[d] * Expr(form.coefficients[d]);
+    for (std::size_t d = 0; d < at_.size(); ++d)
+      if (form.coefficients[d] != 0) sum = sum + at_[d] * Expr(form.coefficients[d]);
     return sum;
   }
-  Expr load(const FlatAccess& access) const { return Load{storage_.name(access.tensor), offset(access.offset), type_of(access.tensor)}; }
+  Expr load(const FlatAccess& access) const {
+    return Load{storage_.name(access.tensor), offset(access.offset), type_of(access.tensor)};
+  }
   Expr row() const { return clamped(load(nest_.reads[1]), extent(v())); }
   std::size_t v() const { return *nest_.dim("v"); }
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
@@ -124,12 +137,15 @@ class Indirect {
       body.push_back(stmt(Let{name, full}));
       full = var(name);
     }
-    const Expr done = begin + full * Expr(leaf_.lanes), some = less(Expr(std::int64_t{0}), full), more = less(done, end);
+    const Expr done = begin + full * Expr(leaf_.lanes), some = less(Expr(std::int64_t{0}), full),
+               more = less(done, end);
     const auto when = [&](const Expr& condition, const std::function<Stmt()>& inside) {
       if (!is_const(condition)) body.push_back(stmt(If{condition, {inside()}, {}}));
       else if (condition.as<Constant>()->integer) body.push_back(inside());
     };
-    when(some, [&] { return stmt(For{turn, Kind::Serial, full, {}, {vector(begin + var(turn) * Expr(leaf_.lanes), false)}}); });
+    when(some, [&] {
+      return stmt(For{turn, Kind::Serial, full, {}, {vector(begin + var(turn) * Expr(leaf_.lanes), false)}});
+    });
     when(more, [&] { return vector(done, true); });
     return body;
   }
@@ -137,7 +153,8 @@ class Indirect {
   // Turns of a parallel loop, `step` items each; an item is decoded from its number.
   Body turns(std::int64_t items, std::int64_t step, const std::function<Body(const Expr&)>& inside) {
     if (items == 0) return {};
-    const std::string turn = names_.fresh("p"), item = names_.fresh("item"), count = names_.fresh("items"), number = names_.fresh("number");
+    const std::string turn = names_.fresh("p"), item = names_.fresh("item"), count = names_.fresh("items"),
+                      number = names_.fresh("number");
     const Expr first = var(turn) * Expr(step);
     Body body = step == 1 ? inside(first) : Body{};
     if (step > 1) {
@@ -153,8 +170,10 @@ class Indirect {
   Body threads(std::int64_t items, const std::function<Body(const Expr&)>& inside) {
     if (items == 0) return {};
     const std::string block = names_.fresh("block"), thread = names_.fresh("l"), item = names_.fresh("item");
-    Body body{stmt(Let{item, var(block) * Expr(group_.threads) + var(thread)}), stmt(If{less(var(item), Expr(items)), inside(var(item)), {}})};
-    return {stmt(For{block, Kind::Block, Expr(ceil_div(items, group_.threads)), {}, {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)})}})};
+    Body body{stmt(Let{item, var(block) * Expr(group_.threads) + var(thread)}),
+        stmt(If{less(var(item), Expr(items)), inside(var(item)), {}})};
+    return {stmt(For{block, Kind::Block, Expr(ceil_div(items, group_.threads)), {},
+        {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)})}})};
   }
 
   const Nest& nest_;
@@ -186,13 +205,15 @@ class Gather : public Indirect {
 
  private:
   std::vector<std::size_t> others(bool rest) const {
-    return dims_where(nest_, [&](const Dim& d) { return !is_row(d) && is_rest(d) == rest && (leaf_.n.empty() || d.name != leaf_.n); });
+    return dims_where(nest_,
+        [&](const Dim& d) { return !is_row(d) && is_rest(d) == rest && (leaf_.n.empty() || d.name != leaf_.n); });
   }
 
   Body element() {
     const FlatAccess& target = nest_.target;
     const DType type = type_of(target.tensor);
-    if (extent(v()) == 0) return {stmt(Store{storage_.name(target.tensor), offset(target.offset), Constant{type, 0, 0}})};
+    if (extent(v()) == 0)
+      return {stmt(Store{storage_.name(target.tensor), offset(target.offset), Constant{type, 0, 0}})};
     const std::string c = names_.fresh("c");
     Body body{stmt(Let{c, row()})};
     append(body, copy(var(c)));
@@ -214,7 +235,9 @@ class Gather : public Indirect {
       const bool empty = extent(v()) == 0;
       if (!empty) body.push_back(stmt(Let{c, row()}));
       const Expr end = n_ < 0 ? Expr(1) : Expr(extent(static_cast<std::size_t>(n_)));
-      append(body, over(rest, [&] { return lanes(Expr(std::int64_t{0}), end, [&] { return empty ? element() : copy(var(c)); }); }));
+      append(body, over(rest, [&] {
+        return lanes(Expr(std::int64_t{0}), end, [&] { return empty ? element() : copy(var(c)); });
+      }));
       return body;
     });
   }
@@ -226,9 +249,13 @@ class Gather : public Indirect {
     const std::int64_t width = leaf_.lanes * leaf_.vectors, blocks = ceil_div(extent(d), width);
     return turns(product(nest_, rows) * blocks, leaf_.rows, [&](const Expr& item) {
       const std::string begin = names_.fresh(leaf_.n + "_begin");
-      Body body{stmt(Let{begin, blocks > 1 ? Expr(Operation{Op::Mod, {item, Expr(blocks)}, DType::I64}) * Expr(width) : Expr(std::int64_t{0})})};
+      Body body{stmt(Let{begin,
+          blocks > 1 ? Expr(Operation{Op::Mod, {item, Expr(blocks)}, DType::I64}) * Expr(width)
+                     : Expr(std::int64_t{0})})};
       decode(rows, blocks > 1 ? Expr(Operation{Op::Div, {item, Expr(blocks)}, DType::I64}) : item, body);
-      append(body, over(rest, [&] { return lanes(var(begin), minimum(var(begin) + Expr(width), Expr(extent(d))), [&] { return element(); }); }));
+      append(body, over(rest, [&] {
+        return lanes(var(begin), minimum(var(begin) + Expr(width), Expr(extent(d))), [&] { return element(); });
+      }));
       return body;
     });
   }
@@ -236,7 +263,8 @@ class Gather : public Indirect {
 
 class Scatter : public Indirect {
  public:
-  Scatter(const Nest& nest, const Group& group, const Storage& storage, TensorId sums, Names& names) : Indirect(nest, group, storage, names), sums_(sums) {
+  Scatter(const Nest& nest, const Group& group, const Storage& storage, TensorId sums, Names& names)
+      : Indirect(nest, group, storage, names), sums_(sums) {
     sum_form_ = nest.target.offset;
     // Sums of a wider type are row-major.
     if (sums != nest.target.tensor) sum_form_ = dense();
@@ -251,12 +279,15 @@ class Scatter : public Indirect {
       return threads(product(nest_, batch) * ranges * product(nest_, rest), [&](const Expr& item) {
         Body body;
         const std::int64_t columns = product(nest_, rest);
-        decode(rest, columns > 1 ? Expr(Operation{Op::Mod, {item, Expr(columns)}, DType::I64}) : Expr(std::int64_t{0}), body);
+        decode(rest, columns > 1 ? Expr(Operation{Op::Mod, {item, Expr(columns)}, DType::I64}) : Expr(std::int64_t{0}),
+            body);
         const Expr number = columns > 1 ? Expr(Operation{Op::Div, {item, Expr(columns)}, DType::I64}) : item;
         append(body, owned(batch, {}, number, ranges, Expr(std::int64_t{0}), Expr(1)));
         return body;
       });
-    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)), chunk = leaf_.as<forms::Scatter>()->columns, columns = chunk ? chunk : width, blocks = ceil_div(width, columns);
+    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)),
+                       chunk = leaf_.as<forms::Scatter>()->columns, columns = chunk ? chunk : width,
+                       blocks = ceil_div(width, columns);
     const auto serial = dims_where(nest_, [&](const Dim& d) { return is_rest(d) && d.name != leaf_.n; });
     return turns(product(nest_, batch) * ranges * blocks, 1, [&](const Expr& item) {
       Body body;
@@ -264,7 +295,8 @@ class Scatter : public Indirect {
       if (blocks > 1) {
         const std::string first = names_.fresh(leaf_.n + "_begin");
         body.push_back(stmt(Let{first, Expr(Operation{Op::Mod, {item, Expr(blocks)}, DType::I64}) * Expr(columns)}));
-        begin = var(first), end = minimum(begin + Expr(columns), Expr(width)), number = Operation{Op::Div, {item, Expr(blocks)}, DType::I64};
+        begin = var(first), end = minimum(begin + Expr(columns), Expr(width)),
+        number = Operation{Op::Div, {item, Expr(blocks)}, DType::I64};
       }
       append(body, owned(batch, serial, number, ranges, begin, end));
       return body;
@@ -284,22 +316,31 @@ class Scatter : public Indirect {
   }
 
   Expr sum_at() const { return offset(sum_form_); }
-  Body store_sum(const Expr& value) { return {stmt(Store{storage_.name(sums_), sum_at(), convert(value, type_of(sums_))})}; }
+  Body store_sum(const Expr& value) {
+    return {stmt(Store{storage_.name(sums_), sum_at(), convert(value, type_of(sums_))})};
+  }
 
   // What one turn or thread does: rows of a range, columns from `begin` to `end`.
-  Body owned(const std::vector<std::size_t>& batch, const std::vector<std::size_t>& rest, const Expr& number, std::int64_t ranges, const Expr& begin, const Expr& end) {
+  Body owned(const std::vector<std::size_t>& batch, const std::vector<std::size_t>& rest, const Expr& number,
+      std::int64_t ranges, const Expr& begin, const Expr& end) {
     Body body;
     const std::string low = names_.fresh("v_begin"), high = names_.fresh("v_end");
-    body.push_back(stmt(Let{low, ranges > 1 ? Expr(Operation{Op::Mod, {number, Expr(ranges)}, DType::I64}) * Expr(leaf_.rows) : Expr(std::int64_t{0})}));
+    body.push_back(stmt(Let{low,
+        ranges > 1 ? Expr(Operation{Op::Mod, {number, Expr(ranges)}, DType::I64}) * Expr(leaf_.rows)
+                   : Expr(std::int64_t{0})}));
     body.push_back(stmt(Let{high, minimum(var(low) + Expr(leaf_.rows), Expr(extent(v())))}));
     decode(batch, ranges > 1 ? Expr(Operation{Op::Div, {number, Expr(ranges)}, DType::I64}) : number, body);
     const DType sum = computed(type_of(sums_));
     const auto columns = [&](const Inside& inside) { return over(rest, [&] { return lanes(begin, end, inside); }); };
-    append(body, between(v(), var(low), var(high), [&] { return columns([&] { return store_sum(Constant{sum, 0, 0}); }); }));
+    append(body,
+        between(v(), var(low), var(high), [&] { return columns([&] { return store_sum(Constant{sum, 0, 0}); }); }));
     append(body, terms(var(low), var(high), ranges > 1, columns));
     if (sums_ == nest_.target.tensor) return body;
     append(body, between(v(), var(low), var(high), [&] {
-      return columns([&]() -> Body { return {stmt(Store{storage_.name(nest_.target.tensor), offset(nest_.target.offset), convert(Load{storage_.name(sums_), sum_at(), type_of(sums_)}, type_of(nest_.target.tensor))})}; });
+      return columns([&]() -> Body {
+        return {stmt(Store{storage_.name(nest_.target.tensor), offset(nest_.target.offset),
+            convert(Load{storage_.name(sums_), sum_at(), type_of(sums_)}, type_of(nest_.target.tensor))})};
+      });
     }));
     return body;
   }
@@ -332,7 +373,9 @@ class Scatter : public Indirect {
 std::string lane_dim(const Nest& nest, std::int64_t lanes, bool rest_only) {
   const auto rest = dims_where(nest, is_rest);
   const auto rows = dims_where(nest, [](const Dim& d) { return !is_rest(d) && !is_row(d); });
-  const bool wide = !rest.empty() && (nest.dims[rest.back()].extent >= lanes / 2 || rows.empty() || nest.dims[rest.back()].extent >= nest.dims[rows.back()].extent);
+  const bool wide = !rest.empty() &&
+      (nest.dims[rest.back()].extent >= lanes / 2 || rows.empty() ||
+          nest.dims[rest.back()].extent >= nest.dims[rows.back()].extent);
   if (wide) return nest.dims[rest.back()].name;
   return rest_only || rows.empty() ? "" : nest.dims[rows.back()].name;
 }
@@ -341,7 +384,8 @@ std::string lane_dim(const Nest& nest, std::int64_t lanes, bool rest_only) {
 
 lang::DType sum_type(lang::DType terms, lang::DType target) {
   const DType sum = lang::accumulator(terms);
-  return lang::is_integer(target) && lang::bits(target) <= lang::bits(sum) ? target : sum;  // integers wrap alike in fewer bits
+  // integers wrap alike in fewer bits
+  return lang::is_integer(target) && lang::bits(target) <= lang::bits(sum) ? target : sum;
 }
 
 TensorId sums_of(const poly::Intrinsic& scatter) { return scatter.targets.back(); }
@@ -358,40 +402,57 @@ Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, co
   const auto n = nest.dim(leaf.n);
   const bool narrow = n && !is_rest(nest.dims[*n]);
   if (narrow) leaf.lanes = std::min<std::int64_t>(leaf.lanes, target.vector_bytes / 4);  // addresses are wide
-  if (narrow) leaf.vectors = std::clamp<std::int64_t>(ceil_div(nest.dims[*n].extent, leaf.lanes), 1, model::gathered_vectors);
+  if (narrow)
+    leaf.vectors = std::clamp<std::int64_t>(ceil_div(nest.dims[*n].extent, leaf.lanes), 1, model::gathered_vectors);
   const auto rows = dims_where(nest, [&](const Dim& d) { return !is_rest(d) && !is_row(d) && d.name != leaf.n; });
-  const std::int64_t items = product(nest, rows) * (narrow ? ceil_div(nest.dims[*n].extent, leaf.lanes * leaf.vectors) : 1);
+  const std::int64_t items =
+      product(nest, rows) * (narrow ? ceil_div(nest.dims[*n].extent, leaf.lanes * leaf.vectors) : 1);
   const double elements = static_cast<double>(product(nest, dims_where(nest, [](const Dim& d) { return !is_row(d); })));
-  leaf.rows = std::max<std::int64_t>(1, ceil_div(items, turns_for(elements * (narrow ? model::narrow_gather : 1), model::gather_turns)));
+  leaf.rows = std::max<std::int64_t>(
+      1, ceil_div(items, turns_for(elements * (narrow ? model::narrow_gather : 1), model::gather_turns)));
   return leaf;
 }
 
 Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target) {
   Compute leaf;
   leaf.form = forms::Scatter{}, leaf.node = node;
-  const auto rest = dims_where(nest, is_rest), batch = dims_where(nest, [](const Dim& d) { return !is_row(d) && !is_rest(d) && !is_index(d); });
-  const std::int64_t extent = std::max<std::int64_t>(1, nest.dims[*nest.dim("v")].extent), batches = product(nest, batch);
+  const auto rest = dims_where(nest, is_rest),
+             batch = dims_where(nest, [](const Dim& d) { return !is_row(d) && !is_rest(d) && !is_index(d); });
+  const std::int64_t extent = std::max<std::int64_t>(1, nest.dims[*nest.dim("v")].extent),
+                     batches = product(nest, batch);
   if (has_threads(target)) {
     leaf.lanes = threads_of_a_block;
-    const std::int64_t wanted = static_cast<std::int64_t>(model::threads::wanted_of_a_multiprocessor) * target.multiprocessors, others = std::max<std::int64_t>(1, batches * product(nest, rest));
+    const std::int64_t wanted = static_cast<std::int64_t>(model::threads::wanted_of_a_multiprocessor) *
+        target.multiprocessors,
+                       others = std::max<std::int64_t>(1, batches * product(nest, rest));
     leaf.rows = ceil_div(extent, std::clamp<std::int64_t>(wanted / others, 1, extent));
     return leaf;
   }
-  leaf.lanes = target.vector_bytes / lang::bytes(sum_type(program.tensor(nest.reads[0].tensor).dtype, program.tensor(nest.target.tensor).dtype));
+  leaf.lanes = target.vector_bytes /
+      lang::bytes(sum_type(program.tensor(nest.reads[0].tensor).dtype, program.tensor(nest.target.tensor).dtype));
   leaf.n = lane_dim(nest, leaf.lanes, true);
   leaf.rows = extent;
-  const double terms = static_cast<double>(batches * product(nest, dims_where(nest, is_index))), sums = static_cast<double>(batches * extent);
-  const std::int64_t turns = ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))), model::scatter_turns), std::max<std::int64_t>(1, batches));
+  const double terms = static_cast<double>(batches * product(nest, dims_where(nest, is_index))),
+               sums = static_cast<double>(batches * extent);
+  const std::int64_t turns =
+      ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))),
+                   model::scatter_turns),
+          std::max<std::int64_t>(1, batches));
   const std::int64_t width = leaf.n.empty() ? 1 : nest.dims[*nest.dim(leaf.n)].extent;
   if (turns == 1) return leaf;
-  if (width >= model::wide_scatter * leaf.lanes) leaf.form = forms::Scatter{ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) * model::scattered_vectors * leaf.lanes};
+  if (width >= model::wide_scatter * leaf.lanes)
+    leaf.form = forms::Scatter{ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) *
+        model::scattered_vectors * leaf.lanes};
   else leaf.rows = ceil_div(extent, std::min(turns, extent));
   return leaf;
 }
 
-Body spell_gather(const Nest& nest, const Group& group, const Storage& storage, Names& names) { return Gather(nest, group, storage, names).spell(); }
+Body spell_gather(const Nest& nest, const Group& group, const Storage& storage, Names& names) {
+  return Gather(nest, group, storage, names).spell();
+}
 
-Body spell_scatter(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& scatter, Names& names) {
+Body spell_scatter(
+    const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& scatter, Names& names) {
   return Scatter(nest, group, storage, sums_of(scatter), names).spell();
 }
 

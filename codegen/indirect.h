@@ -1,7 +1,9 @@
 // Gather and Scatter as Loops: rows found by a number that is read at run time.
 //
-//   gather O   n r  block 64x1  lanes 16    ⇒   for p in parallel …, 64 rows a turn:  c = clamp(I[row]);  O[row, r] = D[c, r], 16 r at a time
-//   scatter O  m v  n r  block 512x1 …      ⇒   each turn owns 512 rows of O: zero, then every term of I that falls to them, in order
+//   gather O   n r  block 64x1  lanes 16
+//     ⇒  for p in parallel …, 64 rows a turn:  c = clamp(I[row]);  O[row, r] = D[c, r], 16 r at a time
+//   scatter O  m v  n r  block 512x1 …
+//     ⇒  each turn owns 512 rows of O: zero, then every term of I that falls to them, in order
 //
 // A scattered element has one writer, which adds in the order of the terms: no atomics, and the same bits on every run.
 //
@@ -26,6 +28,7 @@ TensorId sums_of(const poly::Intrinsic& scatter);
 lang::DType sum_type(lang::DType terms, lang::DType target);
 
 Body spell_gather(const Nest& nest, const Group& group, const Storage& storage, Names& names);
-Body spell_scatter(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& scatter, Names& names);
+Body spell_scatter(
+    const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& scatter, Names& names);
 
 }  // namespace tilec::codegen

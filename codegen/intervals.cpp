@@ -1,5 +1,6 @@
-// A product over lo <= u < hi is told by what its factors are up to hi and up to lo: the sum of log|a|, how many are zero, infinite, NaN,
-// and the sign. The element of each at v is that of the factors before v, so there is one more of them than factors.
+// A product over lo <= u < hi is told by what its factors are up to hi and up to lo: the sum of log|a|, how many are
+// zero, infinite, NaN, and the sign. The element of each at v is that of the factors before v, so there is one more of
+// them than factors.
 #include "codegen/intervals.h"
 
 #include <algorithm>
@@ -73,7 +74,8 @@ std::optional<Line> line_of(const Statement& s, std::size_t u) {
 }
 
 // Each index of `made` over those of its reader, by the element that is read; the last `given` dimensions are left out.
-std::optional<std::vector<Affine>> seen_by(const Statement& made, const Access& read, std::size_t count, std::size_t left_out = 0) {
+std::optional<std::vector<Affine>> seen_by(
+    const Statement& made, const Access& read, std::size_t count, std::size_t left_out = 0) {
   std::vector<Affine> map(made.indices.size(), Affine::of(Size(0), count));
   std::vector<bool> known(made.indices.size(), false);
   for (std::size_t d = 0; d + left_out < made.target.element.size(); ++d) {
@@ -103,7 +105,8 @@ class Rewrite {
   Rewrite(Program& program, const Statement& sum) : program_(program), sum_(sum), tensors_(program.tensors.size()) {}
 
   std::optional<ToldByLogs> run() {
-    if (sum_.aggregation != Aggregation::Sum || !lang::is_float(sum_.value.type()) || sum_.value.type() == DType::F64) return std::nullopt;
+    if (sum_.aggregation != Aggregation::Sum || !lang::is_float(sum_.value.type()) || sum_.value.type() == DType::F64)
+      return std::nullopt;
     const std::size_t reads = sum_.reads.size();
     for (std::size_t r = 0; r < reads; ++r) take_in_own(r);
     for (std::size_t r = 0; r < reads; ++r)
@@ -126,7 +129,9 @@ class Rewrite {
   std::optional<Expr> instead_of(std::size_t r) {
     const Access read = sum_.reads[r];
     const Statement* made = maker(program_, read.tensor);
-    if (!made || made->aggregation != Aggregation::Product || made->value.type() == DType::F64 || !lang::is_float(made->value.type())) return std::nullopt;
+    if (!made || made->aggregation != Aggregation::Product || made->value.type() == DType::F64 ||
+        !lang::is_float(made->value.type()))
+      return std::nullopt;
     const DType stored = program_.tensor(read.tensor).dtype;
     if (stored == DType::F16) return std::nullopt;       // which leaves its range where no sum of logarithms does
     if (auto left_out = without_one(*made, read)) return Expr(Cast{*left_out, stored});
@@ -137,12 +142,15 @@ class Rewrite {
     if (!map || !fill) return std::nullopt;
     const Affine lo = line->lo.compose(*map, sum_.indices.size()), hi = line->hi.compose(*map, sum_.indices.size());
     const bool some = holds(shifted(minus(hi, lo), -1));
-    if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) || (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill))) return std::nullopt;
+    if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) ||
+        (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill)))
+      return std::nullopt;
     const Sums sums = sums_of(*line);
     return Expr(Cast{product_over(*line, sums, *map, {{lo, hi}}), stored});
   }
 
-  // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for each element.
+  // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for
+  // each element.
   bool set_apart(std::size_t r, const Affine& gap, const Number& fill) {
     const auto* nothing = std::get_if<Number>(&sum_.fill);
     if (empty_ || !nothing || nothing->real != 0) return false;
@@ -211,7 +219,9 @@ class Rewrite {
     const Access& row = others.reads[static_cast<std::size_t>(factors->read)];
     const Statement* made = maker(program_, row.tensor);
     const auto* fill = made ? std::get_if<Number>(&made->fill) : nullptr;
-    if (!made || made->aggregation != Aggregation::Assign || !fill || fill->real != 1 || made->value.type() == DType::F64) return std::nullopt;
+    if (!made || made->aggregation != Aggregation::Assign || !fill || fill->real != 1 ||
+        made->value.type() == DType::F64)
+      return std::nullopt;
     const std::size_t rank = row.element.size() - 1;
     const auto u = plain_index(made->target.element[rank]);
     const auto line = u ? line_of(*made, *u) : std::nullopt;
@@ -231,34 +241,42 @@ class Rewrite {
     const auto own = own_of(others, read, select->operands[1]);
     if (!own) return std::nullopt;
     const Sums sums = sums_of(*line);
-    if (lo.is_constant() || hi.is_constant()) return times(product_over(*line, sums, *map, {{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
+    if (lo.is_constant() || hi.is_constant())
+      return times(product_over(*line, sums, *map, {{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
     wide_ = true;                                      // two decays, to be summed one after the other
-    return times(times(product_over(*line, sums, *map, {{lo, one}}), product_over(*line, sums, *map, {{next, hi}})), widened(*own));
+    return times(times(product_over(*line, sums, *map, {{lo, one}}), product_over(*line, sums, *map, {{next, hi}})),
+        widened(*own));
   }
 
-  // What stands in a factor's place may be a sum of its own for each pair of ends: then this one sums over its indices too.
+  // What stands in a factor's place may be a sum of its own for each pair of ends: then this one sums over its indices
+  // too.
   void take_in_own(std::size_t r) {
     const Statement* others = maker(program_, sum_.reads[r].tensor);
     const auto* select = others && others->aggregation == Aggregation::Product ? others->value.as<Apply>() : nullptr;
     const auto* own = select && select->op == Op::Select ? select->operands[1].as<poly::Read>() : nullptr;
-    const auto map = own && sum_.value.as<poly::Read>() ? seen_by(*others, sum_.reads[r], sum_.indices.size()) : std::nullopt;
+    const auto map =
+        own && sum_.value.as<poly::Read>() ? seen_by(*others, sum_.reads[r], sum_.indices.size()) : std::nullopt;
     if (!map) return;
     Access access = others->reads[static_cast<std::size_t>(own->read)];
     for (Affine& e : access.element) e = e.compose(*map, sum_.indices.size());
     std::size_t ends = 0;
     for (std::size_t k = 0; k < sum_.indices.size(); ++k)
-      ends += !is_output_index(sum_, k) && std::any_of(access.element.begin(), access.element.end(), [&](const Affine& e) { return mentions(e, k); });
+      ends += !is_output_index(sum_, k) &&
+          std::any_of(access.element.begin(), access.element.end(), [&](const Affine& e) { return mentions(e, k); });
     const Statement* made = maker(program_, access.tensor);
     const auto* nothing = made ? std::get_if<Number>(&made->fill) : nullptr;
     const auto inner = made ? seen_by(*made, access, sum_.indices.size()) : std::nullopt;
-    if (ends < 2 || !inner || !nothing || nothing->real != 0 || made->aggregation != Aggregation::Sum || made->value.type() != program_.tensor(access.tensor).dtype) return;
+    if (ends < 2 || !inner || !nothing || nothing->real != 0 || made->aggregation != Aggregation::Sum ||
+        made->value.type() != program_.tensor(access.tensor).dtype)
+      return;
 
     const std::size_t before = sum_.indices.size();
     std::vector<std::size_t> reduced;
     std::vector<Range> outer;
     for (std::size_t k = 0; k < made->indices.size(); ++k) if (!is_output_index(*made, k)) reduced.push_back(k);
     for (std::size_t row = 0; row < made->domain.size(); ++row) {
-      const bool inside_sum = std::any_of(reduced.begin(), reduced.end(), [&](std::size_t k) { return mentions(made->domain[row].value, k); });
+      const bool inside_sum = std::any_of(
+          reduced.begin(), reduced.end(), [&](std::size_t k) { return mentions(made->domain[row].value, k); });
       if (inside_sum && row >= made->indices.size()) return;
       if (!inside_sum) outer.push_back({made->domain[row].value.compose(*inner, before), made->domain[row].extent});
     }
@@ -280,7 +298,8 @@ class Rewrite {
     for (Range& row : sum_.domain) wider(row.value);
     for (std::size_t n = 0; n < more.size(); ++n) {
       sum_.indices.push_back(fresh_index(sum_, made.indices[more[n]]));
-      sum_.domain.insert(sum_.domain.begin() + static_cast<std::ptrdiff_t>(before + n), {shifted(Affine::index(before + n, count), -low(made, more[n])), Size(extent(made, more[n]))});
+      sum_.domain.insert(sum_.domain.begin() + static_cast<std::ptrdiff_t>(before + n),
+          {shifted(Affine::index(before + n, count), -low(made, more[n])), Size(extent(made, more[n]))});
     }
   }
 
@@ -293,8 +312,11 @@ class Rewrite {
     if (!only) return value;
     const Access access = sum_.reads[static_cast<std::size_t>(only->read)];
     const Statement* made = maker(program_, access.tensor);
-    if (const auto taken = taken_in_.find(access.tensor); taken != taken_in_.end()) return seen_here(*made, made->value, taken->second);
-    if (!made || made->aggregation != Aggregation::Assign || reduces(*made) || made->value.type() != program_.tensor(access.tensor).dtype) return value;
+    if (const auto taken = taken_in_.find(access.tensor); taken != taken_in_.end())
+      return seen_here(*made, made->value, taken->second);
+    if (!made || made->aggregation != Aggregation::Assign || reduces(*made) ||
+        made->value.type() != program_.tensor(access.tensor).dtype)
+      return value;
     const auto inner = seen_by(*made, access, sum_.indices.size());
     if (!inner) return value;
     std::vector<Range> rows;
@@ -331,13 +353,16 @@ class Rewrite {
   bool all_hold(const std::vector<Range>& rows) const {
     Statement all = sum_;
     for (std::size_t a = sum_.indices.size(); a < sum_.domain.size(); ++a)
-      for (std::size_t b = a + 1; b < sum_.domain.size(); ++b) all.domain.push_back({sum_.domain[a].value.plus(sum_.domain[b].value), std::nullopt});
-    return std::all_of(rows.begin(), rows.end(), [&](const Range& row) { return said_by(row, all) || follow({row}, all); });
+      for (std::size_t b = a + 1; b < sum_.domain.size(); ++b)
+        all.domain.push_back({sum_.domain[a].value.plus(sum_.domain[b].value), std::nullopt});
+    return std::all_of(
+        rows.begin(), rows.end(), [&](const Range& row) { return said_by(row, all) || follow({row}, all); });
   }
   // A row says as much or more: 0 <= t - s - 1 of 0 <= t - s.
   static bool said_by(const Range& wanted, const Statement& s) {
     return !wanted.extent && std::any_of(s.domain.begin(), s.domain.end(), [&](const Range& row) {
-      return row.value.coefficients == wanted.value.coefficients && row.value.divisor == wanted.value.divisor && row.value.constant.get() <= wanted.value.constant.get();
+      return row.value.coefficients == wanted.value.coefficients && row.value.divisor == wanted.value.divisor &&
+          row.value.constant.get() <= wanted.value.constant.get();
     });
   }
   bool holds(const Affine& form) const { return all_hold({{form, std::nullopt}}); }
@@ -369,12 +394,14 @@ class Rewrite {
     whole.aggregation = how;
     const std::int64_t factors = extent(whole, line.u);
     const std::size_t rank = line.of_factor.size(), v = rank, u = rank + 1;
-    Frame f = frame(whole, line.of_factor, {{fresh_index(whole, "v"), factors + 1, false}, {whole.indices[line.u], factors, true}});
+    Frame f = frame(
+        whole, line.of_factor, {{fresh_index(whole, "v"), factors + 1, false}, {whole.indices[line.u], factors, true}});
     f.map[line.u] = shifted(Affine::index(u, f.count()), low(whole, line.u));
     Statement part = seen_in(whole, f, [](const Affine&) { return false; });
     Affine before = minus(Affine::index(v, f.count()), Affine::index(u, f.count()));
     part.domain.push_back({shifted(before, -1), std::nullopt});
-    poly::Tensor tensor{fresh_name(program_, program_.tensor(whole.target.tensor).name + suffix), value.type(), {}, whole.span};
+    poly::Tensor tensor{
+        fresh_name(program_, program_.tensor(whole.target.tensor).name + suffix), value.type(), {}, whole.span};
     for (std::size_t d = 0; d <= rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
     const auto id = static_cast<TensorId>(program_.tensors.size());
     program_.tensors.push_back(std::move(tensor));
@@ -395,19 +422,24 @@ class Rewrite {
 
   struct Stretch { Affine lo, hi; };
 
-  Expr product_over(const Line& line, const Sums& sums, const std::vector<Affine>& map, const std::vector<Stretch>& stretches) {
+  Expr product_over(
+      const Line& line, const Sums& sums, const std::vector<Affine>& map, const std::vector<Stretch>& stretches) {
     std::optional<Expr> exponent, sign, no_zero, tame, no_nan;
-    const auto join = [](std::optional<Expr>& all, Op op, const Expr& e) { all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e; };
+    const auto join = [](std::optional<Expr>& all, Op op, const Expr& e) {
+      all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e;
+    };
     for (const Stretch& s : stretches) {
       const auto same = [&](TensorId id) { return compare(Op::Eq, at(id, line, map, s.hi), at(id, line, map, s.lo)); };
-      join(exponent, Op::Add, Apply{Op::Sub, {at(sums.log, line, map, s.hi), at(sums.log, line, map, s.lo)}, DType::F64});
+      join(exponent, Op::Add,
+          Apply{Op::Sub, {at(sums.log, line, map, s.hi), at(sums.log, line, map, s.lo)}, DType::F64});
       for (const Affine& end : {s.hi, s.lo}) join(sign, Op::Mul, Cast{at(sums.sign, line, map, end), DType::F64});
       join(no_zero, Op::And, same(sums.zeros));
       join(tame, Op::And, same(sums.wild));
       join(no_nan, Op::And, same(sums.nans));
     }
     const Expr usual = choose(*no_zero, times(*sign, Expr(Apply{Op::Exp, {*exponent}, DType::F64})), real(0));
-    const Expr wild = choose(both(*no_nan, *no_zero), times(*sign, real(std::numeric_limits<double>::infinity())), real(std::numeric_limits<double>::quiet_NaN()));
+    const Expr wild = choose(both(*no_nan, *no_zero), times(*sign, real(std::numeric_limits<double>::infinity())),
+        real(std::numeric_limits<double>::quiet_NaN()));
     return choose(*tame, usual, wild);
   }
 
@@ -440,7 +472,8 @@ class Rewrite {
   Statement sum_;
   std::size_t tensors_;
   std::vector<Statement> before_;
-  std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is there
+  std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is
+                                                       // there
   std::optional<Statement> empty_;
   bool changed_ = false, wide_ = false;
 };

@@ -1,18 +1,22 @@
 // One way to spell every leaf: serial loops outside, blocks of n and m, reductions inside, a block of accumulators in
-// registers. Which points exist is decided by loop bounds alone. A row of the domain is enforced where its last dimension becomes
-// a loop: with x known, the row 0 <= x + k - 1 < 56 turns into max(0, 1 - x) <= k < min(3, 57 - x), two instructions at loop
-// entry. A blocked dimension has no single value, so where a row couples it with something further in, its range is split:
+// registers. Which points exist is decided by loop bounds alone. A row of the domain is enforced where its last
+// dimension becomes a loop: with x known, the row 0 <= x + k - 1 < 56 turns into max(0, 1 - x) <= k < min(3, 57 - x),
+// two instructions at loop entry. A blocked dimension has no single value, so where a row couples it with something
+// further in, its range is split:
 //
 //   x in [0, 1)     one x at a time, k bounded as above              (border)
-//   x in [1, 55)    blocks of 9: every k in [0, 3) is valid for all   (interior: least and greatest value of `k - 1` decide)
+//   x in [1, 55)    blocks of 9: every k in [0, 3) is valid for all   (interior: least and greatest value of `k - 1`
+//                                                                     decide)
 //   x in [55, 56)   one x at a time
 //
-// That is for m. Where n carries the lanes, its border is whole vectors in which the row is a mask: of 56 columns with the interior
-// [1, 55), one masked vector, two free ones, one masked. On a GPU, rows of a short window at the border stay a block under masks: they
-// read what they share once, as those inside do. `Leaf::blocks` decides which of these a border is.
+// That is for m. Where n carries the lanes, its border is whole vectors in which the row is a mask: of 56 columns with
+// the interior [1, 55), one masked vector, two free ones, one masked. On a GPU, rows of a short window at the border
+// stay a block under masks: they read what they share once, as those inside do. `Leaf::blocks` decides which of these a
+// border is.
 //
-// The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when they do not. So
-// every executed inner point is a valid point, but for masked lanes, and no inner loop has a branch, but for that mask.
+// The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when
+// they do not. So every executed inner point is a valid point, but for masked lanes, and no inner loop has a branch,
+// but for that mask.
 #include "codegen/leaf.h"
 
 #include <algorithm>
@@ -57,8 +61,11 @@ class Leaf {
     for (const std::string& name : leaf.outer) outer_.push_back(static_cast<std::size_t>(find(name)));
     for (const std::string& name : leaf.k) k_.push_back(static_cast<std::size_t>(find(name)));
     for (const Ahead& one : leaf.ahead) ahead_.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
-    if (!ahead_.empty()) asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf), taps_around_ = taps_around(nest, leaf);
-    for (std::size_t r = 0; r < nest.reads.size(); ++r) by_stream_.push_back(asks_by_stream(nest, leaf, nest.reads[r], bytes_of(r)));
+    if (!ahead_.empty())
+      asks_ = level_that_waits(nest, leaf).value_or(k_.size()), by_block_ = asks_by_block(nest, leaf),
+      taps_around_ = taps_around(nest, leaf);
+    for (std::size_t r = 0; r < nest.reads.size(); ++r)
+      by_stream_.push_back(asks_by_stream(nest, leaf, nest.reads[r], bytes_of(r)));
     type_ = compute_type(nest.value->type());
     target_type_ = storage.plan.program.tensor(nest.target.tensor).dtype;
     scaled_ = has_scale(nest.aggregation, type_);
@@ -79,7 +86,9 @@ class Leaf {
 
   using Inside = std::function<Body(const Expr&)>;
 
-  Body serial(const std::string& stem, const Interval& range, const Inside& inside) { return codegen::serial(names_, stem, range, inside); }
+  Body serial(const std::string& stem, const Interval& range, const Inside& inside) {
+    return codegen::serial(names_, stem, range, inside);
+  }
 
   Body with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {
     points_.fix(d, value);
@@ -91,14 +100,17 @@ class Leaf {
   Body outer(std::size_t level) {
     if (level == outer_.size()) return contract_.taps ? taps() : contract_.chunk ? chunks() : all_blocks();
     const std::size_t d = outer_[level];
-    return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
+    return serial(nest_.dims[d].name, points_.bounds(d),
+        [&](const Expr& v) { return with(d, v, [&] { return outer(level + 1); }); });
   }
 
   Body all_blocks() {
     if (leaf_.is<forms::Reduce>()) {
       std::vector<bool> open;
       for (std::size_t d = 0; d < nest_.dims.size(); ++d) open.push_back(!points_.at(d));
-      if (m_ < 0 || leaf_.rows < 2 || flag_ || !codegen::staggered(nest_, static_cast<std::size_t>(m_), static_cast<std::size_t>(n_), open)) return blocks(m_, done, {});
+      if (m_ < 0 || leaf_.rows < 2 || flag_ ||
+          !codegen::staggered(nest_, static_cast<std::size_t>(m_), static_cast<std::size_t>(n_), open))
+        return blocks(m_, done, {});
       Tile tile;
       tile.staggered = true;
       return blocked_rows(points_.bounds(static_cast<std::size_t>(m_)), tile, [&](const Tile& t) { return block(t); });
@@ -112,7 +124,8 @@ class Leaf {
     return body;
   }
 
-  // Operations on values that stay the same while d and all dimensions without a value run, before these loops: nothing hoists them later.
+  // Operations on values that stay the same while d and all dimensions without a value run, before these loops: nothing
+  // hoists them later.
   Body hoisted(std::optional<std::size_t> d) {
     const Tile tile = std::exchange(tile_, Tile{});
     if (d) hoisted_.clear();
@@ -128,23 +141,33 @@ class Leaf {
       value(body, e, 0, 0);
       return;
     }
-    e.match([&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) hoist(body, o, d); }, [&](const poly::Cast& c) { hoist(body, c.operand, d); }, [](const auto&) {});
+    e.match(
+        [&](const poly::Apply& a) {
+          for (const poly::Expr& o : a.operands) hoist(body, o, d);
+        },
+        [&](const poly::Cast& c) { hoist(body, c.operand, d); }, [](const auto&) {});
   }
   bool steady(const poly::Expr& e, std::optional<std::size_t> d) const {
     const auto known = [&](const Form& form) {
-      for (std::size_t k = 0; k < form.coefficients.size(); ++k) if (form.coefficients[k] && (k == d || !points_.at(k))) return false;
+      for (std::size_t k = 0; k < form.coefficients.size(); ++k)
+        if (form.coefficients[k] && (k == d || !points_.at(k))) return false;
       return true;
     };
-    return e.match([&](const poly::Read& r) { return known(nest_.reads[static_cast<std::size_t>(r.read)].offset); }, [&](const poly::Index& x) { return known(nest_.form(x.value)); },
-                   [&](const poly::Apply& a) { return std::all_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return steady(o, d); }); },
-                   [&](const poly::Cast& c) { return steady(c.operand, d); }, [](const poly::Number&) { return true; });
+    return e.match([&](const poly::Read& r) { return known(nest_.reads[static_cast<std::size_t>(r.read)].offset); },
+        [&](const poly::Index& x) { return known(nest_.form(x.value)); },
+        [&](const poly::Apply& a) {
+          return std::all_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return steady(o, d); });
+        },
+        [&](const poly::Cast& c) { return steady(c.operand, d); }, [](const poly::Number&) { return true; });
   }
 
-  // A long reduction a part at a time, so that what the blocks read of the operands stays in cache: later parts add to the target.
+  // A long reduction a part at a time, so that what the blocks read of the operands stays in cache: later parts add to
+  // the target.
   Body chunks() {
     const std::size_t d = k_.front();
     const std::int64_t extent = nest_.dims[d].extent, turns = (extent + contract_.chunk - 1) / contract_.chunk;
-    if (flag_ || type_ != target_type_) throw InternalError("the plan folds a reduction in parts that cannot be added up in its target");
+    if (flag_ || type_ != target_type_)
+      throw InternalError("the plan folds a reduction in parts that cannot be added up in its target");
     const std::string index = names_.fresh(nest_.dims[d].name + "_c"), first = names_.fresh(nest_.dims[d].name + "_c0");
     const Interval all = points_.limit(d, {var(first), minimum(var(first) + Expr(contract_.chunk), Expr(extent))});
     later_ = less(Expr(std::int64_t{0}), var(index));
@@ -155,10 +178,12 @@ class Leaf {
     return {stmt(For{index, Kind::Serial, Expr(turns), {}, std::move(inside)})};
   }
 
-  // Values of a reduction that bounds m or n reach different elements: all hold the identity first, then each value adds its part to
-  // those it reaches. Few values are spelled out one by one, so that their bounds are numbers; what bounds nothing is one pass.
+  // Values of a reduction that bounds m or n reach different elements: all hold the identity first, then each value
+  // adds its part to those it reaches. Few values are spelled out one by one, so that their bounds are numbers; what
+  // bounds nothing is one pass.
   Body taps() {
-    if (flag_ || type_ != target_type_) throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
+    if (flag_ || type_ != target_type_)
+      throw InternalError("the plan adds up values of a reduction in a target that cannot hold them");
     std::vector<std::int64_t> extents;
     for (const Dim& dim : nest_.dims) extents.push_back(dim.extent);
     const std::int64_t count = passes_of_taps(nest_, extents, {k_.begin(), k_.begin() + contract_.taps});
@@ -178,7 +203,8 @@ class Leaf {
     const Interval range = points_.bounds(d);
     // Values of the last one that bound nothing go through the blocks together.
     if (static_cast<std::int64_t>(level) + 1 == contract_.taps)
-      if (const Interval inner = points_.interior(d, range).value_or(range); is_const(inner.hi - inner.lo) && const_or(inner.hi - inner.lo, 0) > 1) {
+      if (const Interval inner = points_.interior(d, range).value_or(range);
+          is_const(inner.hi - inner.lo) && const_or(inner.hi - inner.lo, 0) > 1) {
         Body body = taps_of(level, {range.lo, inner.lo}, spelled);
         folded_from_ = level;
         const Interval before = points_.limit(d, inner);
@@ -192,7 +218,9 @@ class Leaf {
   Body taps_of(std::size_t level, const Interval& range, bool spelled) {
     const std::size_t d = k_[level];
     const auto inside = [&](const Expr& v) { return with(d, v, [&] { return each_tap(level + 1, spelled); }); };
-    if (!spelled || !is_const(range.lo) || !is_const(range.hi) || const_or(range.hi, 0) - const_or(range.lo, 0) > model::blocks::few_taps) return serial(nest_.dims[d].name, range, inside);
+    if (!spelled || !is_const(range.lo) || !is_const(range.hi) ||
+        const_or(range.hi, 0) - const_or(range.lo, 0) > model::blocks::few_taps)
+      return serial(nest_.dims[d].name, range, inside);
     Body body;
     for (std::int64_t v = const_or(range.lo, 0); v < const_or(range.hi, 0); ++v) {
       const std::optional<Expr> condition = guard_of_tap(d, v);
@@ -205,25 +233,30 @@ class Leaf {
   // What else bounds the value: a loop around.
   std::optional<Expr> guard_of_tap(std::size_t d, std::int64_t v) {
     const Interval range = points_.bounds(d);
-    if (is_const(range.lo) && is_const(range.hi) && const_or(range.lo, 0) <= v && v < const_or(range.hi, 0)) return std::nullopt;
+    if (is_const(range.lo) && is_const(range.hi) && const_or(range.lo, 0) <= v && v < const_or(range.hi, 0))
+      return std::nullopt;
     return both(at_least(Expr(v), range.lo), less(Expr(v), range.hi));
   }
 
   // ---- blocks of m and n
 
-  // Where a block stands: its first row and element, how many rows and vectors, and how many elements of the last vector count.
+  // Where a block stands: its first row and element, how many rows and vectors, and how many elements of the last
+  // vector count.
   struct Tile {
     Expr m0 = Expr(std::int64_t{0}), n0 = Expr(std::int64_t{0});
     std::int64_t rows = 1, vectors = 1;
-    std::optional<Expr> valid;                         // elements from n0 on, when some lanes of the last vector are none
+    std::optional<Expr> valid;                         // elements from n0 on, when some lanes of the last vector are
+                                                       // none
     bool blocked_m = false, blocked_n = false;
     bool guarded = false;                              // rows that couple n with a reduction are masks of the fold
     bool staggered = false;                            // each row of m has a range of n of its own
-    bool border = false;                               // rows of the domain that couple m with a reduction are asked of each row
+    bool border = false;                               // rows of the domain that couple m with a reduction are asked of
+                                                       // each row
     std::optional<Expr> end;                           // of m, where the last block may have rows beyond it
   };
 
-  // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such dimension.
+  // Walks dimension `first` (in blocks or one at a time), inside it `second`, inside that the tile. -1: no such
+  // dimension.
   Body blocks(int first, int second, const Tile& tile) {
     const int d = first != done ? first : second;
     if (d == done) return block(tile);
@@ -244,8 +277,9 @@ class Leaf {
   static constexpr int done = -2;
   using InTile = std::function<Body(const Tile&)>;
 
-  // The border of a dimension that lanes run over: whole vectors from the start that touch it, and the rest behind the last vector
-  // that is inside, with a lane's rows as a mask. 56 columns, interior [1, 55): one masked vector, two free ones, one masked.
+  // The border of a dimension that lanes run over: whole vectors from the start that touch it, and the rest behind the
+  // last vector that is inside, with a lane's rows as a mask. 56 columns, interior [1, 55): one masked vector, two free
+  // ones, one masked.
   Body guarded(std::size_t d, const Interval& range, const Interval& inner, const Tile& tile, const InTile& inside) {
     const std::int64_t W = leaf_.lanes;
     Body body;
@@ -286,7 +320,8 @@ class Leaf {
     return true;
   }
 
-  // On a GPU: whether blocks at the border of m ask each of their rows, where what these read of a short window is common to them.
+  // On a GPU: whether blocks at the border of m ask each of their rows, where what these read of a short window is
+  // common to them.
   bool masks_border() const {
     if (!around_.threads || !leaf_.is<forms::Contract>() || flag_ || block_.turned || leaf_.rows < 2) return false;
     const std::size_t m = static_cast<std::size_t>(m_);
@@ -312,16 +347,19 @@ class Leaf {
     const std::int64_t known = const_or(count, 0), turns = (known + leaf_.rows - 1) / leaf_.rows;
     if (is_const(count) && known <= 0) return {};
     const std::int64_t rows = is_const(count) ? (known + turns - 1) / turns : leaf_.rows;
-    append(body, serial(stem + "_b", {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)}, [&](const Expr& turn) {
-      Tile t = tile;
-      t.m0 = lo + turn * Expr(rows);
-      t.rows = rows;
-      t.blocked_m = true;
-      Body free = inside(t);
-      t.border = true;
-      if (!is_const(count) || known % rows != 0) t.end = hi;
-      return Body{stmt(If{both(at_least(t.m0, inner.lo), at_least(inner.hi, t.m0 + Expr(rows))), std::move(free), inside(t)})};
-    }));
+    append(body,
+        serial(stem + "_b", {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)},
+            [&](const Expr& turn) {
+              Tile t = tile;
+              t.m0 = lo + turn * Expr(rows);
+              t.rows = rows;
+              t.blocked_m = true;
+              Body free = inside(t);
+              t.border = true;
+              if (!is_const(count) || known % rows != 0) t.end = hi;
+              return Body{stmt(If{
+                  both(at_least(t.m0, inner.lo), at_least(inner.hi, t.m0 + Expr(rows))), std::move(free), inside(t)})};
+            }));
     return body;
   }
 
@@ -330,7 +368,8 @@ class Leaf {
   }
 
   Body blocked(std::size_t d, const Interval& range, const Tile& tile, const InTile& inside) {
-    return static_cast<int>(d) == m_ ? blocked_rows(range, tile, inside) : blocked_vectors(range, leaf_.vectors, tile, inside);
+    return static_cast<int>(d) == m_ ? blocked_rows(range, tile, inside)
+                                     : blocked_vectors(range, leaf_.vectors, tile, inside);
   }
 
   // Extents that are known are cut evenly (23 by 12: 12 + 11); others into full blocks and single rows.
@@ -340,8 +379,10 @@ class Leaf {
     // Fewer vectors than planned (an edge of n) leave registers for more rows.
     const bool squares = block_.turned && leaf_.rows == leaf_.lanes;
     const bool edge = !squares && tile.blocked_n && tile.vectors < leaf_.vectors && leaf_.rows > 1;
-    const std::int64_t most_rows = block_.turned ? std::min(leaf_.lanes, model::blocks::edge_rows) : model::blocks::edge_rows;
-    const std::int64_t block = edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, most_rows) : leaf_.rows;
+    const std::int64_t most_rows =
+        block_.turned ? std::min(leaf_.lanes, model::blocks::edge_rows) : model::blocks::edge_rows;
+    const std::int64_t block =
+        edge ? std::min<std::int64_t>(leaf_.rows * leaf_.vectors / tile.vectors, most_rows) : leaf_.rows;
     const auto rows_at = [&](const Expr& first, const Expr& turns, std::int64_t rows) {
       return serial(stem + "_b", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
         Tile t = tile;
@@ -358,7 +399,8 @@ class Leaf {
         if (extent % block) append(body, rows_at(lo + Expr(extent / block * block), Expr(1), extent % block));
         return body;
       }
-      const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns, full = extent - turns * (most - 1);
+      const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns,
+                         full = extent - turns * (most - 1);
       Body body = rows_at(lo, Expr(full), most);
       if (most > 1) append(body, rows_at(lo + Expr(full * most), Expr(turns - full), most - 1));
       return body;
@@ -380,7 +422,8 @@ class Leaf {
     append(blocks, one_by_one(static_cast<std::size_t>(m_), {rest, range.hi}, tile, inside));
     // Of all boxes but the last the rows are as many as planned, and these are cut evenly too.
     const std::int64_t most = most_values(range);
-    if (most > 0 && most % block != 0) blocks = {stmt(If{at_least(range.hi - var(lo), Expr(most)), rows_of(var(lo), most), std::move(blocks)})};
+    if (most > 0 && most % block != 0)
+      blocks = {stmt(If{at_least(range.hi - var(lo), Expr(most)), rows_of(var(lo), most), std::move(blocks)})};
     append(body, std::move(blocks));
     return body;
   }
@@ -391,7 +434,8 @@ class Leaf {
     for (const Expr& hi : parts_of(range.hi, Op::Min))
       for (const Expr& lo : parts_of(range.lo, Op::Max)) {
         const Expr between = hi - lo;
-        if (is_const(between) && (most == 0 || const_or(between, 0) < most)) most = std::max<std::int64_t>(0, const_or(between, 0));
+        if (is_const(between) && (most == 0 || const_or(between, 0) < most))
+          most = std::max<std::int64_t>(0, const_or(between, 0));
       }
     return most;
   }
@@ -404,7 +448,8 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::string& stem = nest_.dims[static_cast<std::size_t>(n_)].name;
     const std::int64_t W = leaf_.lanes;
-    const auto vectors_at = [&](const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& end) {
+    const auto vectors_at = [&](const Expr& first, const Expr& turns, std::int64_t vectors,
+                                const std::optional<Expr>& end) {
       return serial(stem + "_v", {Expr(std::int64_t{0}), turns}, [&](const Expr& turn) {
         Tile t = tile;
         t.n0 = first + turn * Expr(vectors * W);
@@ -417,18 +462,26 @@ class Leaf {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      const std::int64_t all = (extent + W - 1) / W, turns = (all + most_vectors - 1) / most_vectors, most = (all + turns - 1) / turns, full = all - turns * (most - 1);
+      const std::int64_t all = (extent + W - 1) / W, turns = (all + most_vectors - 1) / most_vectors,
+                         most = (all + turns - 1) / turns, full = all - turns * (most - 1);
       const bool ragged = extent % W != 0;
       const std::int64_t smaller = most > 1 ? turns - full : 0;
       Body body = vectors_at(range.lo, Expr(full - (ragged && smaller == 0)), most, std::nullopt);
-      if (ragged && smaller == 0) append(body, vectors_at(range.lo + Expr((full - 1) * most * W), Expr(std::int64_t{1}), most, range.hi));
-      if (smaller > 0) append(body, vectors_at(range.lo + Expr(full * most * W), Expr(smaller - ragged), most - 1, std::nullopt));
-      if (smaller > 0 && ragged) append(body, vectors_at(range.lo + Expr((full * most + (smaller - 1) * (most - 1)) * W), Expr(std::int64_t{1}), most - 1, range.hi));
+      if (ragged && smaller == 0)
+        append(body, vectors_at(range.lo + Expr((full - 1) * most * W), Expr(std::int64_t{1}), most, range.hi));
+      if (smaller > 0)
+        append(body, vectors_at(range.lo + Expr(full * most * W), Expr(smaller - ragged), most - 1, std::nullopt));
+      if (smaller > 0 && ragged)
+        append(body,
+            vectors_at(range.lo + Expr((full * most + (smaller - 1) * (most - 1)) * W), Expr(std::int64_t{1}), most - 1,
+                range.hi));
       return body;
     }
-    const std::string lo = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"), full = names_.fresh(stem + "_full");
+    const std::string lo = names_.fresh(stem + "_lo"), end = names_.fresh(stem + "_end"),
+                      full = names_.fresh(stem + "_full");
     const Expr zero(std::int64_t{0});
-    Body body{stmt(Let{lo, range.lo}), stmt(Let{end, range.hi}), stmt(Let{full, floor_divide(maximum(var(end) - var(lo), zero), most_vectors * W)})};
+    Body body{stmt(Let{lo, range.lo}), stmt(Let{end, range.hi}),
+        stmt(Let{full, floor_divide(maximum(var(end) - var(lo), zero), most_vectors * W)})};
     append(body, vectors_at(var(lo), var(full), most_vectors, std::nullopt));
     const Expr rest = var(lo) + var(full) * Expr(most_vectors * W);
     append(body, vectors_at(rest, maximum(zero, ceil_divide(var(end) - rest, W)), 1, var(end)));
@@ -442,7 +495,8 @@ class Leaf {
     Body body{stmt(View{view, storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset)})};
     const std::int64_t further = further_on(nest_.target.offset);
     Body lines;
-    for (const std::int64_t offset : lines_of_step(nest_.target.offset, m_, tile_.blocked_m ? tile_.rows : 1, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, lang::bytes(target_type_)))
+    for (const std::int64_t offset : lines_of_step(nest_.target.offset, m_, tile_.blocked_m ? tile_.rows : 1, n_,
+             tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, lang::bytes(target_type_)))
       lines.push_back(stmt(Prefetch{view, Expr(offset + further), true}));
     if (further) append(later_requests_, std::move(lines));  // of a later block: among the stores
     else append(body, std::move(lines));
@@ -484,7 +538,8 @@ class Leaf {
     acc_ = names_.fresh("acc");
     body.push_back(stmt(Allocate{acc_, type_, count, Memory::Register}));
     if (!scaled_) {
-      for (std::int64_t a = 0; a < count; ++a) body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
+      for (std::int64_t a = 0; a < count; ++a)
+        body.push_back(stmt(Store{acc_, Expr(a), identity(nest_.aggregation, type_)}));
       return;
     }
     product_ = {acc_, names_.fresh("exponent")};
@@ -492,7 +547,9 @@ class Leaf {
     for (std::int64_t a = 0; a < count; ++a) begin_product(body, product_, a, type_);
   }
 
-  Expr folded(Body& body, std::int64_t slot) { return scaled_ ? product_of(body, names_, product_, slot, type_) : Expr(Load{acc_, Expr(slot), type_}); }
+  Expr folded(Body& body, std::int64_t slot) {
+    return scaled_ ? product_of(body, names_, product_, slot, type_) : Expr(Load{acc_, Expr(slot), type_});
+  }
 
   Kind lane_kind() const { return around_.threads ? Kind::Thread : Kind::Vector; }
 
@@ -525,8 +582,9 @@ class Leaf {
     return sum;
   }
 
-  // Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a step loads: rows of a window
-  // read elements again that the step before read, which then stay in registers of their own.
+  // Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a
+  // step loads: rows of a window read elements again that the step before read, which then stay in registers of their
+  // own.
   bool holds_steps(std::size_t d) const {
     std::int64_t held = tile_.rows * tile_.vectors, shared = 0;
     for (const FlatAccess& read : nest_.reads) {
@@ -535,7 +593,8 @@ class Leaf {
         continue;
       }
       if (!in_m(read.offset)) continue;
-      const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(m_)]), moved = std::abs(read.offset.coefficients[d]);
+      const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(m_)]),
+                         moved = std::abs(read.offset.coefficients[d]);
       if (moved && moved % row == 0) shared += std::max<std::int64_t>(0, tile_.rows - moved / row);
     }
     return shared == 0 || held + shared < storage_.registers;
@@ -550,7 +609,8 @@ class Leaf {
     const Expr count = range.hi - range.lo;
     const std::int64_t known = is_const(count) ? const_or(count, 0) : -1;
     if (known == 0 || (is_const(count) && known < 0)) return {};
-    if (known > 0 && known <= model::blocks::unrolled_steps && known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block && holds_steps(*d)) {
+    if (known > 0 && known <= model::blocks::unrolled_steps &&
+        known * tile_.rows * tile_.vectors <= model::blocks::unrolled_block && holds_steps(*d)) {
       if (tile_.border) return with(*d, range.lo, [&] { return with_views([&] { return border_steps(*d, known); }); });
       const std::string u = names_.fresh(nest_.dims[*d].name);
       return with(*d, range.lo, [&] { return with_views([&] {
@@ -569,7 +629,9 @@ class Leaf {
       n = var(turns);
     }
     // A mask that stays the same while d runs stands outside the loop: nothing hoists it later.
-    const bool steady = std::none_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return n_ >= 0 && row.form.coefficients[static_cast<std::size_t>(n_)] && row.form.coefficients[*d]; });
+    const bool steady = std::none_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) {
+      return n_ >= 0 && row.form.coefficients[static_cast<std::size_t>(n_)] && row.form.coefficients[*d];
+    });
     if (const auto mask = tile_.guarded && steady ? guard() : std::nullopt) {
       const std::string name = names_.fresh("inside");
       body.push_back(stmt(Let{name, *mask}));
@@ -599,7 +661,8 @@ class Leaf {
 
   // ---- operands that a core does not fetch ahead by itself
 
-  // Asks for what is read later of operand r, whose view stands at this block and step, less `moved`; of the reductions from `level` on all values.
+  // Asks for what is read later of operand r, whose view stands at this block and step, less `moved`; of the reductions
+  // from `level` on all values.
   Body asked(std::size_t r, const std::string& view, const Expr& moved, std::size_t level) const {
     const Form& f = nest_.reads[r].offset;
     const std::int64_t further = further_on(f, !by_block_ || by_stream_[r]);
@@ -612,17 +675,24 @@ class Leaf {
     const auto by_step = std::ranges::find(k_, goes_by(f, !by_block_ || by_stream_[r])->first);
     const std::int64_t all = tile_.blocked_m ? tile_.rows : 1;
     const RowsOfStep rows = by_step == k_.end() || by_block_ ? RowsOfStep{0, all} : new_rows(f, m_, all, *by_step);
-    for (const std::int64_t offset : lines_of_step(f, m_, rows.count, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner, rows.first))
+    for (const std::int64_t offset : lines_of_step(
+             f, m_, rows.count, n_, tile_.blocked_n ? tile_.vectors * leaf_.lanes : 1, bytes_of(r), inner, rows.first))
       body.push_back(stmt(Prefetch{view, Expr(offset + further) + moved, false, stream}));
     return body;
   }
-  // The steps of the innermost reduction ask in turn for what is read later. None: whoever asks does so for all lines at once, or for none where they are many.
+  // The steps of the innermost reduction ask in turn for what is read later. None: whoever asks does so for all lines
+  // at once, or for none where they are many.
   std::optional<InTurn> in_turn(std::size_t r) const {
     const auto* by = goes_by(nest_.reads[r].offset, false);
     if (by == nullptr) return std::nullopt;
-    const std::optional<InTurn> made = codegen::in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, tile_.vectors * leaf_.lanes, bytes_of(r));
+    const std::optional<InTurn> made =
+        codegen::in_turn(nest_, leaf_, nest_.reads[r], by->first, tile_.rows, tile_.vectors * leaf_.lanes, bytes_of(r));
     const auto blocked = [&] { return static_cast<int>(made->along) == m_ ? tile_.blocked_m : tile_.blocked_n; };
-    return made && blocked() && (!by_block_ || static_cast<double>(made->lines) * static_cast<double>(by->second) <= model::ahead::most_lines_between) ? made : std::nullopt;
+    return made && blocked() &&
+            (!by_block_ ||
+                static_cast<double>(made->lines) * static_cast<double>(by->second) <= model::ahead::most_lines_between)
+        ? made
+        : std::nullopt;
   }
   Body asked_in_turn(std::size_t r, const Expr& moved, const Expr& index) const {
     const std::optional<InTurn> found = in_turn(r);
@@ -635,7 +705,8 @@ class Leaf {
     Body body;
     for (std::int64_t j = 0; j < each; ++j) {
       const Expr row = floor_divide((turn * Expr(each) + Expr(j)) * Expr(rows), steps * each);
-      body.push_back(stmt(Prefetch{views_[r], row * Expr(f.coefficients[found->along]) + Expr(further_on(f, false)) + moved}));
+      body.push_back(
+          stmt(Prefetch{views_[r], row * Expr(f.coefficients[found->along]) + Expr(further_on(f, false)) + moved}));
     }
     return body;
   }
@@ -643,7 +714,9 @@ class Leaf {
   Body asked_by_step(std::size_t d, const Expr& u, const Expr& index) const {
     Body body;
     if (ahead_.empty()) return body;
-    const auto asks = [&](std::size_t r) { return by_stream_[r] || (asks_ + 1 == k_.size() && asks_for(nest_, leaf_, nest_.reads[r], d, bytes_of(r))); };
+    const auto asks = [&](std::size_t r) {
+      return by_stream_[r] || (asks_ + 1 == k_.size() && asks_for(nest_, leaf_, nest_.reads[r], d, bytes_of(r)));
+    };
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       if (!first_of_view(r)) continue;
       const Expr moved = u * Expr(nest_.reads[r].offset.coefficients[d]);
@@ -665,7 +738,8 @@ class Leaf {
     Body body;
     if (ahead_.empty() || asks_ != level) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (!by_stream_[r] && asks_for(nest_, leaf_, nest_.reads[r], k_[level], bytes_of(r)) && !in_turn(r)) append(body, asked_from_corner(r, level + 1));
+      if (!by_stream_[r] && asks_for(nest_, leaf_, nest_.reads[r], k_[level], bytes_of(r)) && !in_turn(r))
+        append(body, asked_from_corner(r, level + 1));
     return body;
   }
   // By a block without a reduction, or a step of one whose lanes run over the sum.
@@ -673,7 +747,8 @@ class Leaf {
     Body body;
     if (ahead_.empty()) return body;
     for (std::size_t r = 0; r < nest_.reads.size(); ++r)
-      if (first_of_view(r) && leaves_cache(nest_, nest_.reads[r], bytes_of(r))) append(body, asked(r, views_[r], Expr(std::int64_t{0}), k_.size()));
+      if (first_of_view(r) && leaves_cache(nest_, nest_.reads[r], bytes_of(r)))
+        append(body, asked(r, views_[r], Expr(std::int64_t{0}), k_.size()));
     return body;
   }
   // By a contraction none of whose steps ask: what the block reads in all.
@@ -701,8 +776,12 @@ class Leaf {
     const bool is_m = tile_.blocked_m && static_cast<int>(d) == m_, is_n = tile_.blocked_n && static_cast<int>(d) == n_;
     return f.coefficients[d] * count * (is_m ? tile_.rows : is_n ? tile_.vectors * leaf_.lanes : 1);
   }
-  std::int64_t bytes_of(std::size_t r) const { return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype); }
-  bool first_of_view(std::size_t r) const { return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r); }
+  std::int64_t bytes_of(std::size_t r) const {
+    return lang::bytes(storage_.plan.program.tensor(nest_.reads[r].tensor).dtype);
+  }
+  bool first_of_view(std::size_t r) const {
+    return std::find(views_.begin(), views_.end(), views_[r]) == views_.begin() + static_cast<std::ptrdiff_t>(r);
+  }
 
   const std::string& held_by(std::size_t r) const {
     const auto view = around_.views.find(r);
@@ -714,7 +793,10 @@ class Leaf {
     views_.clear();
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       std::size_t same = 0;
-      while (same < r && !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset && held_by(same) == held_by(r))) ++same;
+      while (same < r &&
+          !(nest_.reads[same].tensor == nest_.reads[r].tensor && nest_.reads[same].offset == nest_.reads[r].offset &&
+              held_by(same) == held_by(r)))
+        ++same;
       if (same < r) {
         views_.push_back(views_[same]);
         continue;
@@ -736,9 +818,10 @@ class Leaf {
     return moves;
   }
 
-  // One step of the fold for all accumulators. `unroll`: the dimension that `u` steps along without moving the views; `moved`:
-  // the dimension whose value is lo + index.
-  Body step(const Expr& u, std::optional<std::size_t> unroll, std::optional<std::size_t> moved = {}, const std::string& index = "", const Expr& lo = Expr(std::int64_t{0})) {
+  // One step of the fold for all accumulators. `unroll`: the dimension that `u` steps along without moving the views;
+  // `moved`: the dimension whose value is lo + index.
+  Body step(const Expr& u, std::optional<std::size_t> unroll, std::optional<std::size_t> moved = {},
+      const std::string& index = "", const Expr& lo = Expr(std::int64_t{0})) {
     step_ = Step{u, unroll, hoisted_, {}};
     std::optional<Expr> saved;
     const std::size_t walked = moved ? *moved : unroll ? *unroll : 0;
@@ -753,7 +836,8 @@ class Leaf {
       for (std::int64_t v = 0; v < tile_.vectors; ++v) fold(body, i, v);
     whole_mask_ = false;
     if (flag_) body.push_back(stmt(Store{hit_, Expr(std::int64_t{0}), Expr(std::int64_t{1})}));
-    if (const auto condition = steady_guard_ ? steady_guard_ : tile_.guarded ? guard() : std::nullopt) body = {stmt(If{*condition, std::move(body), {}})};
+    if (const auto condition = steady_guard_ ? steady_guard_ : tile_.guarded ? guard() : std::nullopt)
+      body = {stmt(If{*condition, std::move(body), {}})};
     if (saved) points_.fix(walked, *saved);
     return body;
   }
@@ -779,7 +863,8 @@ class Leaf {
       for (const Row& row : nest_.rows) {
         if (!row.form.coefficients[m]) continue;
         Expr value = points_.known_part(row.form) + (tile_.m0 + Expr(i)) * Expr(row.form.coefficients[m]);
-        if (in_n(row.form)) value = value + (tile_.n0 + lane()) * Expr(row.form.coefficients[static_cast<std::size_t>(n_)]);
+        if (in_n(row.form))
+          value = value + (tile_.n0 + lane()) * Expr(row.form.coefficients[static_cast<std::size_t>(n_)]);
         too(points_.holds(row, value));
       }
       inside_.push_back(edge(body, *all, [&] {
@@ -790,7 +875,8 @@ class Leaf {
   }
   // What blocks at the border have computed already.
   Expr edge(Body& body, const Expr& key, const std::function<std::pair<Body, Expr>()>& make) {
-    if (const auto known = std::ranges::find(edges_, key, &std::pair<Expr, Expr>::first); known != edges_.end()) return known->second;
+    if (const auto known = std::ranges::find(edges_, key, &std::pair<Expr, Expr>::first); known != edges_.end())
+      return known->second;
     auto [made, value] = make();
     append(body, std::move(made));
     edges_.emplace_back(key, value);
@@ -799,20 +885,26 @@ class Leaf {
   // Of a block at the border, where some row has this element.
   Expr load_inside(Body& body, const Form& f, const Load& plain, std::int64_t i, std::int64_t v) {
     Expr there = in_m(f) ? inside_[static_cast<std::size_t>(i)] : inside_.front();
-    if (!in_m(f)) for (const Expr& row : inside_) if (!(row == there)) there = Operation{Op::Or, {there, row}, DType::Bool};
+    if (!in_m(f))
+      for (const Expr& row : inside_)
+        if (!(row == there)) there = Operation{Op::Or, {there, row}, DType::Bool};
     if (in_n(f) && masked(v)) there = both(there, mask(v));
     const DType held = compute_type(plain.type);
-    return edge(body, Operation{Op::Select, {there, plain, plain}, held}, [&] { return load_under(there, plain, held); });
+    return edge(
+        body, Operation{Op::Select, {there, plain, plain}, held}, [&] { return load_under(there, plain, held); });
   }
   std::pair<Body, Expr> load_under(const Expr& there, const Load& plain, DType held) {
     const std::string name = names_.fresh("edge");
-    return {Body{stmt(Allocate{name, held, 1, Memory::Register}), stmt(Store{name, Expr(std::int64_t{0}), Constant{held, 0, 0.0}}),
-                 stmt(If{there, {stmt(Store{name, Expr(std::int64_t{0}), convert(plain, held)})}, {}})},
-            Load{name, Expr(std::int64_t{0}), held}};
+    return {Body{stmt(Allocate{name, held, 1, Memory::Register}),
+                stmt(Store{name, Expr(std::int64_t{0}), Constant{held, 0, 0.0}}),
+                stmt(If{there, {stmt(Store{name, Expr(std::int64_t{0}), convert(plain, held)})}, {}})},
+        Load{name, Expr(std::int64_t{0}), held}};
   }
 
   // Rows of lanes that fold keep their accumulators, however many of them a step has.
-  std::int64_t slot_of(std::int64_t i, std::int64_t v) const { return i * (leaf_.is<forms::Reduce>() ? leaf_.vectors : tile_.vectors) + v; }
+  std::int64_t slot_of(std::int64_t i, std::int64_t v) const {
+    return i * (leaf_.is<forms::Reduce>() ? leaf_.vectors : tile_.vectors) + v;
+  }
 
   void fold(Body& body, std::int64_t i, std::int64_t v) {
     const Expr slot(slot_of(i, v));
@@ -820,7 +912,8 @@ class Leaf {
     const auto* product = nest_.value->as<poly::Apply>();
     if (nest_.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(type_)) {
       const Expr a = value(body, product->operands[0], i, v), b = value(body, product->operands[1], i, v);
-      return put(body, i, {stmt(Store{acc_, slot, Operation{Op::Fma, {convert(a, type_), convert(b, type_), acc}, type_}})});
+      return put(
+          body, i, {stmt(Store{acc_, slot, Operation{Op::Fma, {convert(a, type_), convert(b, type_), acc}, type_}})});
     }
     const Expr x = convert(value(body, *nest_.value, i, v), type_);
     if (!scaled_) return put(body, i, {stmt(Store{acc_, slot, combine(nest_.aggregation, acc, x)})});
@@ -839,16 +932,23 @@ class Leaf {
     const void* node = e.match([](const auto& n) { return static_cast<const void*>(&n); });
     if (const auto found = step_.depends.find(node); found != step_.depends.end()) return found->second;
     Depends d;
-    e.match([&](const poly::Read& r) { const Form& f = nest_.reads[static_cast<std::size_t>(r.read)].offset; d = {in_m(f), in_n(f)}; },
-            [&](const poly::Index& x) { const Form& f = nest_.form(x.value); d = {in_m(f), in_n(f)}; },
-            [&](const poly::Apply& a) {
-              for (const poly::Expr& o : a.operands) {
-                const Depends q = depends(o);
-                d.m = d.m || q.m;
-                d.n = d.n || q.n;
-              }
-            },
-            [&](const poly::Cast& c) { d = depends(c.operand); }, [](const poly::Number&) {});
+    e.match(
+        [&](const poly::Read& r) {
+          const Form& f = nest_.reads[static_cast<std::size_t>(r.read)].offset;
+          d = {in_m(f), in_n(f)};
+        },
+        [&](const poly::Index& x) {
+          const Form& f = nest_.form(x.value);
+          d = {in_m(f), in_n(f)};
+        },
+        [&](const poly::Apply& a) {
+          for (const poly::Expr& o : a.operands) {
+            const Depends q = depends(o);
+            d.m = d.m || q.m;
+            d.n = d.n || q.n;
+          }
+        },
+        [&](const poly::Cast& c) { d = depends(c.operand); }, [](const poly::Number&) {});
     step_.depends.emplace(node, d);
     return d;
   }
@@ -872,13 +972,12 @@ class Leaf {
   }
 
   Expr fresh_value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v) {
-    return e.match(
-        [&](const poly::Number& n) { return constant_of(n); },
-        [&](const poly::Read& r) { return convert(load(body, static_cast<std::size_t>(r.read), i, v), compute_type(r.type)); },
-        [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), i, v), compute_type(x.type)); },
-        [&](const poly::Cast& c) {
-          return cast(value(body, c.operand, i, v), c.operand, c.type);
+    return e.match([&](const poly::Number& n) { return constant_of(n); },
+        [&](const poly::Read& r) {
+          return convert(load(body, static_cast<std::size_t>(r.read), i, v), compute_type(r.type));
         },
+        [&](const poly::Index& x) { return convert(index_value(nest_.form(x.value), i, v), compute_type(x.type)); },
+        [&](const poly::Cast& c) { return cast(value(body, c.operand, i, v), c.operand, c.type); },
         [&](const poly::Apply& a) {
           std::vector<Expr> operands;
           for (const poly::Expr& o : a.operands) operands.push_back(value(body, o, i, v));
@@ -889,7 +988,8 @@ class Leaf {
   Expr index_value(const Form& f, std::int64_t i, std::int64_t v) const {
     Expr sum = points_.known_part(f);
     if (tile_.blocked_m) sum = sum + (tile_.m0 + Expr(i)) * Expr(f.coefficients[static_cast<std::size_t>(m_)]);
-    if (tile_.blocked_n) sum = sum + (tile_.n0 + Expr(v * leaf_.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(n_)]);
+    if (tile_.blocked_n)
+      sum = sum + (tile_.n0 + Expr(v * leaf_.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(n_)]);
     return sum;
   }
 
@@ -910,11 +1010,11 @@ class Leaf {
     return value;
   }
 
-  // ---- squares: rows of m whose elements lie side by side are read along m, written along m, and transposed in between
+  // ---- squares: rows of m whose elements lie side by side are read and written along m, transposed in between
 
   bool turns(const Form& f) const {
-    return block_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() && f.coefficients[static_cast<std::size_t>(m_)] == 1 &&
-           std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
+    return block_.turned && tile_.blocked_m && tile_.blocked_n && !lane_.empty() &&
+        f.coefficients[static_cast<std::size_t>(m_)] == 1 && std::abs(f.coefficients[static_cast<std::size_t>(n_)]) > 1;
   }
 
   // Vector v of all rows of read r: register i, once transposed or taken apart, is row i.
@@ -936,9 +1036,14 @@ class Leaf {
     return known->second;
   }
 
-  Expr along_m(const Form& f, std::int64_t v, std::int64_t l) const { return lane() + Expr((v * leaf_.lanes + l) * f.coefficients[static_cast<std::size_t>(n_)]); }
+  Expr along_m(const Form& f, std::int64_t v, std::int64_t l) const {
+    return lane() + Expr((v * leaf_.lanes + l) * f.coefficients[static_cast<std::size_t>(n_)]);
+  }
 
-  bool strip(const Form& f) const { return is_strip(f.coefficients[static_cast<std::size_t>(m_)], f.coefficients[static_cast<std::size_t>(n_)], tile_.rows, leaf_.lanes); }
+  bool strip(const Form& f) const {
+    return is_strip(f.coefficients[static_cast<std::size_t>(m_)], f.coefficients[static_cast<std::size_t>(n_)],
+        tile_.rows, leaf_.lanes);
+  }
   Expr along_strip(std::int64_t v, std::int64_t j) const { return lane() + Expr((v * tile_.rows + j) * leaf_.lanes); }
   // Elements of a strip's vector that the tile has.
   Stmt of_strip(Stmt s, std::int64_t v, std::int64_t j) const {
@@ -1008,11 +1113,12 @@ class Leaf {
   // What row i of vector v holds; under `add` it is added to what the target holds.
   Expr result(Body& body, std::int64_t i, std::int64_t v) {
     const Expr folds = convert(folded(body, i * tile_.vectors + v), compute_type(target_type_));
-    return flag_ && nest_.fill ? Expr(Operation{Op::Select, {hit(), folds, fill_value()}, compute_type(target_type_)}) : folds;
+    return flag_ && nest_.fill ? Expr(Operation{Op::Select, {hit(), folds, fill_value()}, compute_type(target_type_)})
+                               : folds;
   }
 
-  // Under `add` all that the target holds is read before any of it is written: a vector under a mask covers elements of the
-  // next row, whose load would wait for the store.
+  // Under `add` all that the target holds is read before any of it is written: a vector under a mask covers elements of
+  // the next row, whose load would wait for the store.
   Body stores(const std::string& view, bool add) {
     const bool under_mask = flag_ && !nest_.fill;      // which tells lanes apart where no element is to be told
     if (turns(nest_.target.offset) && !under_mask) return turned_stores(view, add);
@@ -1031,7 +1137,8 @@ class Leaf {
         if (add) {
           const Expr slot(i * tile_.vectors + v);
           // parts are added up only where no flag is
-          sums.push_back(in_tile(stmt(Store{sum, slot, combine(nest_.aggregation, Load{view, offset, target_type_}, x)})));
+          sums.push_back(
+              in_tile(stmt(Store{sum, slot, combine(nest_.aggregation, Load{view, offset, target_type_}, x)})));
           x = Load{sum, slot, held};
         }
         body.push_back(in_tile(stmt(Store{view, offset, stored(x), leaf_.streams() ? Hint::Streaming : Hint::Plain})));
@@ -1056,7 +1163,8 @@ class Leaf {
     append(body, dot_levels(0, static_cast<std::size_t>(n_)));
     const bool in_vectors = tile_.rows > 1 && leaf_.lanes > 1 && !scaled_ && !around_.threads;
     Body stores;
-    for (std::int64_t row = 0; row < tile_.rows; row += in_vectors ? leaf_.lanes : 1) append(stores, in_vectors ? rows_of_lanes(body, row) : row_of_lanes(body, row));
+    for (std::int64_t row = 0; row < tile_.rows; row += in_vectors ? leaf_.lanes : 1)
+      append(stores, in_vectors ? rows_of_lanes(body, row) : row_of_lanes(body, row));
     append(body, std::move(stores));
     return {stmt(For{lane_, lane_kind(), Expr(leaf_.lanes), {}, std::move(body)})};
   }
@@ -1064,7 +1172,8 @@ class Leaf {
   // One row, folded and stored. One thread writes; lanes of a vector are one writer anyway.
   Body row_of_lanes(Body& body, std::int64_t row) {
     const Expr sum = scaled_ ? product_of_lanes(body, row) : sum_of_lanes(body, row);
-    return stored_fold(sum, Expr(row), around_.threads ? std::optional(less(var(lane_), Expr(std::int64_t{1}))) : std::nullopt);
+    return stored_fold(
+        sum, Expr(row), around_.threads ? std::optional(less(var(lane_), Expr(std::int64_t{1}))) : std::nullopt);
   }
 
   // As many rows as lanes from `first` on, folded together and stored side by side.
@@ -1072,9 +1181,11 @@ class Leaf {
     const std::int64_t rows = std::min(leaf_.lanes, tile_.rows - first);
     const std::string sums = names_.fresh("sums");
     body.push_back(stmt(Allocate{sums, type_, rows, Memory::Register}));
-    for (std::int64_t row = 0; row < rows; ++row) body.push_back(stmt(Store{sums, Expr(row), sum_of_vectors(first + row)}));
+    for (std::int64_t row = 0; row < rows; ++row)
+      body.push_back(stmt(Store{sums, Expr(row), sum_of_vectors(first + row)}));
     body.push_back(stmt(FoldRows{sums, fold_of_lanes(), rows}));
-    return stored_fold(Load{sums, Expr(std::int64_t{0}), type_}, Expr(first) + var(lane_), rows < leaf_.lanes ? std::optional(less(var(lane_), Expr(rows))) : std::nullopt);
+    return stored_fold(Load{sums, Expr(std::int64_t{0}), type_}, Expr(first) + var(lane_),
+        rows < leaf_.lanes ? std::optional(less(var(lane_), Expr(rows))) : std::nullopt);
   }
 
   Body stored_fold(const Expr& fold, const Expr& row, const std::optional<Expr>& condition) {
@@ -1083,21 +1194,27 @@ class Leaf {
     const std::string& target = storage_.name(nest_.target.tensor);
     Expr place = corner(target_access, nest_.target.offset);
     if (tile_.blocked_m) place = place + row * Expr(nest_.target.offset.coefficients[static_cast<std::size_t>(m_)]);
-    const auto under = [&](const std::optional<Expr>& test, Body then) { return test ? Body{stmt(If{*test, std::move(then), {}})} : then; };
+    const auto under = [&](const std::optional<Expr>& test, Body then) {
+      return test ? Body{stmt(If{*test, std::move(then), {}})} : then;
+    };
     Body store = under(condition, {stmt(Store{target, place, stored(result)})});
     if (later_) {
-      Body added = under(condition, {stmt(Store{target, place, stored(combine(nest_.aggregation, Load{target, place, target_type_}, result))})});
+      Body added = under(condition,
+          {stmt(Store{target, place, stored(combine(nest_.aggregation, Load{target, place, target_type_}, result))})});
       store = {stmt(If{*later_, std::move(added), std::move(store)})};
     }
     return under(flag_ && !nest_.fill ? std::optional(hit()) : std::nullopt, std::move(store));
   }
 
   // Of an assignment one accumulator, and one lane of it, holds the value and all others 0.
-  Aggregation fold_of_lanes() const { return nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation; }
+  Aggregation fold_of_lanes() const {
+    return nest_.aggregation == Aggregation::Assign ? Aggregation::Sum : nest_.aggregation;
+  }
 
   Expr sum_of_vectors(std::int64_t row) const {
     Expr total = Load{acc_, Expr(slot_of(row, 0)), type_};
-    for (std::int64_t a = 1; a < leaf_.vectors; ++a) total = combine(fold_of_lanes(), total, Load{acc_, Expr(slot_of(row, a)), type_});
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a)
+      total = combine(fold_of_lanes(), total, Load{acc_, Expr(slot_of(row, a)), type_});
     return total;
   }
 
@@ -1110,14 +1227,17 @@ class Leaf {
   }
 
   Expr product_of_lanes(Body& body, std::int64_t row) {
-    for (std::int64_t a = 1; a < leaf_.vectors; ++a) multiply_by_slot(body, names_, product_, slot_of(row, 0), slot_of(row, a), type_);
-    return leaf_.lanes > 1 ? product_over_lanes(body, names_, product_, slot_of(row, 0), type_, lane_) : folded(body, slot_of(row, 0));
+    for (std::int64_t a = 1; a < leaf_.vectors; ++a)
+      multiply_by_slot(body, names_, product_, slot_of(row, 0), slot_of(row, a), type_);
+    return leaf_.lanes > 1 ? product_over_lanes(body, names_, product_, slot_of(row, 0), type_, lane_)
+                           : folded(body, slot_of(row, 0));
   }
 
   Body dot_levels(std::size_t level, std::size_t lane_dim) {
     if (level < k_.size()) {
       const std::size_t d = k_[level];
-      return serial(nest_.dims[d].name, points_.bounds(d), [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
+      return serial(nest_.dims[d].name, points_.bounds(d),
+          [&](const Expr& v) { return with(d, v, [&] { return dot_levels(level + 1, lane_dim); }); });
     }
     return tile_.staggered && tile_.blocked_m ? dot_staggered(lane_dim) : dot_range(lane_dim, points_.bounds(lane_dim));
   }
@@ -1153,7 +1273,10 @@ class Leaf {
     append(body, dot_loop(d, stem, any.lo, ceil_divide(first - any.lo, W), 1, std::nullopt, rows));
     const Expr turns = named("_turns", floor_divide(whole, leaf_.vectors));
     append(body, dot_loop(d, stem, first, turns, leaf_.vectors, std::nullopt));
-    if (leaf_.vectors > 1) append(body, dot_loop(d, stem, first + turns * Expr(leaf_.vectors * W), whole - turns * Expr(leaf_.vectors), 1, std::nullopt));
+    if (leaf_.vectors > 1)
+      append(body,
+          dot_loop(
+              d, stem, first + turns * Expr(leaf_.vectors * W), whole - turns * Expr(leaf_.vectors), 1, std::nullopt));
     const Expr last = named("_out", first + whole * Expr(W));
     append(body, dot_loop(d, stem, last, ceil_divide(any.hi - last, W), 1, std::nullopt, rows));
     tile_.blocked_n = false;
@@ -1190,7 +1313,8 @@ class Leaf {
   }
 
   // `ranges`: those of the rows, each of which asks for itself and loads for itself.
-  Body dot_loop(std::size_t d, const std::string& stem, const Expr& first, const Expr& turns, std::int64_t vectors, const std::optional<Expr>& valid, const std::vector<Interval>& ranges = {}) {
+  Body dot_loop(std::size_t d, const std::string& stem, const Expr& first, const Expr& turns, std::int64_t vectors,
+      const std::optional<Expr>& valid, const std::vector<Interval>& ranges = {}) {
     if (is_const(turns) && const_or(turns, 0) <= 0) return {};
     tile_.n0 = first;
     tile_.vectors = vectors;
@@ -1236,11 +1360,13 @@ class Leaf {
   const Compute& leaf_;
   forms::Block block_;                                 // those of its form; of others, that they have none of it
   forms::Contract contract_;
-  std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or steps
+  std::vector<std::pair<std::size_t, std::int64_t>> ahead_;  // dimensions, and how many of their values, blocks or
+                                                             // steps
   std::size_t asks_ = 0;                               // the one of k_ whose steps ask
   Body later_requests_;                                // of a block, for lines of later ones
   bool by_block_ = false;                              // blocks ask instead
-  std::vector<bool> by_stream_;                        // per read, whether steps of the innermost reduction ask for it all the same
+  std::vector<bool> by_stream_;                        // per read, whether steps of the innermost reduction ask for it
+                                                       // all the same
   const Storage& storage_;
   const Surroundings& around_;
   Names& names_;
@@ -1252,13 +1378,15 @@ class Leaf {
   Scaled product_;
   bool flag_ = false;                                  // `hit_` remembers whether one was met
   Tile tile_;
-  std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the innermost loop
+  std::optional<Expr> steady_guard_;                   // a guarded tile's mask, when it was computed outside the
+                                                       // innermost loop
   std::optional<Expr> later_;                          // this is not the first part of a reduction folded in parts
   bool cleared_ = false;                               // blocks hold the identity: values of `taps` will add to it
   std::size_t taps_around_ = 0;                        // of k_, the first ones whose values are loops around the blocks
   std::size_t folded_from_ = 0;                        // position in k_ of the first reduction inside the blocks
   std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr> hoisted_;  // of a step, computed before its loop
-  std::vector<Expr> inside_;                           // of each row of a tile at the border, whether it has a point in this step
+  std::vector<Expr> inside_;                           // of each row of a tile at the border, whether it has a point in
+                                                       // this step
   std::vector<std::pair<Expr, Expr>> edges_;           // what its steps have in common, and what holds it
   bool whole_mask_ = false;                            // the fold stands inside one mask already
   Step step_{Expr(std::int64_t{0}), std::nullopt, {}, {}};
@@ -1276,7 +1404,8 @@ std::string Names::fresh(const std::string& stem) {
   }
 }
 
-Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {
+Body serial(
+    Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {
   const auto counted = [&](const Expr& count, const Expr& lo) {
     const std::string index = names.fresh(stem);
     return stmt(For{index, Kind::Serial, count, {}, inside(lo + var(index))});
@@ -1294,7 +1423,8 @@ Body serial(Names& names, const std::string& stem, const Interval& range, const 
   return body;
 }
 
-Body spell_leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
+Body spell_leaf(
+    const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
   return Leaf(nest, leaf, storage, around, names).spell();
 }
 

@@ -1,6 +1,7 @@
 // One leaf of a plan as Loops: which points, in which blocks, with which values.
 //
-//   contract O  m x  n co  k k ci  block 9x2  lanes 16     ⇒     for x_b, for co_v, for l in vector 16: registers, loops, stores
+//   contract O  m x  n co  k k ci  block 9x2  lanes 16
+//     ⇒  for x_b, for co_v, for l in vector 16: registers, loops, stores
 //
 // In:  a nest, its leaf, what the group's loops fixed or restricted.  Out: the Body that computes the target's part.
 #pragma once
@@ -47,17 +48,23 @@ struct Storage {
 struct Surroundings {
   std::map<std::size_t, Expr> fixed;                   // dims with one value here
   std::map<std::size_t, Interval> limits;              // dims of which a part is left
-  std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the target
-  std::map<std::size_t, std::string> views = {};       // read → a view that holds its elements, in the place of its tensor's
-  std::optional<Expr> later;                           // whether the target holds a part of the sum already, to which this one is added
-  bool reached = false;                                // every element of the target has a point, in this turn or another
+  std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the
+                                                       // target
+  std::map<std::size_t, std::string> views = {};       // read → a view that holds its elements, in the place of its
+                                                       // tensor's
+  std::optional<Expr> later;                           // whether the target holds a part of the sum already, to which
+                                                       // this one is added
+  bool reached = false;                                // every element of the target has a point, in this turn or
+                                                       // another
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 
 // A serial loop over [lo, hi), which may be empty; `inside` gets the value.
-Body serial(Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
+Body serial(
+    Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
 
-Body spell_leaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);
+Body spell_leaf(
+    const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);
 
 }  // namespace tilec::codegen

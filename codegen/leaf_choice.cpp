@@ -1,9 +1,10 @@
 // The scheduler's arithmetic: count loads, multiply-adds and edges for every choice, take the least.
 //
-// A leaf's time is modelled in cycles of one core: two vector loads and two vector operations a cycle, four cycles from one
-// accumulation to the next, a gather as half its lanes. An example, O[x, co] = +(I[x + k, ci] * K[k, ci, co]) with 54 x 64 outputs:
-// lanes over co (unit stride in O and K, splat in I), m = x because K does not depend on it. A block of 9 x 2 needs
-// max(18 / 2, (9 + 2) / 2, 4) = 9 cycles a step for 288 multiply-adds, 6 blocks by 2, and no edge: the least of all blocks.
+// A leaf's time is modelled in cycles of one core: two vector loads and two vector operations a cycle, four cycles from
+// one accumulation to the next, a gather as half its lanes. An example, O[x, co] = +(I[x + k, ci] * K[k, ci, co]) with
+// 54 x 64 outputs: lanes over co (unit stride in O and K, splat in I), m = x because K does not depend on it. A block
+// of 9 x 2 needs max(18 / 2, (9 + 2) / 2, 4) = 9 cycles a step for 288 multiply-adds, 6 blocks by 2, and no edge: the
+// least of all blocks.
 #include "codegen/leaf_choice.h"
 
 #include <algorithm>
@@ -50,17 +51,22 @@ int operations(const poly::Expr& value) {
 
 std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }
 
-double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) { return interior_part(f.nest, f.extent, d, inner); }
+double interior(const Facts& f, std::size_t d, const std::vector<bool>& inner) {
+  return interior_part(f.nest, f.extent, d, inner);
+}
 
 // What most bytes of memory belong to: the target, or the read that is larger.
 const FlatAccess& largest(const Facts& f) {
   const FlatAccess* most = &f.nest.target;
   const auto bytes = [&](const FlatAccess& access, std::int64_t each) {
-    return std::ranges::find(f.nest.locals, access.tensor) != f.nest.locals.end() ? 0 : model::footprint(access, f.extent, each).elements * static_cast<double>(each);
+    return std::ranges::find(f.nest.locals, access.tensor) != f.nest.locals.end()
+        ? 0
+        : model::footprint(access, f.extent, each).elements * static_cast<double>(each);
   };
   double held = std::max(2 * bytes(f.nest.target, f.stored), model::ahead::kept);
   for (const FlatAccess& read : f.nest.reads)
-    if (const double of_read = bytes(read, lang::bytes(f.nest.value->type())); of_read > held) most = &read, held = of_read;
+    if (const double of_read = bytes(read, lang::bytes(f.nest.value->type())); of_read > held)
+      most = &read, held = of_read;
   return *most;
 }
 
@@ -84,7 +90,8 @@ std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
 
 double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
   const std::int64_t apart = std::abs(stride_of_lane);
-  if (apart > 1 && apart <= blocks::shuffled_apart) return static_cast<double>(apart);  // neighbouring vectors, shuffled
+  // neighbouring vectors, shuffled
+  if (apart > 1 && apart <= blocks::shuffled_apart) return static_cast<double>(apart);
   return stride_of_lane == 1 || stride_of_lane == 0 ? blocks::load : blocks::gathered_lane * static_cast<double>(lanes);
 }
 
@@ -95,8 +102,10 @@ double lane_cost(const Facts& f, std::size_t d) {
   for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, d), lanes);
   const bool reduce = f.nest.dims[d].reduction;
   double outputs = 1;
-  for (std::size_t k = 0; k < f.extent.size(); ++k) if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
-  const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) / std::max(1.0, static_cast<double>(f.extent[d]));
+  for (std::size_t k = 0; k < f.extent.size(); ++k)
+    if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
+  const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) /
+      std::max(1.0, static_cast<double>(f.extent[d]));
   double cost = step * vectors;
   if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d, reductions(f.nest));
@@ -111,20 +120,26 @@ Tiles balanced(std::int64_t extent, std::int64_t block) {
 }
 
 // An access that blocks of m may turn: side by side along m, apart along n.
-bool turns(const FlatAccess& access, std::size_t n, std::size_t m) { return stride(access, m) == 1 && std::abs(stride(access, n)) > 1; }
+bool turns(const FlatAccess& access, std::size_t n, std::size_t m) {
+  return stride(access, m) == 1 && std::abs(stride(access, n)) > 1;
+}
 bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
   const auto can = [&](const FlatAccess& access) { return turns(access, n, m); };
-  return f.squares && lanes_for(f, f.extent[n]) >= 4 && (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
+  return f.squares && lanes_for(f, f.extent[n]) >= 4 &&
+      (can(f.nest.target) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), can));
 }
 
-bool is_strip(const FlatAccess& access, std::size_t n, std::size_t m, std::int64_t rows, std::int64_t lanes) { return codegen::is_strip(stride(access, m), stride(access, n), rows, lanes); }
+bool is_strip(const FlatAccess& access, std::size_t n, std::size_t m, std::int64_t rows, std::int64_t lanes) {
+  return codegen::is_strip(stride(access, m), stride(access, n), rows, lanes);
+}
 
 // Sums of so many rows that are stored through squares, where what they read stays as it lies.
 bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
   return m && f.squares && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) &&
-         (rows >= blocks::least_of_square || is_strip(f.nest.target, n, *m, rows, lanes_for(f, f.extent[n]))) &&
-         std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
-         std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return turns(read, n, *m); });
+      (rows >= blocks::least_of_square || is_strip(f.nest.target, n, *m, rows, lanes_for(f, f.extent[n]))) &&
+      std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
+      std::none_of(
+          f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return turns(read, n, *m); });
 }
 
 // Reductions that a row couples with n or m: taken one value at a time outside the blocks, they leave exact bounds.
@@ -143,21 +158,28 @@ struct Block {
   std::int64_t rows = 1, vectors = 1;
   double cost = infinite;
   BlockForm form = BlockForm::Plain;
-  double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has lost
-  double torn = 0;                                     // of the cost, what it takes to write a large result in short runs
+  double again = 0;                                    // of the cost, what it takes to fetch lines that a cache has
+                                                       // lost
+  double torn = 0;                                     // of the cost, what it takes to write a large result in short
+                                                       // runs
   bool rows_outside = false;                           // blocks of n run inside blocks of m
 };
 
-// What leaves a cache before it is used again: loops from the outermost to the innermost, and how many values of each dimension the
-// loops from `first` on see.
+// What leaves a cache before it is used again: loops from the outermost to the innermost, and how many values of each
+// dimension the loops from `first` on see.
 class Refetched {
  public:
-  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block, bool rows_outside = false) : f_(f), inside_(f.extent.size(), 1) {
-    for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !f.nest.dims[d].reduction && d != n && d != m) loops_.push_back(d);
-    std::stable_sort(loops_.begin(), loops_.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(f.nest.target, a)) > std::abs(stride(f.nest.target, b)); });
+  Refetched(const Facts& f, std::size_t n, std::optional<std::size_t> m, const Block& block, bool rows_outside = false)
+      : f_(f), inside_(f.extent.size(), 1) {
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (!f.fixed[d] && !f.nest.dims[d].reduction && d != n && d != m) loops_.push_back(d);
+    std::stable_sort(loops_.begin(), loops_.end(), [&](std::size_t a, std::size_t b) {
+      return std::abs(stride(f.nest.target, a)) > std::abs(stride(f.nest.target, b));
+    });
     loops_.push_back(n);
     if (m) loops_.insert(loops_.end() - (rows_outside ? 1 : 0), *m);
-    for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != n) loops_.push_back(d);
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (f.nest.dims[d].reduction && !f.fixed[d] && d != n) loops_.push_back(d);
     const std::int64_t lanes = lanes_for(f, f.extent[n]);
     inside_[n] = std::min(f.extent[n], lanes * block.vectors);
     if (m) inside_[*m] = block.rows;
@@ -175,7 +197,8 @@ class Refetched {
     return near * blocks::line_of_l2 + far * blocks::line_of_l3;
   }
 
-  // What lines of the target take beyond those of a stream, each written once: a core fetches them before it writes them.
+  // What lines of the target take beyond those of a stream, each written once: a core fetches them before it writes
+  // them.
   double torn() const {
     model::Walk walk;
     walk.boxes.push_back(f_.extent);
@@ -186,7 +209,8 @@ class Refetched {
       walk.boxes.back()[d] = inside_[d];
     }
     const double run = model::run_of(f_.nest.target, walk, f_.stored);
-    return f_.from_memory * lines(f_.nest.target, 0) * (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
+    return f_.from_memory * lines(f_.nest.target, 0) *
+        (blocks::first_of_run + blocks::line_of_run * std::min(run, model::ramp)) / run;
   }
 
  private:
@@ -222,9 +246,10 @@ class Refetched {
   std::vector<std::int64_t> inside_;                   // a block's, of each dimension
 };
 
-// Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and squares of them are
-// transposed in registers. `taps`: the reductions that bound a block stand outside it.
-Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form, std::int64_t least_vectors = 1) {
+// Cycles of one block over all steps of the reduction, and of all blocks. `turned`: rows are as many as lanes, and
+// squares of them are transposed in registers. `taps`: the reductions that bound a block stand outside it.
+Block best_block(
+    const Facts& f, std::size_t n, std::optional<std::size_t> m, BlockForm form, std::int64_t least_vectors = 1) {
   const bool turned = form == BlockForm::Turned;
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const std::int64_t all_vectors = (f.extent[n] + lanes - 1) / lanes;
@@ -245,25 +270,29 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   }
   const bool scattered = std::abs(stride(f.nest.target, n)) > 1;
   const bool apart = scattered || !gathered.empty();
-  // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of m read them
-  // from the cache.
+  // Rows of an operand that lie pages apart cost their start, however wide the strip is that is read of them; blocks of
+  // m read them from the cache.
   int paged = 0;
   for (const FlatAccess& read : f.nest.reads) {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (f.nest.dims[d].reduction && stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     paged += stride(read, n) != 0 && least != std::numeric_limits<std::int64_t>::max() && least >= blocks::pages_apart;
   }
-  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a load and
-  // log2(lanes) shuffles for each of its rows; a strip a load and its shuffles.
+  // A gather touches a cache line per lane; the next rows find them again when m has unit stride there. A square has a
+  // load and log2(lanes) shuffles for each of its rows; a strip a load and its shuffles.
   const auto square = [&](const FlatAccess& access, double r) {
     const auto rows = static_cast<std::int64_t>(r);
-    return is_strip(access, n, *m, rows, lanes) ? r * (blocks::load + static_cast<double>(strip_shuffles(rows))) : static_cast<double>(lanes) * (blocks::load + std::log2(static_cast<double>(lanes)));
+    return is_strip(access, n, *m, rows, lanes)
+        ? r * (blocks::load + static_cast<double>(strip_shuffles(rows)))
+        : static_cast<double>(lanes) * (blocks::load + std::log2(static_cast<double>(lanes)));
   };
   const auto apart_cycles = [&](const FlatAccess& access, double r, double v) {
     if (turned && r > 1 && turns(access, n, *m)) return square(access, r) * v;
     const bool again = m && std::abs(stride(access, *m)) == 1;
     const double vectors = m && stride(access, *m) != 0 ? r * v : v;
-    return vectors * static_cast<double>(lanes) * (blocks::load + blocks::line_of_lane / (again ? std::min(r, model::element_of_line) : 1.0));
+    return vectors * static_cast<double>(lanes) *
+        (blocks::load + blocks::line_of_lane / (again ? std::min(r, model::element_of_line) : 1.0));
   };
   const auto gather_cycles = [&](double r, double v) {
     double cycles = 0;
@@ -274,13 +303,18 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
   const auto free_of_taps = [&](std::size_t d) { return interior(f, d, reductions(f.nest)); };
   const double inside = m && form != BlockForm::Taps ? free_of_taps(*m) : 1;
   // A vector at the border has a mask; one value of the taps reaches half of the border.
-  const double inside_n = free_of_taps(n), of_lanes = form == BlockForm::Taps && joined(f, n, m) ? 1 : form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1) : 1;
+  const double inside_n = free_of_taps(n),
+               of_lanes = form == BlockForm::Taps && joined(f, n, m) ? 1
+      : form == BlockForm::Taps ? (1 + inside_n) / 2 * (m ? (1 + free_of_taps(*m)) / 2 : 1)
+                                : 1;
   const double masked_n = form == BlockForm::Taps ? 0 : 1 - inside_n;
   const double stores = form == BlockForm::Taps ? blocks::tap_store : 1;
   Block best;
-  const std::int64_t most_rows = turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
+  const std::int64_t most_rows =
+      turned ? std::min(m_extent, lanes) : std::min(m_extent, apart ? blocks::most_rows_apart : blocks::most_rows);
   for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
-    for (std::int64_t vectors = least_vectors; vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : blocks::most_vectors); ++vectors) {
+    for (std::int64_t vectors = least_vectors;
+        vectors <= std::min<std::int64_t>(all_vectors, turned ? 1 : blocks::most_vectors); ++vectors) {
       if (rows * vectors + by_n * vectors + (by_both ? 2 : 0) + (by_m ? 1 : 0) > f.registers - 1) continue;
       if (static_cast<double>(rows * vectors * f.ops) > blocks::spelled_out && rows * vectors > 1) continue;
       if (steps <= 1 && rows > 1 && !by_n && !apart) continue;  // nothing is reused: plain rows
@@ -288,23 +322,37 @@ Block best_block(const Facts& f, std::size_t n, std::optional<std::size_t> m, Bl
       const auto cycles = [&](double r, double v, double of_mask = 0) {
         const double loads = by_n * v + by_m * r + by_both * r * v;
         const double streamed = by_n * v + by_both * r * v;
-        const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1 ? blocks::vector_of_l2 * streamed : 0;
-        const double step = of_mask + std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
-        const double spread = squares ? square(f.nest.target, r) * v : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered : 0.0;
-        return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) + spread + stores * r * v + blocks::start;
+        const double panel = streamed * static_cast<double>(lanes) * 4 * steps > blocks::panel_of_l1
+            ? blocks::vector_of_l2 * streamed
+            : 0;
+        const double step =
+            of_mask + std::max({r * v * f.ops / pipes, loads / pipes, panel, f.ops ? model::latency : 1.0});
+        const double spread = squares ? square(f.nest.target, r) * v
+            : scattered ? apart_cycles(f.nest.target, r, v) + r * v * static_cast<double>(lanes) * blocks::scattered
+                        : 0.0;
+        return steps * (step + blocks::of_load * loads + (m ? 0.0 : blocks::paged_row) * paged + gather_cycles(r, v)) +
+            spread + stores * r * v + blocks::start;
       };
-      Tiles mt = balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
+      Tiles mt =
+          balanced(static_cast<std::int64_t>(std::max(1.0, std::round(static_cast<double>(m_extent) * inside))), rows);
       if (turned) mt.most = rows;
       const Tiles nt = balanced(all_vectors, vectors);
-      const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) * cycles(1, static_cast<double>(nt.most));
-      const double whole = static_cast<double>(mt.count) * static_cast<double>(nt.count) * cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) + border;
+      const double border = static_cast<double>(m_extent) * (1 - inside) * static_cast<double>(nt.count) *
+          cycles(1, static_cast<double>(nt.most));
+      const double whole = static_cast<double>(mt.count) * static_cast<double>(nt.count) *
+              cycles(static_cast<double>(mt.most), static_cast<double>(nt.most)) +
+          border;
       // Vectors at the border go one at a time.
-      const double at_border = masked_n > 0 ? static_cast<double>(mt.count * all_vectors) * cycles(static_cast<double>(mt.most), 1, blocks::mask) : 0;
+      const double at_border = masked_n > 0
+          ? static_cast<double>(mt.count * all_vectors) * cycles(static_cast<double>(mt.most), 1, blocks::mask)
+          : 0;
       const double cost = others * (of_lanes * (1 - masked_n) * whole + masked_n * at_border);
-      const bool tie = cost < best.cost * (1 + blocks::tie) && mt.most == best.rows && nt.most > best.vectors;  // wider strips
+      // wider strips
+      const bool tie = cost < best.cost * (1 + blocks::tie) && mt.most == best.rows && nt.most > best.vectors;
       if (cost < best.cost * (1 - blocks::tie) || tie) best = {mt.most, nt.most, cost, form};
     }
-  if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite) best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
+  if (steps > 1 && f.nest.reads.size() > 1 && best.cost < infinite)
+    best.again = Refetched(f, n, m, best).cycles(), best.cost += best.again;
   return best;
 }
 
@@ -315,9 +363,11 @@ struct FoldedRows { std::optional<std::size_t> m; std::int64_t rows = 1; double 
 double uneven_vectors(const Facts& f, std::size_t n, std::size_t m, std::int64_t rows, std::int64_t lanes) {
   double begins = 0, ends = 0;
   for (const Row& row : f.nest.rows) {
-    const auto by_n = static_cast<double>(row.form.coefficients[n]), by_m = static_cast<double>(row.form.coefficients[m]);
+    const auto by_n = static_cast<double>(row.form.coefficients[n]),
+               by_m = static_cast<double>(row.form.coefficients[m]);
     if (by_n == 0 || by_m == 0) continue;
-    const double vectors = std::ceil(std::abs(by_m / by_n) * static_cast<double>(rows - 1) / static_cast<double>(lanes));
+    const double vectors =
+        std::ceil(std::abs(by_m / by_n) * static_cast<double>(rows - 1) / static_cast<double>(lanes));
     if (by_n > 0 || row.extent) begins = std::max(begins, vectors);
     if (by_n < 0 || row.extent) ends = std::max(ends, vectors);
   }
@@ -325,15 +375,20 @@ double uneven_vectors(const Facts& f, std::size_t n, std::size_t m, std::int64_t
 }
 
 bool ragged(const Facts& f, std::size_t n) {
-  return std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[n] && std::ranges::count_if(row.form.coefficients, [](std::int64_t c) { return c != 0; }) > 1; });
+  return std::ranges::any_of(f.nest.rows, [&](const Row& row) {
+    return row.form.coefficients[n] &&
+        std::ranges::count_if(row.form.coefficients, [](std::int64_t c) { return c != 0; }) > 1;
+  });
 }
 
-double folded_cost(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows, std::int64_t vectors) {
+double folded_cost(
+    const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows, std::int64_t vectors) {
   const std::int64_t lanes = lanes_for(f, f.extent[n]);
   const double along = std::ceil(static_cast<double>(f.extent[n]) / static_cast<double>(lanes));
   double steps = 1, others = 1;
   for (std::size_t d = 0; d < f.extent.size(); ++d)
-    if (d != n && d != m && !f.fixed[d]) (f.nest.dims[d].reduction ? steps : others) *= static_cast<double>(f.extent[d]);
+    if (d != n && d != m && !f.fixed[d])
+      (f.nest.dims[d].reduction ? steps : others) *= static_cast<double>(f.extent[d]);
   const std::vector<bool> inner = reductions(f.nest);
   const bool own_ranges = m && staggered(f.nest, *m, n, inner);
   const auto block = [&](double r) {
@@ -345,31 +400,45 @@ double folded_cost(const Facts& f, std::size_t n, std::optional<std::size_t> m, 
       alone += access * r;
     }
     const double chain = model::latency / static_cast<double>(vectors);
-    const double step = (along - uneven) * std::max(shared, chain) + uneven * std::max(alone, chain) + (ragged(f, n) ? blocks::ragged_row : 0);
+    const double step = (along - uneven) * std::max(shared, chain) + uneven * std::max(alone, chain) +
+        (ragged(f, n) ? blocks::ragged_row : 0);
     const double store = m && std::abs(stride(f.nest.target, *m)) > 1 ? blocks::scattered_lane * r : blocks::load;
     return steps * step + (r > 1 ? blocks::fold_of_row * r + store + blocks::start : f.fold);
   };
   if (!m) return others * block(1);
-  const double extent = static_cast<double>(f.extent[*m]), inside = own_ranges ? extent : interior(f, *m, inner) * extent;
+  const double extent = static_cast<double>(f.extent[*m]),
+               inside = own_ranges ? extent : interior(f, *m, inner) * extent;
   const Tiles tiles = balanced(std::max<std::int64_t>(1, std::llround(inside)), rows);
-  return others * (static_cast<double>(tiles.count) * block(static_cast<double>(tiles.most)) + (extent - inside) * block(1));
+  return others *
+      (static_cast<double>(tiles.count) * block(static_cast<double>(tiles.most)) + (extent - inside) * block(1));
 }
 
-std::int64_t folded_vectors(const Facts& f, std::size_t n) { return std::clamp<std::int64_t>(f.extent[n] / f.width, 1, blocks::reduced_vectors); }
+std::int64_t folded_vectors(const Facts& f, std::size_t n) {
+  return std::clamp<std::int64_t>(f.extent[n] / f.width, 1, blocks::reduced_vectors);
+}
 
-FoldedRows folded_alone(const Facts& f, std::size_t n) { return {std::nullopt, 1, folded_cost(f, n, std::nullopt, 1, folded_vectors(f, n))}; }
+FoldedRows folded_alone(const Facts& f, std::size_t n) {
+  return {std::nullopt, 1, folded_cost(f, n, std::nullopt, 1, folded_vectors(f, n))};
+}
 
-bool may_fold_rows(const Facts& f) { return f.squares && !has_scale(f.nest.aggregation, compute_type(f.nest.value->type())); }
+bool may_fold_rows(const Facts& f) {
+  return f.squares && !has_scale(f.nest.aggregation, compute_type(f.nest.value->type()));
+}
 
 // The best number of rows of m, where they cost less than `most`.
 FoldedRows rows_of(const Facts& f, std::size_t n, std::size_t m, double most) {
   FoldedRows best{std::nullopt, 1, most};
   if (f.fixed[m] || f.nest.dims[m].reduction || f.extent[m] < 2) return best;
-  // Rows with nothing in common only save folds, and are read as so many streams: softmax of 4096 rows of 256 took 1.15 times as long.
-  if (std::all_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, m) != 0; })) return best;
+  // Rows with nothing in common only save folds, and are read as so many streams: softmax of 4096 rows of 256 took 1.15
+  // times as long.
+  if (std::all_of(
+          f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, m) != 0; }))
+    return best;
   const std::int64_t vectors = folded_vectors(f, n), reads = static_cast<std::int64_t>(f.nest.reads.size());
   for (std::int64_t rows = 2; rows <= std::min(f.extent[m], blocks::folded_rows); ++rows) {
-    if (rows * vectors + vectors + reads > f.registers - 1 || rows * vectors * f.ops > static_cast<std::int64_t>(blocks::spelled_out)) continue;
+    if (rows * vectors + vectors + reads > f.registers - 1 ||
+        rows * vectors * f.ops > static_cast<std::int64_t>(blocks::spelled_out))
+      continue;
     if (const double cost = folded_cost(f, n, m, rows, vectors); cost < best.cost) best = {m, rows, cost};
   }
   return best;
@@ -384,21 +453,24 @@ FoldedRows folded_rows(const Facts& f, std::size_t n) {
   return best;
 }
 
-// Which of n and m runs outside: that along which a large result is written, unless what the columns read of the operands then comes from a
-// farther cache again and again.
+// Which of n and m runs outside: that along which a large result is written, unless what the columns read of the
+// operands then comes from a farther cache again and again.
 void order_blocks(const Facts& f, std::size_t n, std::optional<std::size_t> m, Block& block) {
   if (f.from_memory == 0) return;
   block.torn = Refetched(f, n, m, block).torn();
   block.cost += block.torn;
   if (!m || block.form != BlockForm::Plain) return;
   const Refetched outside(f, n, m, block, true);
-  const double again = outside.cycles(), torn = outside.torn(), cost = block.cost - block.again - block.torn + again + torn;
-  if (cost < blocks::less * block.cost) block.cost = cost, block.again = again, block.torn = torn, block.rows_outside = true;
+  const double again = outside.cycles(), torn = outside.torn(),
+               cost = block.cost - block.again - block.torn + again + torn;
+  if (cost < blocks::less * block.cost)
+    block.cost = cost, block.again = again, block.torn = torn, block.rows_outside = true;
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return f.adds && f.squares && !taps.empty() && (passes_of_taps(f.nest, f.extent, taps) <= blocks::few_taps || joined(f, n, m)) && !outputs_share_rows(f.nest);
+  return f.adds && f.squares && !taps.empty() &&
+      (passes_of_taps(f.nest, f.extent, taps) <= blocks::few_taps || joined(f, n, m)) && !outputs_share_rows(f.nest);
 }
 
 // Lanes over n and no rows.
@@ -426,22 +498,27 @@ template <class F> void each_block(const Facts& f, std::size_t n, F weigh) {
 // More of it than the second cache holds.
 bool from_afar(const Facts& f, const FlatAccess& read) {
   double elements = 1;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (stride(read, d)) elements *= static_cast<double>(f.nest.dims[d].extent);
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (stride(read, d)) elements *= static_cast<double>(f.nest.dims[d].extent);
   return elements * static_cast<double>(f.stored) > static_cast<double>(f.l2);
 }
 
 // A window: its values share lines with those of an output, whatever the order.
 bool slides(const Facts& f, std::size_t d) {
-  for (std::size_t out = 0; out < f.extent.size(); ++out) if (!f.nest.dims[out].reduction && share_row(f.nest, d, out)) return true;
+  for (std::size_t out = 0; out < f.extent.size(); ++out)
+    if (!f.nest.dims[out].reduction && share_row(f.nest, d, out)) return true;
   return false;
 }
 
-// Reductions: large strides outside, in what comes from afar where something does, and innermost one long enough to be worth a loop.
+// Reductions: large strides outside, in what comes from afar where something does, and innermost one long enough to be
+//             worth a loop.
 std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size_t> lane) {
-  bool far = std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return from_afar(f, read); });
+  bool far =
+      std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return from_afar(f, read); });
   for (std::size_t d = 0; d < f.extent.size(); ++d) far = far && !(f.nest.dims[d].reduction && slides(f, d));
   std::vector<std::size_t> k;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction && !f.fixed[d] && d != lane) k.push_back(d);
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction && !f.fixed[d] && d != lane) k.push_back(d);
   const auto weight = [&](std::size_t d) {
     std::int64_t sum = 0;
     for (const FlatAccess& read : f.nest.reads) sum += !far || from_afar(f, read) ? std::abs(stride(read, d)) : 0;
@@ -451,11 +528,15 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
   if (k.empty()) return k;
   // Steps of `d` should not go from page to page where those of the innermost one stay on a line.
   const auto pages = [&](std::size_t d) {
-    return std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, d)) >= blocks::pages_apart && stride(read, k.back()) && std::abs(stride(read, k.back())) < blocks::shuffled_apart; });
+    return std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+      return std::abs(stride(read, d)) >= blocks::pages_apart && stride(read, k.back()) &&
+          std::abs(stride(read, k.back())) < blocks::shuffled_apart;
+    });
   };
   const auto longest_of = [&](auto may) {
     auto longest = k.end();
-    for (auto d = k.begin(); d != k.end(); ++d) if (may(*d) && (longest == k.end() || f.extent[*d] > f.extent[*longest])) longest = d;
+    for (auto d = k.begin(); d != k.end(); ++d)
+      if (may(*d) && (longest == k.end() || f.extent[*d] > f.extent[*longest])) longest = d;
     return longest;
   };
   if (f.extent[k.back()] < (far ? blocks::short_loop_from_afar : blocks::short_loop)) {
@@ -464,8 +545,12 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
   }
   // Where no vector is without a border, what decides which lanes are left is found as rarely as may be.
   const auto masks = [&](std::size_t d) { return lane && share_row(f.nest, d, *lane); };
-  if (masks(k.back()) && interior(f, *lane, reductions(f.nest)) * static_cast<double>(f.extent[*lane]) < static_cast<double>(lanes_for(f, f.extent[*lane])))
-    if (const auto longest = longest_of([&](std::size_t d) { return !masks(d); }); longest != k.end() && f.extent[*longest] >= blocks::short_loop && !pages(*longest)) std::rotate(longest, longest + 1, k.end());
+  if (masks(k.back()) &&
+      interior(f, *lane, reductions(f.nest)) * static_cast<double>(f.extent[*lane]) <
+          static_cast<double>(lanes_for(f, f.extent[*lane])))
+    if (const auto longest = longest_of([&](std::size_t d) { return !masks(d); });
+        longest != k.end() && f.extent[*longest] >= blocks::short_loop && !pages(*longest))
+      std::rotate(longest, longest + 1, k.end());
   return k;
 }
 std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>& dims) {
@@ -477,28 +562,32 @@ std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>&
 // Steps of a fold in one register: beyond them the roundings of narrow floats add up to more than those of the terms.
 constexpr int exact_enough = 2048;
 
-// Parts of a long reduction, added up in the target. A panel of the operand that lanes read should stay in the second-level
-// cache while the blocks of m go by; and a sum of many f32 is more exact as a sum of sums.
+// Parts of a long reduction, added up in the target. A panel of the operand that lanes read should stay in the
+// second-level cache while the blocks of m go by; and a sum of many f32 is more exact as a sum of sums.
 std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
   double steps = 1;
   for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
   const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
-  const bool leaves_cache = !leaf.m().empty() && steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) && f.extent[*f.nest.dim(leaf.m())] >= blocks::panel_reuse * leaf.rows;
+  const bool leaves_cache = !leaf.m().empty() &&
+      steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) &&
+      f.extent[*f.nest.dim(leaf.m())] >= blocks::panel_reuse * leaf.rows;
   const bool inexact = f.nest.value->type() == DType::F32 && steps >= exact_enough;
   if (leaf.k.empty() || (!leaves_cache && !inexact)) return 0;
   const std::size_t first = *f.nest.dim(leaf.k.front());
   const std::int64_t extent = f.extent[first];
   if (extent < f.nest.dims[first].extent) return 0;    // what a turn has of it is a part already
-  const auto wanted = std::max<std::int64_t>(1, static_cast<std::int64_t>(blocks::steps_of_chunk / (steps / static_cast<double>(extent))));
+  const auto wanted = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(blocks::steps_of_chunk / (steps / static_cast<double>(extent))));
   if (2 * wanted > extent) return 0;
   return balanced(extent, wanted).most;
 }
 
-// What a step of a block waits for, of what it reads of the second cache: with the whole sum at once, or with parts of it as long as the first
-// cache holds what they read, so that further blocks of m find it there.
+// What a step of a block waits for, of what it reads of the second cache: with the whole sum at once, or with parts of
+// it as long as the first cache holds what they read, so that further blocks of m find it there.
 class Parts {
  public:
-  Parts(const Facts& f, const Compute& leaf, double rows, double vectors, double steps) : f_(f), rows_(rows), vectors_(vectors), steps_(steps) {
+  Parts(const Facts& f, const Compute& leaf, double rows, double vectors, double steps)
+      : f_(f), rows_(rows), vectors_(vectors), steps_(steps) {
     const std::size_t m = *f.nest.dim(leaf.m()), n = *f.nest.dim(leaf.n);
     blocks_ = std::ceil(static_cast<double>(f.extent[m]) / rows);
     const double element = static_cast<double>(f.stored) / model::line;
@@ -506,30 +595,47 @@ class Parts {
     for (const FlatAccess& read : f.nest.reads) {
       const bool in_n = stride(read, n) != 0, in_m = stride(read, m) != 0;
       (in_n ? (in_m ? by_both : by_n) : by_m) += in_n || in_m;
-      if (in_n) (in_m ? apart_ : columns_) += (in_m ? rows : 1) * (vectors * static_cast<double>(leaf.lanes) * element + blocks::torn_line);
+      if (in_n)
+        (in_m ? apart_ : columns_) +=
+            (in_m ? rows : 1) * (vectors * static_cast<double>(leaf.lanes) * element + blocks::torn_line);
       else if (in_m) apart_ += rows * element, torn_ += torn_lines(read, m);
     }
     held_ = std::floor(blocks::part_of_l1 * static_cast<double>(f.l1) / ((columns_ + apart_ + torn_) * model::line));
-    const double loads = 2 * (by_n * vectors + by_both * rows * vectors) + by_m * rows;  // a vector begins anywhere in its line, so it is two
+    // a vector begins anywhere in its line, so it is two
+    const double loads = 2 * (by_n * vectors + by_both * rows * vectors) + by_m * rows;
     computes_ = std::max({rows * vectors * f.ops / pipes, loads / pipes, model::latency}) + f.unhidden * loads;
     // Squares are transposed where results lie across the lanes.
     const bool across = std::abs(stride(f.nest.target, n)) > blocks::shuffled_apart;
-    stores_ = rows * vectors * blocks::tap_store + (across ? 2 * vectors * static_cast<double>(leaf.lanes) * (blocks::load + std::log2(static_cast<double>(leaf.lanes))) : 0);
+    stores_ = rows * vectors * blocks::tap_store +
+        (across ? 2 * vectors * static_cast<double>(leaf.lanes) *
+                    (blocks::load + std::log2(static_cast<double>(leaf.lanes)))
+                : 0);
   }
 
   double held() const { return held_; }
   // Cycles of a step, for each multiply-add of a vector.
-  double whole() const { return (together(computes_, steps_ <= held_ ? columns_ / blocks_ + apart_ : columns_ + apart_ + torn_) + (stores_ + blocks::start) / steps_) / (rows_ * vectors_); }
-  double in_parts() const { return (together(computes_, columns_ / blocks_ + apart_) + (stores_ + blocks::start) / held_) / (rows_ * vectors_); }
+  double whole() const {
+    return (together(computes_, steps_ <= held_ ? columns_ / blocks_ + apart_ : columns_ + apart_ + torn_) +
+               (stores_ + blocks::start) / steps_) /
+        (rows_ * vectors_);
+  }
+  double in_parts() const {
+    return (together(computes_, columns_ / blocks_ + apart_) + (stores_ + blocks::start) / held_) / (rows_ * vectors_);
+  }
 
  private:
-  double together(double computes, double lines) const { return std::max(computes, lines * f_.near) + f_.exposed * std::min(computes, lines * f_.near); }
+  double together(double computes, double lines) const {
+    return std::max(computes, lines * f_.near) + f_.exposed * std::min(computes, lines * f_.near);
+  }
 
   // Lines of which later steps do not read the rest: of rows side by side one, of rows apart each.
   double torn_lines(const FlatAccess& read, std::size_t m) const {
     for (std::size_t d = 0; d < f_.extent.size(); ++d)
-      if (f_.nest.dims[d].reduction && stride(read, d) && std::abs(static_cast<double>(stride(read, d))) < model::element_of_line) return 0;
-    return std::min(rows_, std::max(1.0, rows_ * static_cast<double>(std::abs(stride(read, m))) / model::element_of_line));
+      if (f_.nest.dims[d].reduction && stride(read, d) &&
+          std::abs(static_cast<double>(stride(read, d))) < model::element_of_line)
+        return 0;
+    return std::min(
+        rows_, std::max(1.0, rows_ * static_cast<double>(std::abs(stride(read, m))) / model::element_of_line));
   }
 
   const Facts& f_;
@@ -537,30 +643,43 @@ class Parts {
 };
 
 // Rows that lie a power of two apart fall on few sets of a cache, which does not hold them then.
-bool on_few_sets(const Facts& f, const FlatAccess& access, std::size_t d) { return stride(access, d) && stride(access, d) * f.stored % blocks::few_sets == 0; }
+bool on_few_sets(const Facts& f, const FlatAccess& access, std::size_t d) {
+  return stride(access, d) && stride(access, d) * f.stored % blocks::few_sets == 0;
+}
 
-// The block whose sums take least in parts, where that is clearly less than the sums of the block that was chosen take as they are.
+// The block whose sums take least in parts, where that is clearly less than the sums of the block that was chosen take
+// as they are.
 void cut_sums(const Facts& f, Compute& leaf) {
-  if (!f.adds || !f.squares || leaf.m().empty() || leaf.n.empty() || leaf.k.empty() || f.nest.reads.size() != 2 || leaf.block()->turned != turns_sums(f, *f.nest.dim(leaf.n), f.nest.dim(leaf.m()), leaf.rows)) return;
+  if (!f.adds || !f.squares || leaf.m().empty() || leaf.n.empty() || leaf.k.empty() || f.nest.reads.size() != 2 ||
+      leaf.block()->turned != turns_sums(f, *f.nest.dim(leaf.n), f.nest.dim(leaf.m()), leaf.rows))
+    return;
   const std::size_t n = *f.nest.dim(leaf.n), m = *f.nest.dim(leaf.m()), first = *f.nest.dim(leaf.k.front());
   if (f.extent[first] < f.nest.dims[first].extent) return;  // what a turn has of it is a part already
-  if (on_few_sets(f, f.nest.target, m) || std::any_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return stride(read, n) && on_few_sets(f, read, *f.nest.dim(leaf.k.back())); })) return;
+  if (on_few_sets(f, f.nest.target, m) ||
+      std::any_of(f.nest.reads.begin(), f.nest.reads.end(),
+          [&](const FlatAccess& read) { return stride(read, n) && on_few_sets(f, read, *f.nest.dim(leaf.k.back())); }))
+    return;
   double steps = 1;
   for (const std::string& k : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(k)]);
   if (steps < 2 * blocks::least_of_part) return;
   const double inside = steps / static_cast<double>(f.extent[first]);
-  double least = blocks::parts_less * Parts(f, leaf, static_cast<double>(leaf.rows), static_cast<double>(leaf.vectors), steps).whole();
+  double least = blocks::parts_less *
+      Parts(f, leaf, static_cast<double>(leaf.rows), static_cast<double>(leaf.vectors), steps).whole();
   const std::int64_t all_rows = f.extent[m], all_vectors = (f.extent[n] + leaf.lanes - 1) / leaf.lanes;
   Compute best = leaf;
   const bool squares = leaf.block()->turned;
-  for (std::int64_t rows = squares ? blocks::least_of_square : 1; rows <= std::min(all_rows, squares ? leaf.lanes : blocks::most_rows); ++rows)
+  for (std::int64_t rows = squares ? blocks::least_of_square : 1;
+      rows <= std::min(all_rows, squares ? leaf.lanes : blocks::most_rows); ++rows)
     for (std::int64_t vectors = 1; vectors <= std::min(all_vectors, blocks::most_vectors); ++vectors) {
       if (rows * vectors + vectors + 1 > f.registers - 1) continue;
       const Tiles of_m = balanced(all_rows, rows), of_n = balanced(all_vectors, vectors);
       const Parts parts(f, leaf, static_cast<double>(of_m.most), static_cast<double>(of_n.most), steps);
       const double held = std::floor(parts.held() / inside);
-      if (held < blocks::least_values_of_part || held * inside < blocks::least_of_part || 2 * held > static_cast<double>(f.extent[first])) continue;
-      const double filled = static_cast<double>(all_rows * all_vectors) / static_cast<double>(of_m.count * of_m.most * of_n.count * of_n.most);
+      if (held < blocks::least_values_of_part || held * inside < blocks::least_of_part ||
+          2 * held > static_cast<double>(f.extent[first]))
+        continue;
+      const double filled = static_cast<double>(all_rows * all_vectors) /
+          static_cast<double>(of_m.count * of_m.most * of_n.count * of_n.most);
       if (const double cost = parts.in_parts() / filled; cost < least) {
         least = cost;
         best.rows = of_m.most, best.vectors = of_n.most;
@@ -574,8 +693,11 @@ bool in_rows(const Nest& nest, std::size_t d) {
   return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
 }
 
-// A vector of elements that lie apart, to load or to store. Not worth its lanes: a scan has work for one element at a time.
-double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) { return std::abs(stride_of_lane) <= 1 ? blocks::load : blocks::scattered_lane * static_cast<double>(lanes); }
+// A vector of elements that lie apart, to load or to store. Not worth its lanes: a scan has work for one element at a
+// time.
+double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
+  return std::abs(stride_of_lane) <= 1 ? blocks::load : blocks::scattered_lane * static_cast<double>(lanes);
+}
 
 // Lanes over another output dimension where its neighbours lie better than those along the scan.
 Choice choose_scan(const Facts& f, int node, const Scan& scan) {
@@ -585,7 +707,9 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   leaf.node = node;
   leaf.form = forms::Scan{nest.dims[scan.along].name};
   leaf.k = {nest.dims[scan.over].name};
-  const double ops = scan.all_but_one ? model::scans::all_but_one * f.ops : scan.decays ? model::scans::decaying * f.ops : f.ops;
+  const double ops = scan.all_but_one ? model::scans::all_but_one * f.ops
+      : scan.decays                   ? model::scans::decaying * f.ops
+                                      : f.ops;
   double best = 1 + ops;                               // cycles per element
   std::optional<std::size_t> lane;
   for (std::size_t d = 0; d < f.extent.size(); ++d) {
@@ -600,15 +724,21 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
   if (lane) {
     leaf.n = nest.dims[*lane].name;
     leaf.lanes = lanes_for(f, f.extent[*lane]);
-    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1, f.registers / (scan.all_but_one || scan.decays ? model::scans::registers_of_decay : model::scans::registers_of_lane));
+    leaf.vectors = std::clamp<std::int64_t>(f.extent[*lane] / leaf.lanes, 1,
+        f.registers /
+            (scan.all_but_one || scan.decays ? model::scans::registers_of_decay : model::scans::registers_of_lane));
     leaf.rows = leaf.vectors >= model::scans::vectors_at_once ? 1 : model::scans::vectors_at_once / leaf.vectors;
   }
   if (!scan.steady() || scan.decays || has_scale(nest.aggregation, compute_type(nest.value->type()))) leaf.rows = 1;
   std::vector<std::size_t> outer;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != scan.along && d != lane) outer.push_back(d);
-  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b)); });
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (!f.fixed[d] && !nest.dims[d].reduction && d != scan.along && d != lane) outer.push_back(d);
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(stride(nest.target, a)) > std::abs(stride(nest.target, b));
+  });
   leaf.outer = names(nest, outer);
-  choice.cost = best * points(f) / std::max(1.0, static_cast<double>(std::min(f.extent[scan.along], f.extent[scan.over])));
+  choice.cost =
+      best * points(f) / std::max(1.0, static_cast<double>(std::min(f.extent[scan.along], f.extent[scan.over])));
   return choice;
 }
 
@@ -617,18 +747,24 @@ Choice choose_scan(const Facts& f, int node, const Scan& scan) {
 namespace {
 
 // Dimensions that stand neither in the block nor in the fold, those far apart in the target outside.
-std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::optional<std::size_t> lane, std::optional<std::size_t> m) {
+std::vector<std::size_t> outer_dims(
+    const Facts& f, const Compute& leaf, std::optional<std::size_t> lane, std::optional<std::size_t> m) {
   const Nest& nest = f.nest;
   std::vector<std::size_t> outer;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
-  // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is still in a cache.
-  // What rows fold is read where the target is written once; sums go as what most bytes belong to lies.
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
+  // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is
+  // still in a cache. What rows fold is read where the target is written once; sums go as what most bytes belong to
+  // lies.
   const FlatAccess& most = leaf.is<forms::Contract>() ? largest(f) : nest.target;
   const auto apart = [&](std::size_t d) {
-    if (leaf.is<forms::Reduce>() && m) return std::accumulate(nest.reads.begin(), nest.reads.end(), std::int64_t{0}, [&](std::int64_t sum, const FlatAccess& read) { return sum + std::abs(stride(read, d)); });
+    if (leaf.is<forms::Reduce>() && m)
+      return std::accumulate(nest.reads.begin(), nest.reads.end(), std::int64_t{0},
+          [&](std::int64_t sum, const FlatAccess& read) { return sum + std::abs(stride(read, d)); });
     std::int64_t least = std::abs(stride(most, d));
     if (leaf.is<forms::Map>() && leaf.block()->turned)
-      for (const FlatAccess& read : nest.reads) if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
+      for (const FlatAccess& read : nest.reads)
+        if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     return least;
   };
   std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
@@ -636,7 +772,8 @@ std::vector<std::size_t> outer_dims(const Facts& f, const Compute& leaf, std::op
 }
 
 // A leaf with lanes over `lane`, and the cycles of its blocks of m.
-Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m, const Block& block, double cycles) {
+Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std::optional<std::size_t> m,
+    const Block& block, double cycles) {
   const Nest& nest = f.nest;
   Choice choice{Compute{}, cycles, {}, 0};
   Compute& leaf = choice.leaf;
@@ -646,21 +783,26 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
     leaf.vectors = folded_vectors(f, *lane);
     leaf.rows = m ? block.rows : 1;
   } else {
-    const bool has_reduction = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
+    const bool has_reduction =
+        std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
     if (has_reduction) leaf.form = forms::Contract{};
     leaf.rows = m ? block.rows : 1;
     leaf.vectors = block.vectors;
     leaf.set_m(m ? nest.dims[*m].name : "");
-    leaf.block()->turned = block.form == BlockForm::Turned || (block.form == BlockForm::Plain && turns_sums(f, *lane, m, block.rows));
-    // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched and sent back twice.
-    leaf.block()->m_inner = !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
+    leaf.block()->turned =
+        block.form == BlockForm::Turned || (block.form == BlockForm::Plain && turns_sums(f, *lane, m, block.rows));
+    // Of a copy, what is written is written side by side: a line that is written in two parts at two times is fetched
+    // and sent back twice.
+    leaf.block()->m_inner =
+        !block.rows_outside && (has_reduction || !leaf.block()->turned || stride(nest.target, *lane) != 1);
   }
   leaf.lanes = lane ? lanes_for(f, f.extent[*lane]) : 1;
   leaf.n = lane ? nest.dims[*lane].name : "";
   std::vector<std::size_t> k = reduction_order(f, lane);
   if (block.form == BlockForm::Taps) {
     const std::vector<std::size_t> taps = taps_of(f, *lane, m);
-    std::stable_partition(k.begin(), k.end(), [&](std::size_t d) { return std::find(taps.begin(), taps.end(), d) != taps.end(); });
+    std::stable_partition(
+        k.begin(), k.end(), [&](std::size_t d) { return std::find(taps.begin(), taps.end(), d) != taps.end(); });
     leaf.as<forms::Contract>()->taps = static_cast<std::int64_t>(taps.size());
   }
   leaf.k = names(nest, k);
@@ -668,12 +810,14 @@ Choice with_lanes(const Facts& f, int node, std::optional<std::size_t> lane, std
   return choice;
 }
 
-// Lanes that fold along `lane`. `alone`: cycles of one element at a time, which the leaf is weighed by: the cost of rows does not know what
-// each block of them fetches again, and layouts that were chosen by it took up to 3.5 times as long.
+// Lanes that fold along `lane`. `alone`: cycles of one element at a time, which the leaf is weighed by: the cost of
+// rows does not know what each block of them fetches again, and layouts that were chosen by it took up to 3.5 times as
+// long.
 Choice with_folded_rows(const Facts& f, int node, std::size_t lane, double alone, Why::Leaf& why) {
   const FoldedRows rows = folded_rows(f, lane);
   if (!rows.m) return with_lanes(f, node, lane, std::nullopt, Block{}, alone);
-  why.blocks = {{f.nest.dims[lane].name, "", 1, folded_vectors(f, lane), folded_alone(f, lane).cost}, {f.nest.dims[lane].name, f.nest.dims[*rows.m].name, rows.rows, folded_vectors(f, lane), rows.cost}};
+  why.blocks = {{f.nest.dims[lane].name, "", 1, folded_vectors(f, lane), folded_alone(f, lane).cost},
+      {f.nest.dims[lane].name, f.nest.dims[*rows.m].name, rows.rows, folded_vectors(f, lane), rows.cost}};
   Block block;
   block.rows = rows.rows;
   return with_lanes(f, node, lane, rows.m, block, alone);
@@ -689,8 +833,10 @@ std::pair<std::optional<std::size_t>, Block> blocked(const Facts& f, std::size_t
     weighed.push_back({name(n), name(d), with.rows, with.vectors, with.cost});
     const bool first_taps = with.form == BlockForm::Taps && block.form != BlockForm::Taps;
     // Rows of one dimension fetch alike, however they are read.
-    const double now = m == d ? with.cost - with.again : with.cost, before = m == d ? block.cost - block.again : block.cost;
-    if (now < before * (first_taps ? joined(f, n, d) ? model::clearly_less : blocks::much_less : blocks::less)) block = with, m = d;
+    const double now = m == d ? with.cost - with.again : with.cost,
+                 before = m == d ? block.cost - block.again : block.cost;
+    if (now < before * (first_taps ? joined(f, n, d) ? model::clearly_less : blocks::much_less : blocks::less))
+      block = with, m = d;
   });
   return {m, block};
 }
@@ -708,7 +854,8 @@ void finish(const Facts& f, Compute& leaf) {
 
 bool outputs_share_rows(const Nest& nest) {
   for (std::size_t a = 0; a < nest.dims.size(); ++a)
-    for (std::size_t b = 0; b < a; ++b) if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
+    for (std::size_t b = 0; b < a; ++b)
+      if (!nest.dims[a].reduction && !nest.dims[b].reduction && share_row(nest, a, b)) return true;
   return false;
 }
 
@@ -731,13 +878,16 @@ Choice choose_leaf(const Facts& f, int node) {
   else {
     auto [m, block] = blocked(f, *lane, why.blocks);
     order_blocks(f, *lane, m, block);
-    best = with_lanes(f, node, lane, m, block, block.form == BlockForm::Taps ? block.cost : std::min(lanes.front().first + block.again + block.torn, block.cost));
+    best = with_lanes(f, node, lane, m, block,
+        block.form == BlockForm::Taps ? block.cost
+                                      : std::min(lanes.front().first + block.again + block.torn, block.cost));
     best.again = block.again;
     best.torn = block.torn;
   }
   finish(f, best.leaf);
   for (std::vector<Weighed>* list : {&why.lanes, &why.blocks})
-    std::stable_sort(list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
+    std::stable_sort(
+        list->begin(), list->end(), [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
   return best;
 }
@@ -755,7 +905,8 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     return true;
   };
   const auto add_with_wider = [&](std::size_t n, std::optional<std::size_t> m, const Block& block) {
-    if (add(n, m, block) && block.form != BlockForm::Turned) add(n, m, best_block(f, n, m, block.form, 2 * block.vectors));
+    if (add(n, m, block) && block.form != BlockForm::Turned)
+      add(n, m, best_block(f, n, m, block.form, 2 * block.vectors));
   };
   for (const auto& [cost, n] : lanes) {
     if (cost > blocks::lanes_worth_asking * lanes.front().first) break;
@@ -766,7 +917,9 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     }
     add_with_wider(n, std::nullopt, best_block(f, n, std::nullopt, BlockForm::Plain));
     if (may_tap(f, n, std::nullopt)) add_with_wider(n, std::nullopt, best_block(f, n, std::nullopt, BlockForm::Taps));
-    each_block(f, n, [&, n = n](std::size_t m, const Block& block) { if (block.form == BlockForm::Turned || !may_turn(f, n, m)) add_with_wider(n, m, block); });
+    each_block(f, n, [&, n = n](std::size_t m, const Block& block) {
+      if (block.form == BlockForm::Turned || !may_turn(f, n, m)) add_with_wider(n, m, block);
+    });
   }
   std::ranges::stable_sort(made, {}, &Choice::cost);
   std::vector<Compute> leaves;
@@ -780,7 +933,9 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
 
 std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf) {
   leaf.lanes /= 2;
-  if (leaf.lanes < blocks::least_half || !leaf.block() || leaf.streams() || (leaf.block()->turned && leaf.rows > leaf.lanes)) return std::nullopt;
+  if (leaf.lanes < blocks::least_half || !leaf.block() || leaf.streams() ||
+      (leaf.block()->turned && leaf.rows > leaf.lanes))
+    return std::nullopt;
   if (auto* contract = leaf.as<forms::Contract>()) contract->chunk = 0;
   finish(f, leaf);
   return leaf;
@@ -789,7 +944,8 @@ std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf) {
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m) {
   const std::size_t lane = *f.nest.dim(n);
   const double alone = folded_alone(f, lane).cost;
-  const FoldedRows rows = may_fold_rows(f) ? rows_of(f, lane, *f.nest.dim(m), blocks::folded_less * alone) : FoldedRows{};
+  const FoldedRows rows =
+      may_fold_rows(f) ? rows_of(f, lane, *f.nest.dim(m), blocks::folded_less * alone) : FoldedRows{};
   if (!rows.m) return std::nullopt;
   Block block;
   block.rows = rows.rows;
@@ -800,7 +956,9 @@ std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& 
 
 void widen_for_streams(Compute& leaf, const Facts& f) {
   if (leaf.rows <= blocks::streamed_rows) return;
-  const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes, room = (f.registers - 2) / (blocks::streamed_rows + 1);  // a splat, the columns' vectors
+  // a splat, the columns' vectors
+  const std::int64_t wide = f.extent[*f.nest.dim(leaf.n)] / leaf.lanes,
+                     room = (f.registers - 2) / (blocks::streamed_rows + 1);
   leaf.rows = blocks::streamed_rows;
   leaf.vectors = std::max(leaf.vectors, std::min({wide, room, blocks::most_vectors}));
 }
@@ -821,33 +979,44 @@ Nest nest_to_choose(const poly::Program& program, const Group& group, const Comp
 std::vector<Loop> loops_of_turn(const Group& group) { return group.tile.empty() ? group.loops : origins(group); }
 
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target) {
-  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false, has_threads(target) ? blocks::fold_of_threads : blocks::fold_of_lanes, !has_threads(target)};
+  Facts f{nest, {}, {}, 1, target.vector_registers, 0, target.l1, target.l2, false,
+      has_threads(target) ? blocks::fold_of_threads : blocks::fold_of_lanes, !has_threads(target)};
   for (const Dim& dim : nest.dims) {
     f.extent.push_back(dim.extent);
     f.fixed.push_back(false);
     for (const Loop& loop : loops)
-      if (loop.index == dim.name) f.extent.back() = std::min(loop.part(), dim.extent), f.fixed.back() = loop.part() == 1;
+      if (loop.index == dim.name)
+        f.extent.back() = std::min(loop.part(), dim.extent), f.fixed.back() = loop.part() == 1;
   }
   const DType type = nest.value->type();
   f.width = has_threads(target) ? model::threads::warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
   double elements = 1;
-  for (const Dim& dim : nest.dims) if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())]) elements *= static_cast<double>(dim.extent);
+  for (const Dim& dim : nest.dims)
+    if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())])
+      elements *= static_cast<double>(dim.extent);
   f.stored = lang::bytes(type);
   if (const model::Machine* machine = model::machine_of(target)) {
     f.unhidden = machine->unhidden, f.exposed = machine->exposed;
-    f.near = blocks::of_line * machine->l2.line * machine->arithmetic / (pipes * static_cast<double>(target.vector_bytes));
+    f.near =
+        blocks::of_line * machine->l2.line * machine->arithmetic / (pipes * static_cast<double>(target.vector_bytes));
   }
-  f.from_memory = has_threads(target) ? 0 : std::clamp(elements * static_cast<double>(f.stored) / (blocks::part_of_l3 * static_cast<double>(target.l3)) - 1, 0.0, 1.0);
-  f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds && (identity_is_fill(nest) || always_reached(nest));
+  f.from_memory = has_threads(target)
+      ? 0
+      : std::clamp(elements * static_cast<double>(f.stored) / (blocks::part_of_l3 * static_cast<double>(target.l3)) - 1,
+            0.0, 1.0);
+  f.adds = !has_threads(target) && nest.aggregation == Aggregation::Sum && nest.adds &&
+      (identity_is_fill(nest) || always_reached(nest));
   const bool folds = std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; });
   const auto* product = nest.value->as<poly::Apply>();
-  const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
+  const bool fused =
+      nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
   if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? model::factor_operations : 1;
   return f;
 }
 
-// SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers its
+// SIMT: lanes are the threads of a block. A reduction over threads takes one element a block; everything else numbers
+//       its
 // elements over all threads, with `rows` of m to a thread while there are threads enough.
 namespace {
 
@@ -859,37 +1028,47 @@ struct ThreadTile {
   std::int64_t width() const { return lanes * vectors; }
 };
 
-// Bytes of the sectors that go between a block and the second cache: for each element of a side of its tile, and of the tile, a value of the reduction.
+// Bytes of the sectors that go between a block and the second cache: for each element of a side of its tile, and of the
+// tile, a value of the reduction.
 struct Moved { double by_m, by_n, result; };
 
-// Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way, addresses.
+// Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way,
+// addresses.
 double resident(const ThreadTile& t, std::int64_t stage) {
-  const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads, others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
-  return std::max(1.0, std::floor(model::threads::registers / static_cast<double>(t.threads * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way + others))));
+  const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads,
+                     others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
+  return std::max(1.0,
+      std::floor(model::threads::registers /
+          static_cast<double>(t.threads * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way + others))));
 }
 
-// Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared memory, what comes from
-// the second cache. One block alone waits at its barriers, and few warps for each other.
+// Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared
+// memory, what comes from the second cache. One block alone waits at its barriers, and few warps for each other.
 double cycles(const ThreadTile& t, double blocks, const Target& target, const Moved& moved) {
   namespace gpu = model::threads;
-  const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp, elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
+  const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp,
+               elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
-  const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy, shared = warps * sides * gpu::turns_of_operand + copied / warp;
+  const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy,
+               shared = warps * sides * gpu::turns_of_operand + copied / warp;
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
   const double waits = (held < 2 ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
-  const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n + static_cast<double>(t.height() * t.width()) * moved.result;
+  const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
+      static_cast<double>(t.height() * t.width()) * moved.result;
   return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
 }
 
-// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side that is no wide tile's is a few
-// threads', and the other one all others'.
+// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side
+// that is no wide tile's is a few threads', and the other one all others'.
 struct TileChoice { ThreadTile tile; double cycles; };
-TileChoice thread_tile(double rows, double columns, double others, bool masked, const Target& target, const Moved& moved) {
+TileChoice thread_tile(
+    double rows, double columns, double others, bool masked, const Target& target, const Moved& moved) {
   std::optional<ThreadTile> best;
   double least = 0;
   const auto weigh = [&](std::int64_t r, std::int64_t v, std::int64_t lanes, std::int64_t threads) {
     const ThreadTile t{r, v, lanes, threads, masked};
-    const double blocks = std::ceil(rows / static_cast<double>(t.height())) * std::ceil(columns / static_cast<double>(t.width())) * others;
+    const double blocks = std::ceil(rows / static_cast<double>(t.height())) *
+        std::ceil(columns / static_cast<double>(t.width())) * others;
     const double now = cycles(t, blocks, target, moved);
     if (!best || now < least * model::threads::better_tile) best = t, least = now;
   };
@@ -910,7 +1089,8 @@ TileChoice thread_tile(double rows, double columns, double others, bool masked, 
 
 // A shorter stage where its last one is clearly less empty. Accesses along the reduction are of four elements.
 std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) {
-  const bool along = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
+  const bool along =
+      std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
   const auto steps = [&](std::int64_t of) { return static_cast<double>((f.extent[depth] + of - 1) / of * of); };
   std::int64_t best = stage;
   for (std::int64_t other = stage - 1; other >= model::threads::least_of_depth; --other)
@@ -918,8 +1098,10 @@ std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) 
   return best;
 }
 
-// Bytes of the sectors that a warp touches for an element, whose neighbours lie along these dimensions, innermost last, `most` of them at a time.
-double bytes_touched(const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
+// Bytes of the sectors that a warp touches for an element, whose neighbours lie along these dimensions, innermost last,
+// `most` of them at a time.
+double bytes_touched(
+    const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
   constexpr std::int64_t sector = 32;
   const auto each = static_cast<double>(bytes);
   const std::int64_t apart = std::abs(stride(access, along.back()));
@@ -927,13 +1109,15 @@ double bytes_touched(const Facts& f, const FlatAccess& access, const std::vector
   std::int64_t run = 1;
   bool whole = true;
   for (std::size_t d = along.size(); d-- > 0 && std::abs(stride(access, along[d])) == run;) run *= f.extent[along[d]];
-  for (std::size_t d = 0; d < f.extent.size(); ++d) whole = whole && (std::abs(stride(access, d)) < run || stride(access, d) * bytes % sector == 0);
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    whole = whole && (std::abs(stride(access, d)) < run || stride(access, d) * bytes % sector == 0);
   const double held = std::min(static_cast<double>(run), most) * each;
   return each * std::max(1.0, (whole ? std::ceil(held / sector) * sector : held + sector - each) / held);
 }
 
-// What a tile of a staged contraction is of: n all output dimensions that one factor has alone, among them the one with the smallest stride
-// that will do, m all of the other factor's, one after the other, so that a tile ends in the middle of none but the last.
+// What a tile of a staged contraction is of: n all output dimensions that one factor has alone, among them the one with
+// the smallest stride that will do, m all of the other factor's, one after the other, so that a tile ends in the middle
+// of none but the last.
 struct TileSides {
   std::size_t depth;
   std::vector<std::string> m, n, k;
@@ -943,8 +1127,10 @@ struct TileSides {
   Moved moved;
 };
 
-// What its blocks move. Along a reduction that is side by side in memory a stage is copied at once, else along its own side.
-Moved moved_of(const Facts& f, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n, const Staging& roles) {
+// What its blocks move. Along a reduction that is side by side in memory a stage is copied at once, else along its own
+// side.
+Moved moved_of(
+    const Facts& f, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n, const Staging& roles) {
   const auto of_factor = [&](const poly::Expr& factor, const std::vector<std::size_t>& side) {
     double most = 0;
     for (const poly::Expr& part : poly::parts(factor)) {
@@ -952,13 +1138,17 @@ Moved moved_of(const Facts& f, const std::vector<std::size_t>& m, const std::vec
       if (!read) continue;
       const FlatAccess& access = f.nest.reads[static_cast<std::size_t>(read->read)];
       const bool along_depth = std::abs(stride(access, roles.depth)) == 1 && std::abs(stride(access, side.back())) != 1;
-      most += bytes_touched(f, access, along_depth ? std::vector{roles.depth} : side, along_depth ? static_cast<double>(model::threads::most_staged) : model::tiles::of_a_copy, lang::bytes(read->type));
+      most += bytes_touched(f, access, along_depth ? std::vector{roles.depth} : side,
+          along_depth ? static_cast<double>(model::threads::most_staged) : model::tiles::of_a_copy,
+          lang::bytes(read->type));
     }
     return most;
   };
   double steps = 1;
-  for (std::size_t d = 0; d < f.extent.size(); ++d) if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
-  const double of_result = std::min(bytes_touched(f, f.nest.target, n, model::tiles::along_n, f.stored), bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
+  const double of_result = std::min(bytes_touched(f, f.nest.target, n, model::tiles::along_n, f.stored),
+      bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
   return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps};
 }
 
@@ -980,7 +1170,8 @@ std::vector<std::vector<std::size_t>> orders_of(const Nest& nest, const std::vec
   return orders;
 }
 
-// Whether all reads of a factor have their neighbours in memory along this dimension: threads with an output each would read a sector for each element.
+// Whether all reads of a factor have their neighbours in memory along this dimension: threads with an output each would
+// read a sector for each element.
 bool reads_along(const Facts& f, const poly::Expr& factor, std::size_t d) {
   return std::ranges::all_of(poly::parts(factor), [&](const poly::Expr& part) {
     const auto* read = part.as<poly::Read>();
@@ -995,8 +1186,13 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
   std::vector<std::size_t> outputs;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
   std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
-  const auto staged = [&](const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) { return staging_of(nest, names(nest, m), names(nest, n), k); };
-  const auto extent_of = [&](const std::vector<std::size_t>& dims) { return std::accumulate(dims.begin(), dims.end(), 1.0, [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); }); };
+  const auto staged = [&](const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
+    return staging_of(nest, names(nest, m), names(nest, n), k);
+  };
+  const auto extent_of = [&](const std::vector<std::size_t>& dims) {
+    return std::accumulate(dims.begin(), dims.end(), 1.0,
+        [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); });
+  };
   for (const std::size_t first : outputs)
     for (const std::size_t other : outputs) {
       std::vector<std::size_t> m{other}, n{first}, outer;
@@ -1017,15 +1213,19 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
       if (f.extent[roles->depth] < model::threads::least_of_depth) break;
       const bool narrow = std::min(extent_of(m), extent_of(n)) < static_cast<double>(model::threads::least_of_tile);
       if (narrow && !reads_along(f, extent_of(m) < extent_of(n) ? roles->by_n : roles->by_m, roles->depth)) break;
-      const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) { return std::ranges::any_of(m, [&](std::size_t d) { return row.form.coefficients[d] != 0; }); });
+      const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) {
+        return std::ranges::any_of(m, [&](std::size_t d) { return row.form.coefficients[d] != 0; });
+      });
       std::optional<TileSides> best;
       double least = 0;
       for (const auto& of_m : orders_of(nest, m))
         for (const auto& of_n : orders_of(nest, n)) {
-          TileSides sides{roles->depth, names(nest, of_m), names(nest, of_n), k, outer, extent_of(m), extent_of(n), extent_of(outer), masked, moved_of(f, of_m, of_n, *roles)};
+          TileSides sides{roles->depth, names(nest, of_m), names(nest, of_n), k, outer, extent_of(m), extent_of(n),
+              extent_of(outer), masked, moved_of(f, of_m, of_n, *roles)};
           const double now = tile_of(sides, 1, target).cycles;
           // Of those that take about as long, the one that moves least.
-          const auto rank = now * (1 + model::tiles::of_a_byte * (sides.moved.by_m + sides.moved.by_n + sides.moved.result));
+          const auto rank =
+              now * (1 + model::tiles::of_a_byte * (sides.moved.by_m + sides.moved.by_n + sides.moved.result));
           if (!best || rank < least) best = std::move(sides), least = rank;
         }
       return best;
@@ -1051,13 +1251,18 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   leaf.k = k;
   leaf.n = n.back();
   n.pop_back();
-  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) { return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y)); });
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) {
+    return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y));
+  });
   leaf.outer = names(nest, outer);
   const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
   const ThreadTile tile = tile_of(*sides, 1, target).tile;
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
-  const auto too_long = [&] { return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile || resident(tile, stage) < 2; };
+  const auto too_long = [&] {
+    return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
+        resident(tile, stage) < 2;
+  };
   while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
   stage = whole_stage(f, depth, stage);
   const std::string last = m.back();
@@ -1066,7 +1271,8 @@ std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& targe
   return leaf;
 }
 
-// n is the dimension along which the target lies side by side, m the one along which most bytes of the reads that lie across it do.
+// n is the dimension along which the target lies side by side, m the one along which most bytes of the reads that lie
+// across it do.
 std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program& program, const Target& target) {
   const Nest& nest = f.nest;
   if (std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; })) return std::nullopt;
@@ -1075,7 +1281,8 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   std::int64_t most = 0;
   for (std::size_t n = 0; n < f.extent.size(); ++n)
     for (std::size_t m = 0; m < f.extent.size(); ++m) {
-      if (m == n || std::abs(stride(nest.target, n)) != 1 || !usable(n) || !usable(m) || share_row(nest, m, n)) continue;
+      if (m == n || std::abs(stride(nest.target, n)) != 1 || !usable(n) || !usable(m) || share_row(nest, m, n))
+        continue;
       std::int64_t across = 0;
       for (const FlatAccess& read : nest.reads) {
         const std::int64_t bytes = lang::bytes(program.tensor(read.tensor).dtype);
@@ -1092,50 +1299,63 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   leaf.rows = model::threads::most_rows;
   leaf.lanes = threads_of_a_block;
   leaf.outer = names(nest, outer_dims(f, leaf, best->second, best->first));
-  while (leaf.rows > 1 && model::threads::turning_blocks * tile_bytes(program, nest, leaf) > target.shared_bytes) leaf.rows /= 2;
+  while (leaf.rows > 1 && model::threads::turning_blocks * tile_bytes(program, nest, leaf) > target.shared_bytes)
+    leaf.rows /= 2;
   return tile_bytes(program, nest, leaf) <= target.shared_bytes ? std::optional(leaf) : std::nullopt;
 }
 
-// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all tiles read of the second
-// cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64 reads so little of shared memory for each product that the tensor cores decide; smaller ones
-// wait for it.
-std::optional<Compute> leaf_on_tensor_cores(const poly::Program& program, const Facts& f, int node, const Target& target) {
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
+// tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
+// reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
+std::optional<Compute> leaf_on_tensor_cores(
+    const poly::Program& program, const Facts& f, int node, const Target& target) {
   if (target.family != Target::Family::Cuda) return std::nullopt;
   std::int64_t threads = 0;
   auto leaf = staged_leaf(f, node, target, threads);
   if (!leaf) return std::nullopt;
   std::vector<std::string> m = leaf->all_of_m(), n = leaf->all_of_n();
   const auto extent_of = [&](const std::vector<std::string>& all) {
-    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) { return product * static_cast<double>(f.extent[*f.nest.dim(index)]); });
+    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) {
+      return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
+    });
   };
   const double batches = extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
   const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.tf32)) instructions.push_back(&i);
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.tf32))
+      instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
   std::optional<Compute> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
     leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
-    const std::int64_t bytes = lang::bytes(i.operand), all = static_cast<std::int64_t>(std::ceil(depth / static_cast<double>(i.k))) * i.k;
+    const std::int64_t bytes = lang::bytes(i.operand),
+                       all = static_cast<std::int64_t>(std::ceil(depth / static_cast<double>(i.k))) * i.k;
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
-      if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;  // its rows are whole lines
-      const std::int64_t turn = i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
+      // its rows are whole lines
+      if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
+      const std::int64_t turn =
+          i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
       leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
       if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
-      const auto height = static_cast<double>(tile.rows * tile.warps_m), width = static_cast<double>(tile.columns * tile.warps_n);
-      const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width), each = static_cast<double>(bytes);
-      const double multiplied = std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
+      const auto height = static_cast<double>(tile.rows * tile.warps_m),
+                 width = static_cast<double>(tile.columns * tile.warps_n);
+      const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width),
+                   each = static_cast<double>(bytes);
+      const double multiplied =
+          std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
       const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
-      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) * std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
+      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) *
+          std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
       if (!best || cost < least) best = *leaf, least = cost;
       return;
     }
   };
   for (const MatrixInstruction* i : instructions)
-    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) if (tile.warps == i->warps) weigh(*i, tile);
+    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
+      if (tile.warps == i->warps) weigh(*i, tile);
   return best;
 }
 
@@ -1151,8 +1371,10 @@ void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const
     alone = alone && !f.fixed[d];
   }
   const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
-  const double enough = alone ? model::threads::scans_of_a_multiprocessor * target.multiprocessors : model::threads::scans_of_a_block;
-  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) || f.extent[scan.along] < model::threads::least_to_scan || (!contiguous && scans >= enough);
+  const double enough =
+      alone ? model::threads::scans_of_a_multiprocessor * target.multiprocessors : model::threads::scans_of_a_block;
+  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) ||
+      f.extent[scan.along] < model::threads::least_to_scan || (!contiguous && scans >= enough);
   if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
   leaf.n.clear();
   leaf.rows = scan.steady() ? model::threads::scanned_at_once : 1;
@@ -1169,10 +1391,14 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
   for (const std::string& name : leaf.outer) {
     const std::size_t m = *f.nest.dim(name);
     double blocks = 1;
-    for (std::size_t d = 0; d < f.extent.size(); ++d) if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
     const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
-    const bool bounded = std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
-    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded || blocks < model::blocks_of_a_multiprocessor * target.multiprocessors) continue;
+    const bool bounded =
+        std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
+    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
+        blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
+      continue;
     rows = f.extent[m];
     most = name;
   }
@@ -1180,22 +1406,29 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
 }
 
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target) {
-  const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)), given = std::ceil(rows / target.multiprocessors);
+  const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)),
+               given = std::ceil(rows / target.multiprocessors);
   const double blocks = std::max(1.0, std::min(held, given));
-  const std::int64_t most = target.family == Target::Family::OpenCl ? std::min<std::int64_t>(target.max_threads, model::threads::block_of_opencl) : target.max_threads;
+  const std::int64_t most = target.family == Target::Family::OpenCl
+      ? std::min<std::int64_t>(target.max_threads, model::threads::block_of_opencl)
+      : target.max_threads;
   std::int64_t threads = threads_of_a_block;
-  while (2 * threads <= most && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor && elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads)) threads *= 2;
+  while (2 * threads <= most && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor &&
+      elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads))
+    threads *= 2;
   return threads;
 }
 
 namespace {
 
-// The reduction along which a read goes as it goes along m, as a window does: by so many of its steps for each value of m.
+// The reduction along which a read goes as it goes along m, as a window does: by so many of its steps for each value of
+// m.
 struct Slide { std::size_t k; std::int64_t steps; };
 std::optional<Slide> slide(const Facts& f, const FlatAccess& read, std::size_t m) {
   for (std::size_t k = 0; k < f.extent.size(); ++k) {
     const std::int64_t apart = stride(read, k), moved = stride(read, m);
-    if (f.nest.dims[k].reduction && apart && moved && moved % apart == 0 && std::abs(moved / apart) < f.extent[k]) return Slide{k, std::abs(moved / apart)};
+    if (f.nest.dims[k].reduction && apart && moved && moved % apart == 0 && std::abs(moved / apart) < f.extent[k])
+      return Slide{k, std::abs(moved / apart)};
   }
   return std::nullopt;
 }
@@ -1208,20 +1441,29 @@ double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
     const auto window = slide(f, read, m);
     if (!stride(read, m)) loads += 1 / of;
     else if (!window) loads += 1;
-    else loads += (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) / (of * static_cast<double>(f.extent[window->k]));
+    else
+      loads += (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) /
+          (of * static_cast<double>(f.extent[window->k]));
   }
   return loads;
 }
 
-// Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that registers hold what they share.
+// Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
+// registers hold what they share.
 void rows_of_window(Compute& leaf, const Facts& f) {
   if (!leaf.is<forms::Contract>() || leaf.n.empty()) return;
   const std::size_t n = *f.nest.dim(leaf.n);
   std::optional<std::size_t> best;
-  double least = model::clearly_less * (leaf.m().empty() ? static_cast<double>(f.nest.reads.size()) : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
+  double least = model::clearly_less *
+      (leaf.m().empty() ? static_cast<double>(f.nest.reads.size())
+                        : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
   for (std::size_t m = 0; m < f.extent.size(); ++m) {
-    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < model::threads::most_rows || share_row(f.nest, m, n)) continue;
-    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) { return slide(f, read, m).has_value(); })) continue;
+    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < model::threads::most_rows ||
+        share_row(f.nest, m, n))
+      continue;
+    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(),
+            [&](const FlatAccess& read) { return slide(f, read, m).has_value(); }))
+      continue;
     if (const double loads = loads_of_rows(f, m, model::threads::most_rows); loads < least) best = m, least = loads;
   }
   if (!best) return;
@@ -1229,10 +1471,12 @@ void rows_of_window(Compute& leaf, const Facts& f) {
   leaf.set_m(f.nest.dims[*best].name);
   std::erase(leaf.outer, leaf.m());
   leaf.rows = model::threads::most_rows;
-  std::ranges::stable_sort(leaf.outer, std::greater(), [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
+  std::ranges::stable_sort(leaf.outer, std::greater(),
+      [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
   for (const FlatAccess& read : f.nest.reads)
     if (const auto window = slide(f, read, *best)) {
-      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end()) std::rotate(at, at + 1, leaf.k.end());
+      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
+        std::rotate(at, at + 1, leaf.k.end());
       break;
     }
 }
@@ -1265,9 +1509,11 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < enough) leaf.rows /= 2;
   if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
   if (!leaf.block() || !leaf.k.empty() || leaf.rows > 1) return;
-  // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others wait to begin.
+  // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others
+  // wait to begin.
   const bool alone = std::none_of(f.fixed.begin(), f.fixed.end(), [](bool fixed) { return fixed; });
-  const double most = alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
+  const double most =
+      alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
   leaf.vectors = std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
 }
 

@@ -32,7 +32,8 @@ std::int64_t local_bytes(const Allocate& allocate) {
 
 std::int64_t local_bytes(const Loops& loops) {
   for (std::size_t k = 0; k + 1 < loops.functions.size(); ++k)
-    if (most(loops.functions[k].body) > 0) throw lang::InternalError("function `" + loops.functions[k].name + "` has a local that is too large for a stack");
+    if (most(loops.functions[k].body) > 0)
+      throw lang::InternalError("function `" + loops.functions[k].name + "` has a local that is too large for a stack");
   return loops.functions.empty() ? 0 : most(loops.functions.back().body);
 }
 

@@ -1,6 +1,7 @@
 // Memory of a turn that is too large for a stack: a block of the workspace for each worker that runs turns.
 //
-//   for i in parallel 8 { local P f32[20000]  for k … { local Q f32[30000] … }  local R f32[10000] }     ⇒     80000 + 120000 bytes
+//   for i in parallel 8 { local P f32[20000]  for k … { local Q f32[30000] … }  local R f32[10000] }
+//     ⇒  80000 + 120000 bytes
 //
 // What lives at one time lies one behind the other; R takes the place of Q.
 #pragma once

@@ -15,7 +15,8 @@
 namespace tilec::codegen {
 
 bool Constant::operator==(const Constant& other) const {
-  return type == other.type && integer == other.integer && std::bit_cast<std::int64_t>(real) == std::bit_cast<std::int64_t>(other.real);
+  return type == other.type && integer == other.integer &&
+      std::bit_cast<std::int64_t>(real) == std::bit_cast<std::int64_t>(other.real);
 }
 
 // ---- spelling
@@ -81,7 +82,8 @@ Expr operator*(const Expr& a, const Expr& b) {
   if (y) {
     const Operation* product = a.as<Operation>();
     if (product && product->op == Op::Mul)
-      if (const std::int64_t* c = constant(product->operands[1])) return product->operands[0] * Expr((Exact(*c) * *y).get());
+      if (const std::int64_t* c = constant(product->operands[1]))
+        return product->operands[0] * Expr((Exact(*c) * *y).get());
   }
   return i64_operation(Op::Mul, a, b);
 }
@@ -119,7 +121,8 @@ Expr floor_divide(const Expr& a, std::int64_t b) {
   if (const std::int64_t* x = constant(a)) return Expr(*x / b - (*x % b < 0 ? 1 : 0));
   const auto divisor = static_cast<std::uint64_t>(b);
   if (std::has_single_bit(divisor)) return i64_operation(Op::Shr, a, Expr(std::int64_t{std::countr_zero(divisor)}));
-  const Expr down = Operation{Op::Select, {less(a, Expr(std::int64_t{0})), Expr(1 - b), Expr(std::int64_t{0})}, DType::I64};
+  const Expr down =
+      Operation{Op::Select, {less(a, Expr(std::int64_t{0})), Expr(1 - b), Expr(std::int64_t{0})}, DType::I64};
   return i64_operation(Op::Div, i64_operation(Op::Add, a, down), Expr(b));
 }
 
@@ -209,7 +212,8 @@ class Printer {
 
   void loop(const For& x, int depth) {
     std::string advance;
-    for (const Advance& a : x.advance) advance += fmt::format("{} {} by {}", advance.empty() ? " advance" : ",", a.view, print(a.step));
+    for (const Advance& a : x.advance)
+      advance += fmt::format("{} {} by {}", advance.empty() ? " advance" : ",", a.view, print(a.step));
     line(depth, fmt::format("for {} in {} {}{}", x.index, word(x.kind), print(x.extent), advance));
     body(x.body, depth + 1);
   }
@@ -223,36 +227,62 @@ class Printer {
   }
 
   static std::string simple(const Let& x) { return fmt::format("let {} = {}", x.name, print(x.value)); }
-  static std::string simple(const View& x) { return fmt::format("view {} = {} + {}{}", x.name, x.base, tight(x.offset), x.alignment ? fmt::format(" align {}", x.alignment) : ""); }
+  static std::string simple(const View& x) {
+    return fmt::format("view {} = {} + {}{}", x.name, x.base, tight(x.offset),
+        x.alignment ? fmt::format(" align {}", x.alignment) : "");
+  }
   static std::string simple(const Aligned& x) { return fmt::format("let {} = {} aligned {}", x.name, x.view, x.bytes); }
-  static std::string simple(const Allocate& x) { return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count); }
+  static std::string simple(const Allocate& x) {
+    return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count);
+  }
   static std::string simple(const Store& x) {
     const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
-  static std::string simple(const Fold& x) { return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over) + (x.among ? fmt::format(" among {}", x.among) : ""); }
+  static std::string simple(const Fold& x) {
+    return fmt::format("fold {} = {} {} over {}", x.name, word(x.how), tight(x.value), x.over) +
+        (x.among ? fmt::format(" among {}", x.among) : "");
+  }
   static std::string simple(const Barrier& x) { return x.pending ? fmt::format("barrier {}", x.pending) : "barrier"; }
-  static std::string simple(const Prefetch& x) { return fmt::format("prefetch {}[{}]{}{}", x.view, print(x.offset), x.to_write ? " to write" : "", x.first ? " into the first cache" : ""); }
+  static std::string simple(const Prefetch& x) {
+    return fmt::format("prefetch {}[{}]{}{}", x.view, print(x.offset), x.to_write ? " to write" : "",
+        x.first ? " into the first cache" : "");
+  }
   static std::string simple(const Transpose& x) { return fmt::format("transpose {}", x.name); }
-  static std::string simple(const Interleave& x) { return fmt::format("{} {}", x.apart ? "take apart" : "interleave", x.name); }
-  static std::string simple(const FoldRows& x) { return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how)); }
+  static std::string simple(const Interleave& x) {
+    return fmt::format("{} {}", x.apart ? "take apart" : "interleave", x.name);
+  }
+  static std::string simple(const FoldRows& x) {
+    return fmt::format("fold {} rows of {} {}", x.rows, x.name, word(x.how));
+  }
   static std::string simple(const Copy& x) {
     const Constant* there = x.there.as<Constant>();
     const std::string condition = there && there->integer ? "" : fmt::format(" if {}", tight(x.there));
     return fmt::format("copy {} of {}[{}] to {}[{}]{}", x.count, x.from, print(x.offset), x.to, print(x.at), condition);
   }
   static std::string simple(const Commit&) { return "commit"; }
-  static std::string simple(const Pack& x) { return fmt::format("pack {}[{}] = {}({}, {}){}", x.name, x.at, lang::name(x.type), print(x.low), print(x.high), x.parts > 1 ? fmt::format(" in {} parts by {}", x.parts, x.step) : ""); }
-  static std::string simple(const Fragment& x) { return fmt::format("fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset)); }
+  static std::string simple(const Pack& x) {
+    return fmt::format("pack {}[{}] = {}({}, {}){}", x.name, x.at, lang::name(x.type), print(x.low), print(x.high),
+        x.parts > 1 ? fmt::format(" in {} parts by {}", x.parts, x.step) : "");
+  }
+  static std::string simple(const Fragment& x) {
+    return fmt::format(
+        "fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset));
+  }
   static std::string simple(const MultiplyShared& x) {
-    std::string text = fmt::format("multiply {} {} columns {} += {}{} {}{}", x.instruction->name, x.c, x.columns, x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
+    std::string text = fmt::format("multiply {} {} columns {} += {}{} {}{}", x.instruction->name, x.c, x.columns,
+        x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
     for (const SharedProduct& p : x.products) text += fmt::format(", [{}] [{}] [{}]", p.at_c, print(p.a), print(p.b));
     return text;
   }
   static std::string simple(const Await& x) { return fmt::format("await {} but {}", x.c, x.pending); }
-  static std::string simple(const Multiply& x) { return fmt::format("multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b); }
+  static std::string simple(const Multiply& x) {
+    return fmt::format(
+        "multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b);
+  }
   static std::string simple(const CallStmt& x) {
-    return fmt::format("call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
+    return fmt::format(
+        "call {}({}{}{})", x.function, fmt::join(x.views, ", "), x.integers.empty() ? "" : "; ", list(x.integers));
   }
 };
 
@@ -268,7 +298,8 @@ std::string print(const Expr& expr) {
 std::string print(const Function& function) {
   std::string parameters;
   for (const ViewParameter& v : function.views) {
-    parameters += fmt::format("{}{}: {} {}", parameters.empty() ? "" : ", ", v.name, lang::name(v.type), word(v.direction));
+    parameters +=
+        fmt::format("{}{}: {} {}", parameters.empty() ? "" : ", ", v.name, lang::name(v.type), word(v.direction));
     if (v.alignment) parameters += fmt::format(" align {}", v.alignment);
   }
   if (!function.integers.empty()) parameters += fmt::format("; {}", fmt::join(function.integers, ", "));
@@ -333,11 +364,14 @@ class Verifier {
   struct Memory_ { DType type; bool is_register; std::int64_t count = 0; };
   struct Inside { bool vector = false; std::int64_t lanes = 0; };
 
-  template <class... Arguments> void require(bool holds, fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
+  template <class... Arguments>
+  void require(bool holds, fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
     if (!holds) throw wrong(text, std::forward<Arguments>(arguments)...);
   }
-  template <class... Arguments> lang::InternalError wrong(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
-    return lang::InternalError(fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
+  template <class... Arguments>
+  lang::InternalError wrong(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
+    return lang::InternalError(
+        fmt::format("Loops, `{}`: {}", where_, fmt::format(text, std::forward<Arguments>(arguments)...)));
   }
 
   const Memory_& memory(const std::string& name) const {
@@ -373,7 +407,8 @@ class Verifier {
     for (std::size_t i = first + 1; i < o.operands.size(); ++i)
       require(o.operands[i].type() == o.operands[first].type(), "operands of `{}` differ: {} and {}", row.name,
               lang::name(o.operands[first].type()), lang::name(o.operands[i].type()));
-    require(o.op != Op::Select || o.operands[0].type() == DType::Bool, "a select on {}", lang::name(o.operands[0].type()));
+    require(
+        o.op != Op::Select || o.operands[0].type() == DType::Bool, "a select on {}", lang::name(o.operands[0].type()));
   }
 
   void body(const Body& statements, Inside inside) {
@@ -391,7 +426,8 @@ class Verifier {
     const Constant* extent = x.extent.as<Constant>();
     require(extent || (x.kind != Kind::Unroll && x.kind != Kind::Vector && x.kind != Kind::Thread),
             "the extent of {} `{}` is not constant", word(x.kind), x.index);
-    require(!inside.vector || x.kind == Kind::Serial || x.kind == Kind::Unroll, "{} `{}` inside a vector loop", word(x.kind), x.index);
+    require(!inside.vector || x.kind == Kind::Serial || x.kind == Kind::Unroll, "{} `{}` inside a vector loop",
+        word(x.kind), x.index);
     const std::size_t before = variables_.depth();
     variables_.declare(x.index, DType::I64);
     body(x.body, {inside.vector || x.kind == Kind::Vector, x.kind == Kind::Vector ? extent->integer : inside.lanes});
@@ -414,7 +450,8 @@ class Verifier {
 
   void statement(const Aligned& x, Inside) {
     require(!memory(x.view).is_register, "`{}` is a register array, which has no address", x.view);
-    require(x.bytes > 0 && std::has_single_bit(static_cast<std::uint64_t>(x.bytes)), "{} bytes are no power of two", x.bytes);
+    require(x.bytes > 0 && std::has_single_bit(static_cast<std::uint64_t>(x.bytes)), "{} bytes are no power of two",
+        x.bytes);
     variables_.declare(x.name, DType::Bool);
   }
 
@@ -425,14 +462,15 @@ class Verifier {
 
   void statement(const Store& x, Inside) {
     i64(x.offset), expr(x.value);
-    require(memory(x.view).type == x.value.type(), "{} is stored in `{}`, which is {}", lang::name(x.value.type()), x.view,
-            lang::name(memory(x.view).type));
+    require(memory(x.view).type == x.value.type(), "{} is stored in `{}`, which is {}", lang::name(x.value.type()),
+        x.view, lang::name(memory(x.view).type));
   }
 
   void statement(const Fold& x, Inside) {
     expr(x.value);
     require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
-    require(x.among >= 0 && x.among <= 32 && (x.among & (x.among - 1)) == 0, "`{}` folds among {} threads of a warp", x.name, x.among);
+    require(x.among >= 0 && x.among <= 32 && (x.among & (x.among - 1)) == 0, "`{}` folds among {} threads of a warp",
+        x.name, x.among);
     require(variables_.find(x.over) != nullptr, "`{}` folds over `{}`, which is no loop here", x.name, x.over);
     variables_.declare(x.name, x.value.type());
   }
@@ -442,25 +480,29 @@ class Verifier {
 
   void statement(const Transpose& x, Inside inside) {
     const Memory_& array = memory(x.name);
-    require(inside.vector && array.is_register && array.count == inside.lanes, "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+    require(inside.vector && array.is_register && array.count == inside.lanes,
+        "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
   }
 
   void statement(const Interleave& x, Inside inside) {
     const Memory_& array = memory(x.name);
-    require(inside.vector && array.is_register && array.count <= inside.lanes, "`{}` is interleaved, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+    require(inside.vector && array.is_register && array.count <= inside.lanes,
+        "`{}` is interleaved, with {} registers over {} lanes", x.name, array.count, inside.lanes);
   }
 
   void statement(const FoldRows& x, Inside inside) {
     const Memory_& array = memory(x.name);
     require(x.how != Aggregation::Assign, "`{}` folds by assignment", x.name);
-    require(inside.vector && array.is_register && x.rows > 0 && x.rows <= array.count && x.rows <= inside.lanes, "{} rows of `{}` are folded, with {} registers over {} lanes", x.rows, x.name, array.count, inside.lanes);
+    require(inside.vector && array.is_register && x.rows > 0 && x.rows <= array.count && x.rows <= inside.lanes,
+        "{} rows of `{}` are folded, with {} registers over {} lanes", x.rows, x.name, array.count, inside.lanes);
   }
 
   void statement(const Copy& x, Inside inside) {
     i64(x.at), i64(x.offset), expr(x.there);
     const Memory_ &to = memory(x.to), &from = memory(x.from);
     require(x.there.type() == DType::Bool, "a condition of type {}", lang::name(x.there.type()));
-    require(!inside.vector && !to.is_register && !from.is_register && to.type == from.type, "`{}` is copied to `{}`", x.from, x.to);
+    require(!inside.vector && !to.is_register && !from.is_register && to.type == from.type, "`{}` is copied to `{}`",
+        x.from, x.to);
     const std::int64_t bytes = x.count * lang::bytes(to.type);
     require(bytes == 4 || bytes == 8 || bytes == 16, "{} bytes are copied to `{}`", bytes, x.to);
   }
@@ -470,23 +512,31 @@ class Verifier {
   void statement(const Fragment& x, Inside inside) {
     i64(x.offset);
     const Memory_& array = memory(x.name);
-    require(!inside.vector && array.is_register && (array.type == DType::U32 || array.type == DType::F32) && x.first >= 0 && x.first + 4 <= array.count, "`{}` has no four registers for a fragment from {} on", x.name, x.first);
+    require(!inside.vector && array.is_register && (array.type == DType::U32 || array.type == DType::F32) &&
+            x.first >= 0 && x.first + 4 <= array.count,
+        "`{}` has no four registers for a fragment from {} on", x.name, x.first);
     require(!memory(x.view).is_register, "a fragment of the register array `{}`", x.view);
-    require(!x.transposed || lang::bytes(memory(x.view).type) == 2, "`{}` is transposed, whose elements have no 16 bits", x.view);
+    require(!x.transposed || lang::bytes(memory(x.view).type) == 2,
+        "`{}` is transposed, whose elements have no 16 bits", x.view);
   }
 
   void statement(const Pack& x, Inside inside) {
     expr(x.low), expr(x.high);
     const Memory_& array = memory(x.name);
-    require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 && (x.parts == 1 || ((x.parts == 2 || x.parts == 3) && x.type == DType::BF16)), "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
-    require(!inside.vector && array.is_register && array.type == DType::U32 && x.at >= 0 && x.at + (x.parts - 1) * x.step < array.count, "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
+    require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 &&
+            (x.parts == 1 || ((x.parts == 2 || x.parts == 3) && x.type == DType::BF16)),
+        "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
+    require(!inside.vector && array.is_register && array.type == DType::U32 && x.at >= 0 &&
+            x.at + (x.parts - 1) * x.step < array.count,
+        "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
   }
 
   void statement(const Multiply& x, Inside inside) {
     const MatrixInstruction& i = *x.instruction;
     const auto holds = [&](const std::string& name, std::int64_t first, std::int64_t count, DType type) {
       const Memory_& array = memory(name);
-      require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count, "`{}` has no {} registers from {} on for {}", name, count, first, i.name);
+      require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count,
+          "`{}` has no {} registers from {} on for {}", name, count, first, i.name);
     };
     holds(x.c, x.at_c, i.registers_of_c(), i.accumulator);
     holds(x.a, x.at_a, i.registers_of_a(), i.fragment());
@@ -496,25 +546,32 @@ class Verifier {
   void statement(const MultiplyShared& x, Inside inside) {
     const MatrixInstruction& i = *x.instruction;
     const Memory_ &c = memory(x.c), &a = memory(x.a.view), &b = memory(x.b.view);
-    require(!inside.vector && c.is_register && c.type == i.accumulator && !a.is_register && !b.is_register && a.type == i.operand && b.type == i.operand, "{} of `{}` and `{}` into `{}`", i.name, x.a.view, x.b.view, x.c);
+    require(!inside.vector && c.is_register && c.type == i.accumulator && !a.is_register && !b.is_register &&
+            a.type == i.operand && b.type == i.operand,
+        "{} of `{}` and `{}` into `{}`", i.name, x.a.view, x.b.view, x.c);
     require(x.columns > 0 && x.columns % i.n == 0, "{} columns of {}", x.columns, i.name);
     for (const SharedProduct& p : x.products) {
       i64(p.a), i64(p.b);
-      require(p.at_c >= 0 && p.at_c + x.columns / i.n * i.registers_of_c() <= c.count, "`{}` has no registers from {} on for {}", x.c, p.at_c, i.name);
+      require(p.at_c >= 0 && p.at_c + x.columns / i.n * i.registers_of_c() <= c.count,
+          "`{}` has no registers from {} on for {}", x.c, p.at_c, i.name);
     }
   }
 
-  void statement(const Await& x, Inside inside) { require(!inside.vector && memory(x.c).is_register, "`{}` is awaited", x.c); }
+  void statement(const Await& x, Inside inside) {
+    require(!inside.vector && memory(x.c).is_register, "`{}` is awaited", x.c);
+  }
 
   void statement(const CallStmt& x, Inside inside) {
     require(!inside.vector, "a call of `{}` inside a vector loop", x.function);
-    const auto callee = std::find_if(loops_.functions.begin(), loops_.functions.end(), [&](const Function& f) { return f.name == x.function; });
-    require(callee != loops_.functions.end() && done_.contains(x.function), "`{}` is not a function before this one", x.function);
-    require(callee->views.size() == x.views.size() && callee->integers.size() == x.integers.size(), "`{}` is called with {} views and {} integers",
-            x.function, x.views.size(), x.integers.size());
+    const auto callee = std::find_if(
+        loops_.functions.begin(), loops_.functions.end(), [&](const Function& f) { return f.name == x.function; });
+    require(callee != loops_.functions.end() && done_.contains(x.function), "`{}` is not a function before this one",
+        x.function);
+    require(callee->views.size() == x.views.size() && callee->integers.size() == x.integers.size(),
+        "`{}` is called with {} views and {} integers", x.function, x.views.size(), x.integers.size());
     for (std::size_t i = 0; i < x.views.size(); ++i)
-      require(memory(x.views[i]).type == callee->views[i].type && !memory(x.views[i]).is_register, "`{}` does not fit `{}` of `{}`", x.views[i],
-              callee->views[i].name, x.function);
+      require(memory(x.views[i]).type == callee->views[i].type && !memory(x.views[i]).is_register,
+          "`{}` does not fit `{}` of `{}`", x.views[i], callee->views[i].name, x.function);
     for (const Expr& e : x.integers) i64(e);
   }
 

@@ -34,7 +34,8 @@ using lang::InternalError;
 
 class GroupLowering {
  public:
-  GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer, int registers, std::string kernel)
+  GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer,
+      int registers, std::string kernel)
       : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, registers, {}} {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
@@ -44,7 +45,8 @@ class GroupLowering {
   Loops spell(std::vector<TensorId>& views) {
     collect_views(views);
     for (const auto& [buffer, name] : storage_.names) names_.take(name);
-    for (const TensorId id : group_.kept) storage_.names.insert_or_assign(id, names_.fresh(plan_.program.tensor(id).name + "_here"));
+    for (const TensorId id : group_.kept)
+      storage_.names.insert_or_assign(id, names_.fresh(plan_.program.tensor(id).name + "_here"));
     for (const std::vector<Loop>* loops : {&group_.loops, &group_.tile})
       for (const Loop& loop : *loops) {
         first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
@@ -61,7 +63,8 @@ class GroupLowering {
     }
     if (group_.body.front().is<forms::Online>()) {
       const bool cores = !group_.body.front().as<forms::Online>()->instruction.empty();
-      kernel_.body = (cores ? spell_online_on_cores : spell_online)(nests_, group_.body, storage_, names_, group_.threads);
+      kernel_.body =
+          (cores ? spell_online_on_cores : spell_online)(nests_, group_.body, storage_, names_, group_.threads);
       return {{kernel_}, {}};
     }
     Body turn;
@@ -73,14 +76,16 @@ class GroupLowering {
     Body whole = allocate_locals();
     append(whole, std::move(turn));
     append(whole, written_behind());
-    kernel_.body = group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
+    kernel_.body =
+        group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
     return {{kernel_}, {}};
   }
 
  private:
   // The Gather, Scatter or Sort that this group is.
   const poly::Intrinsic* alone() const {
-    const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(group_.body.front().node)]);
+    const auto* intrinsic =
+        std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(group_.body.front().node)]);
     return intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape ? intrinsic : nullptr;
   }
 
@@ -91,7 +96,9 @@ class GroupLowering {
     return spell_sort(nest, group_, storage_, intrinsic, names_);
   }
 
-  bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
+  bool local(TensorId id) const {
+    return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end();
+  }
 
   void collect_views(std::vector<TensorId>& views) {
     const auto add = [&](TensorId id, Direction direction) {
@@ -113,8 +120,10 @@ class GroupLowering {
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
       const auto* contract = group_.body[l].as<forms::Contract>();
-      const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() || (walked_ && part(group_.body[l], *walked_));
-      add(nests_[l].target.tensor, (adds && !is_kept(group_, nests_[l].target.tensor)) || alone() ? Direction::InOut : Direction::Out);
+      const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() ||
+          (walked_ && part(group_.body[l], *walked_));
+      add(nests_[l].target.tensor,
+          (adds && !is_kept(group_, nests_[l].target.tensor)) || alone() ? Direction::InOut : Direction::Out);
     }
     if (const poly::Intrinsic* intrinsic = alone())
       for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
@@ -160,9 +169,11 @@ class GroupLowering {
     std::vector<Loop> outputs, sums;
     std::vector<std::int64_t> of_outputs, of_sums;
     for (const Loop& loop : group_.tile) {
-      const auto k = static_cast<std::size_t>(std::find(s.indices.begin(), s.indices.end(), loop.index) - s.indices.begin());
+      const auto k =
+          static_cast<std::size_t>(std::find(s.indices.begin(), s.indices.end(), loop.index) - s.indices.begin());
       const std::int64_t count = (s.domain[k].extent->get() + loop.step - 1) / loop.step;
-      const bool output = std::any_of(s.target.element.begin(), s.target.element.end(), [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
+      const bool output = std::any_of(s.target.element.begin(), s.target.element.end(),
+          [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
       (output ? outputs : sums).push_back({loop.index, 1}), (output ? of_outputs : of_sums).push_back(count);
     }
     std::optional<Expr> later;
@@ -172,7 +183,8 @@ class GroupLowering {
     bool behind = false;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       Surroundings around;
-      for (const Loop& loop : group_.tile) around.fixed.emplace(*nests_[l].dim(origin(loop.index)), var(first(loop.index)));
+      for (const Loop& loop : group_.tile)
+        around.fixed.emplace(*nests_[l].dim(origin(loop.index)), var(first(loop.index)));
       if (group_.body[l].node == sum) around.later = later, around.reached = true;
       append(behind ? after : before, one_leaf(l, around));
       behind = behind || group_.body[l].node == sum;
@@ -185,7 +197,8 @@ class GroupLowering {
     }
     Body turn;
     for (const TensorId id : group_.locals)
-      turn.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, tile_elements(plan_.program, group_, id), Memory::Local}));
+      turn.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype,
+          tile_elements(plan_.program, group_, id), Memory::Local}));
     append(turn, std::move(before));
     append(turn, std::move(after));
     return outputs.empty() ? turn : over_turns(std::move(turn), outputs, of_outputs);
@@ -196,7 +209,8 @@ class GroupLowering {
   Body in_parts(Body leaves) {
     const Loop& loop = *walked_;
     const std::int64_t all = extent(loop.index), whole = (std::min(loop.step, all) + loop.walk - 1) / loop.walk;
-    const Expr count = all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(turn_start_)), loop.walk) : Expr(whole);
+    const Expr count =
+        all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(turn_start_)), loop.walk) : Expr(whole);
     Body body{stmt(Let{first(loop.index), var(turn_start_) + var(step_) * Expr(loop.walk)})};
     append(body, std::move(leaves));
     return {stmt(For{step_, Kind::Serial, count, {}, std::move(body)})};
@@ -204,24 +218,30 @@ class GroupLowering {
 
   // Whether some statement has a part of its sum for each turn of the loop.
   bool is_summed(const Loop& loop) const {
-    return std::any_of(group_.body.begin(), group_.body.end(), [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
+    return std::any_of(
+        group_.body.begin(), group_.body.end(), [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
   }
   std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
     const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-    return s && !leaf.is<forms::Fill>() && group_.body.size() > 1 ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor)) : std::nullopt;
+    return s && !leaf.is<forms::Fill>() && group_.body.size() > 1
+        ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor))
+        : std::nullopt;
   }
 
   // A local holds a part of a turn of each loop's dimension, and all of the others.
   Body allocate_locals() {
     Body body;
     for (const TensorId id : group_.locals) {
-      if (storage_.buffer[static_cast<std::size_t>(id)] != id) continue;  // a link: the last of its chain brings the buffer
+      // a link: the last of its chain brings the buffer
+      if (storage_.buffer[static_cast<std::size_t>(id)] != id) continue;
       std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id);
       const std::int64_t count = poly::product(shape);
-      body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype, std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
+      body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype,
+          std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
     }
     for (const TensorId id : group_.kept)
-      body.push_back(stmt(Allocate{storage_.name(id), plan_.program.tensor(id).dtype, poly::product(turn_shape(plan_.program, group_, id)), Memory::Shared}));
+      body.push_back(stmt(Allocate{storage_.name(id), plan_.program.tensor(id).dtype,
+          poly::product(turn_shape(plan_.program, group_, id)), Memory::Shared}));
     return body;
   }
 
@@ -229,20 +249,26 @@ class GroupLowering {
   Body written_behind() {
     Body body;
     for (const TensorId id : group_.kept) {
-      const std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id), dense = row_major(shape), &strides = strides_[static_cast<std::size_t>(id)];
+      const std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id), dense = row_major(shape),
+                                      &strides = strides_[static_cast<std::size_t>(id)];
       const std::int64_t count = poly::product(shape);
       const std::string turn = names_.fresh("turn"), thread = names_.fresh("l"), element = names_.fresh("e");
       Expr place = start_of_part(id);
       for (std::size_t d = 0; d < shape.size(); ++d) {
         if (shape[d] == 1) continue;
-        const Expr here = dense[d] > 1 ? Expr(Operation{Op::Div, {var(element), Expr(dense[d])}, DType::I64}) : var(element);
+        const Expr here =
+            dense[d] > 1 ? Expr(Operation{Op::Div, {var(element), Expr(dense[d])}, DType::I64}) : var(element);
         const bool outermost = dense[d] * shape[d] == count;
-        place = place + (outermost ? here : Expr(Operation{Op::Mod, {here, Expr(shape[d])}, DType::I64})) * Expr(strides[d]);
+        place = place +
+            (outermost ? here : Expr(Operation{Op::Mod, {here, Expr(shape[d])}, DType::I64})) * Expr(strides[d]);
       }
-      Body one{stmt(Store{plan_.program.tensor(id).name, place, Load{storage_.name(id), var(element), plan_.program.tensor(id).dtype}})};
-      Body all{stmt(Let{element, var(turn) * Expr(group_.threads) + var(thread)}), stmt(If{less(var(element), Expr(count)), std::move(one), {}})};
+      Body one{stmt(Store{plan_.program.tensor(id).name, place,
+          Load{storage_.name(id), var(element), plan_.program.tensor(id).dtype}})};
+      Body all{stmt(Let{element, var(turn) * Expr(group_.threads) + var(thread)}),
+          stmt(If{less(var(element), Expr(count)), std::move(one), {}})};
       body.push_back(stmt(Barrier{}));
-      body.push_back(stmt(For{turn, Kind::Serial, Expr((count + group_.threads - 1) / group_.threads), {}, {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(all)})}}));
+      body.push_back(stmt(For{turn, Kind::Serial, Expr((count + group_.threads - 1) / group_.threads), {},
+          {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(all)})}}));
     }
     return body;
   }
@@ -254,9 +280,11 @@ class GroupLowering {
       const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
       if (!s || s->target.tensor != id) continue;
       for (const Loop& loop : group_.loops) {
-        if (const auto sum = part_of_turn(*s, loop, strides_)) place = place + var(turn_.at(loop.index)) * Expr(sum->stride);
+        if (const auto sum = part_of_turn(*s, loop, strides_))
+          place = place + var(turn_.at(loop.index)) * Expr(sum->stride);
         for (std::size_t d = 0; d < s->target.element.size(); ++d)
-          if (const auto k = s->target.element[d].single_index(); k && s->indices[*k] == loop.index) place = place + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
+          if (const auto k = s->target.element[d].single_index(); k && s->indices[*k] == loop.index)
+            place = place + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
       }
     }
     return place;
@@ -271,27 +299,33 @@ class GroupLowering {
       if (!d) continue;
       const Expr begin = var(first(loop.index));
       if (loop.part() == 1) around.fixed.emplace(*d, begin);
-      else around.limits.emplace(*d, loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent) : part(begin, loop.step, nest.dims[*d].extent));
+      else
+        around.limits.emplace(*d,
+            loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent) : part(begin, loop.step, nest.dims[*d].extent));
       const auto sum = part(group_.body[l], loop);
       if (!sum) continue;
       Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
       base = base - var(turn_.at(loop.index)) * Expr(sum->stride);
       if (loop.walk) around.later = less(Expr(std::int64_t{0}), var(step_));
     }
-    for (std::size_t r = 0; r < nest.reads.size(); ++r) if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
-    if (local(nest.target.tensor) || is_kept(group_, nest.target.tensor)) around.base.insert_or_assign(target_access, local_base(nest.target.tensor));
+    for (std::size_t r = 0; r < nest.reads.size(); ++r)
+      if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
+    if (local(nest.target.tensor) || is_kept(group_, nest.target.tensor))
+      around.base.insert_or_assign(target_access, local_base(nest.target.tensor));
     return around;
   }
 
   // How many values of a dimension a turn has at most.
   std::int64_t left_of(const Nest& nest, std::size_t d) const {
-    for (const Loop& loop : group_.loops) if (loop.index == nest.dims[d].name) return std::min(loop.part(), nest.dims[d].extent);
+    for (const Loop& loop : group_.loops)
+      if (loop.index == nest.dims[d].name) return std::min(loop.part(), nest.dims[d].extent);
     return nest.dims[d].extent;
   }
 
   // Whether some turn, or part of one, has fewer.
   bool is_ragged(const Nest& nest, std::size_t d) const {
-    for (const Loop& loop : group_.loops) if (loop.index == nest.dims[d].name) return nest.dims[d].extent % loop.step != 0 || loop.step % loop.part() != 0;
+    for (const Loop& loop : group_.loops)
+      if (loop.index == nest.dims[d].name) return nest.dims[d].extent % loop.step != 0 || loop.step % loop.part() != 0;
     return false;
   }
 
@@ -309,10 +343,12 @@ class GroupLowering {
 
   Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }
   Body spelled(const Nest& nest, const Compute& leaf, const Surroundings& around) {
-    return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage_, around, names_) : spell_leaf(nest, leaf, storage_, around, names_);
+    return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage_, around, names_)
+                                  : spell_leaf(nest, leaf, storage_, around, names_);
   }
 
-  // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's loops leave
+  // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's
+  //       loops leave
   // are numbered, unit stride last, and each thread takes `vectors` of them a turn.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
@@ -353,19 +389,26 @@ class GroupLowering {
         const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
         rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
         const auto limit = limits.find(digit.dim);
-        body.push_back(stmt(Let{name, limit == limits.end() ? index * Expr(digit.step) : limit->second.lo + index * Expr(digit.step)}));
+        body.push_back(stmt(
+            Let{name, limit == limits.end() ? index * Expr(digit.step) : limit->second.lo + index * Expr(digit.step)}));
         if (limit != limits.end() && is_ragged(nest, digit.dim)) inside.push_back(less(var(name), limit->second.hi));
         if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
-        else if (limit == limits.end()) around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
-        else around.limits.insert_or_assign(digit.dim, Interval{var(name), minimum(var(name) + Expr(digit.step), limit->second.hi)});
+        else if (limit == limits.end())
+          around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
+        else
+          around.limits.insert_or_assign(
+              digit.dim, Interval{var(name), minimum(var(name) + Expr(digit.step), limit->second.hi)});
       }
       Body all = spelled(nest, one, around);
       for (std::size_t at = inside.size(); at-- > 0;) all = {stmt(If{inside[at], std::move(all), {}})};
       append(body, std::move(all));
       return body;
     };
-    const auto guarded = [&](const Expr& number) { return stmt(If{less(number, Expr(total)), at_element(number), {}}); };
-    // Of a whole turn a thread asks for nothing between its elements, so all that it reads is on its way before it waits.
+    const auto guarded = [&](const Expr& number) {
+      return stmt(If{less(number, Expr(total)), at_element(number), {}});
+    };
+    // Of a whole turn a thread asks for nothing between its elements, so all that it reads is on its way before it
+    // waits.
     const std::string turn = names_.fresh("turn"), thread = names_.fresh("l");
     const std::int64_t span = group_.threads * leaf.vectors;
     const Expr first = var(turn) * Expr(span), number = first + var(thread);
@@ -374,7 +417,8 @@ class GroupLowering {
       const std::string v = names_.fresh("v");
       const Expr next = number + var(v) * Expr(group_.threads);
       const auto all = [&](Body body) { return stmt(For{v, Kind::Unroll, Expr(leaf.vectors), {}, std::move(body)}); };
-      elements.push_back(stmt(If{at_least(Expr(total), first + Expr(span)), {all(at_element(next))}, {all({guarded(next)})}}));
+      elements.push_back(
+          stmt(If{at_least(Expr(total), first + Expr(span)), {all(at_element(next))}, {all({guarded(next)})}}));
     } else {
       elements.push_back(guarded(number));
     }
@@ -383,8 +427,8 @@ class GroupLowering {
     return {stmt(For{turn, kind, Expr((total + span - 1) / span), {}, {std::move(threads)}})};
   }
 
-  // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An access may
-  // have a loop's index in further dimensions, as E[i, i] has.
+  // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An
+  // access may have a loop's index in further dimensions, as E[i, i] has.
   Expr local_base(TensorId id) const {
     Expr sum(std::int64_t{0});
     for (const Compute& leaf : group_.body) {
@@ -407,7 +451,8 @@ class GroupLowering {
   Storage storage_;
   Function kernel_;
   Names names_;
-  std::map<std::string, std::string> first_, turn_;    // of each group loop's index: its first value in this turn, or part of one; which turn it is
+  std::map<std::string, std::string> first_, turn_;    // of each group loop's index: its first value in this turn, or
+                                                       // part of one; which turn it is
   const Loop* walked_ = nullptr;                       // the loop whose turns are walked a part at a time
   std::string step_, turn_start_;                      // which part that is; where the turn starts
   std::vector<Nest> nests_;
@@ -436,7 +481,8 @@ Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
   std::map<TensorId, int> position;
   const auto add = [&](TensorId id, Buffer::Role role) {
     const poly::Tensor& tensor = program.tensor(id);
-    package.buffers.push_back({tensor.name, tensor.dtype, extents(tensor), strides[static_cast<std::size_t>(id)], role});
+    package.buffers.push_back(
+        {tensor.name, tensor.dtype, extents(tensor), strides[static_cast<std::size_t>(id)], role});
     position.emplace(id, static_cast<int>(package.buffers.size()) - 1);
   };
   for (const TensorId id : program.inputs) add(id, Buffer::Role::Input);
@@ -448,7 +494,8 @@ Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
     std::vector<TensorId> views;
     step.group = g;
     step.kernel = kernel_name(plan, g);
-    step.loops = GroupLowering(plan, plan.groups[g], strides, shared, target.vector_registers, step.kernel).spell(views);
+    step.loops =
+        GroupLowering(plan, plan.groups[g], strides, shared, target.vector_registers, step.kernel).spell(views);
     for (const TensorId id : views) {
       if (!position.count(id)) add(id, Buffer::Role::Scratch);
       step.buffers.push_back(position.at(id));

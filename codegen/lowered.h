@@ -24,8 +24,10 @@ struct Buffer {
 struct Step {
   std::string kernel;                                  // name of `loops.functions.back()`
   Loops loops;
-  std::vector<int> buffers;                            // positions in Lowered::buffers, in the order of the kernel's views
-  std::size_t group = 0;                               // position in Plan::groups; one that has nothing to do has no step
+  std::vector<int> buffers;                            // positions in Lowered::buffers, in the order of the kernel's
+                                                       // views
+  std::size_t group = 0;                               // position in Plan::groups; one that has nothing to do has no
+                                                       // step
 };
 
 struct Lowered {
@@ -38,7 +40,8 @@ struct Lowered {
 
   std::string name;
   std::string target;                                  // cpu, opencl, cuda:sm_90a …
-  std::vector<Buffer> buffers;                         // inputs first, in the program's order, then outputs, then scratch
+  std::vector<Buffer> buffers;                         // inputs first, in the program's order, then outputs, then
+                                                       // scratch
   std::vector<Step> steps;
   int inputs = 0, outputs = 0;
 };

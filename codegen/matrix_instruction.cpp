@@ -8,8 +8,8 @@ namespace {
 
 using lang::DType;
 
-// PTX ISA, "Multiply-and-accumulate instruction: mma" and "Asynchronous multiply-and-accumulate instruction: wgmma.mma_async". TF32 is f32
-// with the 10 bits that an f16 has behind the point.
+// PTX ISA, "Multiply-and-accumulate instruction: mma" and "Asynchronous multiply-and-accumulate instruction:
+// wgmma.mma_async". TF32 is f32 with the 10 bits that an f16 has behind the point.
 constexpr MatrixInstruction table[] = {
     {"m16n8k16.f16", "m16n8k16", DType::F16, DType::F32, 16, 8, 16, 80},
     {"m16n8k16.bf16", "m16n8k16", DType::BF16, DType::F32, 16, 8, 16, 80},
@@ -27,7 +27,8 @@ constexpr MatrixInstruction table[] = {
 std::span<const MatrixInstruction> matrix_instructions() { return table; }
 
 const MatrixInstruction* matrix_instruction(std::string_view name) {
-  const auto* found = std::find_if(std::begin(table), std::end(table), [&](const MatrixInstruction& i) { return name == i.name; });
+  const auto* found =
+      std::find_if(std::begin(table), std::end(table), [&](const MatrixInstruction& i) { return name == i.name; });
   return found == std::end(table) ? nullptr : found;
 }
 

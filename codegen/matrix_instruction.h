@@ -1,7 +1,8 @@
-// The matrix instructions of CUDA's tensor cores, as a table: C[m, n] += A[m, k] B[k, n] by the 32 threads of a warp, or the 128 of a group of four.
+// The matrix instructions of CUDA's tensor cores, as a table: C[m, n] += A[m, k] B[k, n] by the 32 threads of a warp,
+// or the 128 of a group of four.
 //
-// Each row says all that codegen and its emitter ask: the shape, the types, who has it. How the elements lie in the registers of the
-// threads, or in shared memory, follows from the shape (docs/decisions/tensor_cores.md).
+// Each row says all that codegen and its emitter ask: the shape, the types, who has it. How the elements lie in the
+// registers of the threads, or in shared memory, follows from the shape (docs/decisions/tensor_cores.md).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct MatrixInstruction {
   lang::DType operand, accumulator;
   std::int64_t m, n, k;
   int capability;                                      // 80: sm_80
-  std::int64_t warps = 1;                              // 4: wgmma, by four warps. Both operands lie in shared memory, and results side by side along n are one instruction
+  std::int64_t warps = 1;                              // 4: wgmma, by four warps. Both operands lie in shared memory,
+                                                       // and results side by side along n are one instruction
   const char* only = nullptr;                          // the one architecture that has it
 
   bool from_shared() const { return warps > 1; }

@@ -38,14 +38,19 @@ using poly::Program;
 using poly::Stage;
 
 // The one thing asked of the target: what the halves of a pair compute again depends on how fast its memory is.
-autodiff::Roofline roofline_of(const Target& target) { return has_threads(target) ? autodiff::Roofline{model::threads::operations_of_a_byte} : autodiff::Roofline{}; }
+autodiff::Roofline roofline_of(const Target& target) {
+  return has_threads(target) ? autodiff::Roofline{model::threads::operations_of_a_byte} : autodiff::Roofline{};
+}
 
 // Errors only: remarks and warnings are those of the Programs alone.
-std::optional<autodiff::Split> split_of(const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
+std::optional<autodiff::Split> split_of(
+    const Program& program, const Program& derivative, const Request& request, lang::Diagnostics& diagnostics) {
   lang::Diagnostics own;
   std::optional<autodiff::Split> result;
   if (auto joint = poly::bind(together(program, restricted(derivative, request.outputs)), request.sizes, own))
-    if (joint = poly::bounds(poly::simplify(*joint), own); joint) result = autodiff::split(*joint, program.inputs.size(), program.outputs.size(), {roofline_of(request.target), request.room}, own);
+    if (joint = poly::bounds(poly::simplify(*joint), own); joint)
+      result = autodiff::split(
+          *joint, program.inputs.size(), program.outputs.size(), {roofline_of(request.target), request.room}, own);
   for (const lang::Diagnostic& d : own.all())
     if (d.severity == lang::Severity::Error) diagnostics.add(d);
   return result;
@@ -55,7 +60,8 @@ std::optional<autodiff::Split> split_of(const Program& program, const Program& d
 void name_kept(autodiff::Split& split) {
   const Program& forward = split.forward;
   std::map<std::string, std::string> names;              // of what is kept
-  for (std::size_t k = split.forward_outputs; k < forward.outputs.size(); ++k) names.emplace(forward.tensor(forward.outputs[k]).name, "");
+  for (std::size_t k = split.forward_outputs; k < forward.outputs.size(); ++k)
+    names.emplace(forward.tensor(forward.outputs[k]).name, "");
   std::set<std::string> taken;
   for (const Program* program : {&forward, &std::as_const(split.backward)})
     for (const poly::Tensor& tensor : program->tensors)
@@ -76,7 +82,9 @@ bool can_be_compiled(const Program& program, lang::Diagnostics& diagnostics) {
   std::size_t count = program.nodes.size();
   for (const poly::Node& node : program.nodes)
     if (const auto* s = std::get_if<poly::Statement>(&node)) count += poly::parts(s->value).size();
-  const lang::Span last = program.nodes.empty() ? lang::Span{} : std::visit([](const auto& node) { return node.span; }, program.nodes.back());
+  const lang::Span last = program.nodes.empty()
+      ? lang::Span{}
+      : std::visit([](const auto& node) { return node.span; }, program.nodes.back());
   return lang::within(lang::Limit::Compiled, static_cast<std::int64_t>(count), last, diagnostics);
 }
 
@@ -91,14 +99,22 @@ bool reduce(Meaning& meaning, Until until, lang::Diagnostics& diagnostics) {
 }
 
 // An input that is its default is a number of the program.
-bool are_given(const lang::File& file, const Request& request, const Derivative& derivative, lang::Diagnostics& diagnostics) {
+bool are_given(
+    const lang::File& file, const Request& request, const Derivative& derivative, lang::Diagnostics& diagnostics) {
   const lang::Function* function = poly::chosen_function(file, request.signature, diagnostics);
   bool all = true;
   for (const std::string& name : derivative.wrt) {
     if (std::ranges::count(request.signature.omitted, name) == 0) continue;
-    const auto input = std::ranges::find(function->inputs, name, [](const lang::Input& i) { return i.target.name.text; });
-    if (derivative.batch) diagnostics.report(input->span, lang::messages::input_missing, name, function->name ? function->name->text : "the function").hint(fmt::format("give `{}` a value for each element of the batch, or leave it out of `--wrt`", name));
-    else diagnostics.report(input->span, lang::messages::not_given, name).hint(fmt::format("give `{}` a value, or do not ask for its derivative", name));
+    const auto input =
+        std::ranges::find(function->inputs, name, [](const lang::Input& i) { return i.target.name.text; });
+    if (derivative.batch)
+      diagnostics
+          .report(
+              input->span, lang::messages::input_missing, name, function->name ? function->name->text : "the function")
+          .hint(fmt::format("give `{}` a value for each element of the batch, or leave it out of `--wrt`", name));
+    else
+      diagnostics.report(input->span, lang::messages::not_given, name)
+          .hint(fmt::format("give `{}` a value, or do not ask for its derivative", name));
     all = false;
   }
   return all;
@@ -106,7 +122,8 @@ bool are_given(const lang::File& file, const Request& request, const Derivative&
 
 }  // namespace
 
-std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Meaning> meaning_of(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
   Clock timed(meaning.timings);
   meaning.contraction = timed("build", [&] { return poly::build(file, request.signature, diagnostics); });
@@ -120,7 +137,10 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   for (const Derivative& derivative : request.derivatives) {
     if (!are_given(file, request, derivative, diagnostics)) return std::nullopt;
     if (request.split || request.pair) differentiated = *source;
-    meaning.gradient = timed(derivative.batch ? "batch" : derivative.forward ? "forward" : "reverse", [&] { return differentiate(*source, derivative, diagnostics); });
+    meaning.gradient = timed(derivative.batch ? "batch"
+            : derivative.forward              ? "forward"
+                                              : "reverse",
+        [&] { return differentiate(*source, derivative, diagnostics); });
     if (!meaning.gradient) return std::nullopt;
     poly::verify(*meaning.gradient, Stage::Symbolic);
     source = &*meaning.gradient;
@@ -130,9 +150,12 @@ std::optional<Meaning> meaning_of(const lang::File& file, const Request& request
   std::optional<Program> part;                         // the outputs that were asked for
   if (!request.outputs.empty()) part = restricted(*source, request.outputs);
   const Program& wanted = part ? *part : *source;
-  if (is_compiled(until) && !can_be_compiled(wanted, diagnostics)) return std::nullopt;  // here already: binding takes more than this took
-  for (const poly::TensorId id : wanted.outputs) meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
-  meaning.bound = timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
+  // here already: binding takes more than this took
+  if (is_compiled(until) && !can_be_compiled(wanted, diagnostics)) return std::nullopt;
+  for (const poly::TensorId id : wanted.outputs)
+    meaning.outputs.push_back(autodiff::without_mark(wanted.tensor(id).name));
+  meaning.bound =
+      timed("bind", [&] { return poly::bind(accumulated(wanted, request.accumulate), request.sizes, diagnostics); });
   if (!meaning.bound) return std::nullopt;
   meaning.simplified = timed("simplify", [&] { return poly::simplify(*meaning.bound); });
   if (request.checked) meaning.checks = poly::add_index_checks(*meaning.simplified);
@@ -159,10 +182,12 @@ Request request_of(const Request& request, Half half) {
   return own;
 }
 
-std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Meaning> half_of(
+    const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics) {
   Meaning meaning;
   meaning.bounded = half == Half::Forward ? pair.split->forward : pair.split->backward;
-  for (const poly::TensorId id : meaning.bounded->outputs) meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
+  for (const poly::TensorId id : meaning.bounded->outputs)
+    meaning.outputs.push_back(autodiff::without_mark(meaning.bounded->tensor(id).name));
   meaning.bounded = accumulated(*meaning.bounded, own.accumulate);
   poly::verify(*meaning.bounded, Stage::Bounded);
   if (!pair.checks.empty()) {                          // a half looks at the indices that it reads itself

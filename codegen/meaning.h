@@ -30,18 +30,24 @@ struct Meaning {
 
   std::optional<poly::Program> contraction, gradient, bound, simplified, bounded, reduced;
   std::optional<autodiff::Split> split;                // only when asked for
-  std::vector<std::string> outputs;                    // names of the outputs that the caller knows; those of checks follow them
+  std::vector<std::string> outputs;                    // names of the outputs that the caller knows; those of checks
+                                                       // follow them
   std::vector<poly::IndexCheck> checks;
   std::vector<Timing> timings;                         // of all passes so far
 };
 
 // Of a request for a pair, as far as the split: what each half is chosen from, `half_of` says.
-std::optional<Meaning> meaning_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+std::optional<Meaning> meaning_of(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
 
-// From here on there is one Program again, from `bounded` on: forward, whose last outputs are kept, or backward, which begins with them.
+// From here on there is one Program again, from `bounded` on: forward, whose last outputs are kept, or backward, which
+// begins with them.
 enum class Half { Forward, Backward };
-// What a request for a pair says of one half alone: the results that the caller adds to, and their strides, are backward's. Of others: the request.
+// What a request for a pair says of one half alone: the results that the caller adds to, and their strides, are
+// backward's. Of others: the request.
 Request request_of(const Request& request, Half half);
-std::optional<Meaning> half_of(const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics);  // own: request_of
+// own: request_of
+std::optional<Meaning> half_of(
+    const Meaning& pair, Half half, const Request& own, Until until, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

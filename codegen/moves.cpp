@@ -26,7 +26,8 @@ using poly::Statement;
 std::string lines_of(const std::vector<Directive>& directives, RewriteStage last) {
   std::string text;
   for (const auto& [stage, word] : stage_words)
-    if (stage <= last && std::ranges::none_of(directives, [stage](const Directive& d) { return stage_of(d) == stage; })) text += fmt::format("no {}\n", word);
+    if (stage <= last && std::ranges::none_of(directives, [stage](const Directive& d) { return stage_of(d) == stage; }))
+      text += fmt::format("no {}\n", word);
   for (const Directive& directive : directives)
     if (stage_of(directive) <= last) text += print(directive) + "\n";
   return text;
@@ -44,7 +45,8 @@ std::vector<std::int64_t> near(std::int64_t number) {
 
 class OtherDirectives {
  public:
-  OtherDirectives(const Chosen& chosen, std::vector<std::string>& texts) : chosen_(chosen), all_(chosen.plan->directives), texts_(texts) {}
+  OtherDirectives(const Chosen& chosen, std::vector<std::string>& texts)
+      : chosen_(chosen), all_(chosen.plan->directives), texts_(texts) {}
 
   void add() {
     for (std::size_t k = 0; k < all_.size(); ++k) {
@@ -53,12 +55,16 @@ class OtherDirectives {
       other_order(k);
     }
     for (const auto& [stage, word] : stage_words)
-      if (std::ranges::none_of(all_, [stage](const Directive& d) { return stage_of(d) == stage; })) texts_.push_back(lines_of(all_, stage));  // what follows is chosen anew
+      // what follows is chosen anew
+      if (std::ranges::none_of(all_, [stage](const Directive& d) { return stage_of(d) == stage; }))
+        texts_.push_back(lines_of(all_, stage));
     further();
   }
 
  private:
-  void said(const std::vector<Directive>& directives, RewriteStage last) { texts_.push_back(lines_of(directives, last)); }
+  void said(const std::vector<Directive>& directives, RewriteStage last) {
+    texts_.push_back(lines_of(directives, last));
+  }
 
   void without(std::size_t k) {
     std::vector<Directive> others = all_;
@@ -136,7 +142,8 @@ class OtherDirectives {
       const std::int64_t extent = s.domain[k].extent->get();
       if (is_output_index(s, k)) outputs.push_back(s.indices[k]);
       else if (stage == RewriteStage::Splits)
-        for (std::int64_t size = model::shortest_part_tried; 2 * size <= extent; size *= 4) also(directives::Split{name, s.indices[k], size});
+        for (std::int64_t size = model::shortest_part_tried; 2 * size <= extent; size *= 4)
+          also(directives::Split{name, s.indices[k], size});
     }
     if (stage == RewriteStage::Splits) return;
     if (stage == RewriteStage::Copies)
@@ -165,12 +172,17 @@ class OtherDirectives {
 
 class OtherGroups {
  public:
-  OtherGroups(const Chosen& chosen, const Target& target, std::vector<std::string>& texts) : plan_(*chosen.plan), strides_(chosen.strides), target_(target), texts_(texts) {}
+  OtherGroups(const Chosen& chosen, const Target& target, std::vector<std::string>& texts)
+      : plan_(*chosen.plan), strides_(chosen.strides), target_(target), texts_(texts) {}
 
   // Those of the groups that take longest first, where this is known.
   void add() {
     std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g) order.emplace_back(model::predicts_time(target_) ? -model::predict(plan_.program, plan_.groups[g], strides_, target_).milliseconds : 0, g);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g)
+      order.emplace_back(model::predicts_time(target_)
+              ? -model::predict(plan_.program, plan_.groups[g], strides_, target_).milliseconds
+              : 0,
+          g);
     std::ranges::sort(order);
     for (const auto& [time, g] : order) {
       at_ = g;
@@ -258,7 +270,8 @@ class OtherGroups {
     const bool flat = now.is<forms::Map>() || now.is<forms::Reduce>() || contract;
     if (flat && !has_threads(target_)) {
       const Nest nest = nest_to_choose(plan_.program, group(), now, strides_);
-      for (Compute& other : other_leaves(facts(nest, loops_of_turn(group()), target_), now.node, model::leaves_tried)) consider(l, std::move(other));
+      for (Compute& other : other_leaves(facts(nest, loops_of_turn(group()), target_), now.node, model::leaves_tried))
+        consider(l, std::move(other));
     }
     for (const std::int64_t rows : {now.rows - 1, now.rows + 1, now.rows / 2, now.rows * 2})
       if (rows > 0) change(l, [&](Compute& leaf) { leaf.rows = rows; });
@@ -299,17 +312,21 @@ class OtherGroups {
     each(&forms::TensorCores::buffers, {now.buffers - 1, now.buffers + 1});
     each(&forms::TensorCores::warps_m, near(now.warps_m));
     each(&forms::TensorCores::warps_n, near(now.warps_n));
-    for (const std::int64_t vectors : near(group().body[l].vectors)) change(l, [&](Compute& leaf) { leaf.vectors = vectors; });
+    for (const std::int64_t vectors : near(group().body[l].vectors))
+      change(l, [&](Compute& leaf) { leaf.vectors = vectors; });
     std::int64_t threads = 0;
     const Nest nest = nest_to_choose(plan_.program, group(), group().body[l], strides_);
-    if (const auto staged = staged_leaf(facts(nest, {}, target_), group().body[l].node, target_, threads)) with(*staged, threads);
+    if (const auto staged = staged_leaf(facts(nest, {}, target_), group().body[l].node, target_, threads))
+      with(*staged, threads);
   }
 
   void chunks(std::size_t l, const forms::Contract& now) {
     std::vector<std::int64_t> sizes = near(now.chunk);
     if (now.chunk) sizes.push_back(0);
     else sizes.assign(std::begin(model::chunks_tried), std::end(model::chunks_tried));
-    for (const std::int64_t chunk : sizes) change(l, [&](Compute& leaf) { leaf.as<forms::Contract>()->chunk = chunk, leaf.as<forms::Contract>()->taps = 0; });
+    for (const std::int64_t chunk : sizes)
+      change(
+          l, [&](Compute& leaf) { leaf.as<forms::Contract>()->chunk = chunk, leaf.as<forms::Contract>()->taps = 0; });
     for (const std::int64_t taps : {now.taps - 1, now.taps + 1})
       if (taps >= 0 && !now.chunk) change(l, [&](Compute& leaf) { leaf.as<forms::Contract>()->taps = taps; });
   }
@@ -317,12 +334,14 @@ class OtherGroups {
   void ahead(std::size_t l, const Compute& now) {
     for (std::size_t a = 0; a < now.ahead.size(); ++a) {
       change(l, [&](Compute& leaf) { leaf.ahead.erase(leaf.ahead.begin() + static_cast<std::ptrdiff_t>(a)); });
-      for (const std::int64_t count : near(now.ahead[a].count)) change(l, [&](Compute& leaf) { leaf.ahead[a].count = count; });
+      for (const std::int64_t count : near(now.ahead[a].count))
+        change(l, [&](Compute& leaf) { leaf.ahead[a].count = count; });
     }
     if (!now.ahead.empty()) return;
     std::vector<std::string> along = now.outer;
     along.insert(along.end(), now.k.begin(), now.k.end());
-    for (const std::string& index : along) change(l, [&](Compute& leaf) { leaf.ahead.push_back({index, model::steps_ahead_tried}); });
+    for (const std::string& index : along)
+      change(l, [&](Compute& leaf) { leaf.ahead.push_back({index, model::steps_ahead_tried}); });
   }
 
   const Plan& plan_;
@@ -344,7 +363,8 @@ std::vector<std::string> moves(const Chosen& chosen, const Target& target) {
   std::vector<std::string> of_groups, of_directives, all;
   OtherGroups(chosen, target, of_groups).add();
   OtherDirectives(chosen, of_directives).add();
-  for (std::size_t k = 0; k < std::max(of_groups.size(), of_directives.size()); ++k)  // in turns, for who has no time for all
+  // in turns, for who has no time for all
+  for (std::size_t k = 0; k < std::max(of_groups.size(), of_directives.size()); ++k)
     for (auto* some : {&of_groups, &of_directives})
       if (k < some->size()) all.push_back(std::move((*some)[k]));
   return all;

@@ -1,11 +1,12 @@
 // Plans that are one step away from one that was compiled: what a search over plans (runtime/tune.h) tries next.
 //
-//   copy B  in C  order 1 0          ⇒   no copy;  copy B  in C  order 0 1;  …                     its groups are chosen anew
+//   copy B  in C  order 1 0  ⇒  no copy;  copy B  in C  order 0 1;  …                     its groups are chosen anew
 //   group C
-//     parallel i by 80               ⇒   parallel i by 40;  parallel j by 96;  …                   its leaves are chosen anew
+//     parallel i by 80  ⇒  parallel i by 40;  parallel j by 96;  …                   its leaves are chosen anew
 //       contract C  …  block 8x3     ⇒   block 4x3;  chunk 256;  other lanes, rows and orders;  …
 //
-// In:  what was chosen, with its rewrites.   Out: texts of whole plans. Not each of them is legal: `choose` says so, and what it comes to.
+// In: what was chosen, with its rewrites.
+// Out: texts of whole plans. Not each of them is legal: `choose` says so, and what it comes to.
 #pragma once
 
 #include <string>

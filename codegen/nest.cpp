@@ -29,7 +29,8 @@ Shifted hulls(const Statement& statement) {
   Shifted hull;
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     const poly::Range& row = statement.domain.at(k);
-    if (row.value.single_index() != k && !(row.value.divisor.is(1) && row.value.coefficients[k].is(1))) throw InternalError("a hull row is not its index");
+    if (row.value.single_index() != k && !(row.value.divisor.is(1) && row.value.coefficients[k].is(1)))
+      throw InternalError("a hull row is not its index");
     hull.begin.push_back((-poly::Exact(row.value.constant.get())).get());
     hull.extent.push_back(std::max<std::int64_t>(0, row.extent.value().get()));
   }
@@ -50,13 +51,15 @@ Form shifted(const Affine& affine, const Shifted& hull) {
 
 void add(Form& sum, const Form& form, std::int64_t factor) {
   if (sum.coefficients.empty()) sum.coefficients.assign(form.coefficients.size(), 0);
-  for (std::size_t k = 0; k < form.coefficients.size(); ++k) poly::add_product(sum.coefficients[k], factor, form.coefficients[k]);
+  for (std::size_t k = 0; k < form.coefficients.size(); ++k)
+    poly::add_product(sum.coefficients[k], factor, form.coefficients[k]);
   poly::add_product(sum.constant, factor, form.constant);
 }
 
 FlatAccess flatten(const poly::Access& access, const std::vector<std::int64_t>& strides, const Shifted& hull) {
   FlatAccess flat{access.tensor, {std::vector<std::int64_t>(hull.begin.size(), 0), 0}};
-  for (std::size_t d = 0; d < access.element.size(); ++d) add(flat.offset, shifted(access.element[d], hull), strides[d]);
+  for (std::size_t d = 0; d < access.element.size(); ++d)
+    add(flat.offset, shifted(access.element[d], hull), strides[d]);
   return flat;
 }
 
@@ -69,7 +72,8 @@ template <class F> void each_form(Nest& nest, F f) {
 
 void erase_dim(Nest& nest, std::size_t d) {
   nest.dims.erase(nest.dims.begin() + static_cast<std::ptrdiff_t>(d));
-  each_form(nest, [&](Form& form) { form.coefficients.erase(form.coefficients.begin() + static_cast<std::ptrdiff_t>(d)); });
+  each_form(
+      nest, [&](Form& form) { form.coefficients.erase(form.coefficients.begin() + static_cast<std::ptrdiff_t>(d)); });
 }
 
 // Whether dim d stands in a row or an Index node: then it must stay itself.
@@ -87,7 +91,8 @@ bool proportional(const Nest& nest, std::size_t outer, std::size_t inner) {
     std::int64_t stride;
     return !__builtin_mul_overflow(form.coefficients[inner], extent, &stride) && form.coefficients[outer] == stride;
   };
-  return fits(nest.target.offset) && std::all_of(nest.reads.begin(), nest.reads.end(), [&](const FlatAccess& read) { return fits(read.offset); });
+  return fits(nest.target.offset) &&
+      std::all_of(nest.reads.begin(), nest.reads.end(), [&](const FlatAccess& read) { return fits(read.offset); });
 }
 
 void merge_dims(Nest& nest, const std::set<std::string>& keep) {
@@ -96,8 +101,11 @@ void merge_dims(Nest& nest, const std::set<std::string>& keep) {
     again = false;
     for (std::size_t a = 0; a < nest.dims.size() && !again; ++a)
       for (std::size_t b = 0; b < nest.dims.size() && !again; ++b) {
-        if (a == b || nest.dims[a].reduction != nest.dims[b].reduction || fixed(a) || fixed(b) || !proportional(nest, a, b)) continue;
-        nest.dims[b] = {nest.dims[a].name + "_" + nest.dims[b].name, nest.dims[a].extent * nest.dims[b].extent, nest.dims[a].reduction};
+        if (a == b || nest.dims[a].reduction != nest.dims[b].reduction || fixed(a) || fixed(b) ||
+            !proportional(nest, a, b))
+          continue;
+        nest.dims[b] = {nest.dims[a].name + "_" + nest.dims[b].name, nest.dims[a].extent * nest.dims[b].extent,
+            nest.dims[a].reduction};
         erase_dim(nest, a);
         again = true;
       }
@@ -138,15 +146,19 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   return strides;
 }
 
-std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines) {
+std::vector<std::int64_t> rows_apart(
+    const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines) {
   std::vector<std::int64_t> strides(shape.size());
   if (poly::product(shape) == 0) return strides;
   const std::int64_t of_line = static_cast<std::int64_t>(model::line) / element_bytes;
-  std::vector<poly::Exact> rows(shape.size());         // of this dimension and all outer ones: that lie steps of its stride apart
+  std::vector<poly::Exact> rows(shape.size());         // of this dimension and all outer ones: that lie steps of its
+                                                       // stride apart
   for (std::size_t d = 0; d < shape.size(); ++d) rows[d] = d == 0 ? poly::Exact(shape[d]) : rows[d - 1] * shape[d];
   poly::Exact stride = 1;
   for (std::size_t d = shape.size(); d-- > 0; stride *= shape[d]) {
-    if (at_lines && d + 2 == shape.size() && static_cast<double>(shape.back()) * static_cast<double>(element_bytes) >= model::row_at_lines) stride = (stride + of_line - 1).get() / of_line * of_line;
+    if (at_lines && d + 2 == shape.size() &&
+        static_cast<double>(shape.back()) * static_cast<double>(element_bytes) >= model::row_at_lines)
+      stride = (stride + of_line - 1).get() / of_line * of_line;
     if (model::share_sets(rows[d].get(), (stride * element_bytes).get())) stride += of_line;
     strides[d] = stride.get();
   }
@@ -174,9 +186,11 @@ Nest nest_of(const Statement& statement, const StridesOf& strides, const std::se
   const Shifted hull = hulls(statement);
   Nest nest;
   const auto reduced = [&](std::size_t k) {
-    return std::all_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); });
+    return std::all_of(statement.target.element.begin(), statement.target.element.end(),
+        [&](const Affine& e) { return e.coefficients[k].is(0); });
   };
-  for (std::size_t k = 0; k < statement.indices.size(); ++k) nest.dims.push_back({statement.indices[k], hull.extent[k], reduced(k)});
+  for (std::size_t k = 0; k < statement.indices.size(); ++k)
+    nest.dims.push_back({statement.indices[k], hull.extent[k], reduced(k)});
   nest.target = flatten(statement.target, strides(statement.target.tensor), hull);
   for (const poly::Access& read : statement.reads) nest.reads.push_back(flatten(read, strides(read.tensor), hull));
   for (std::size_t r = statement.indices.size(); r < statement.domain.size(); ++r) {
@@ -231,7 +245,8 @@ std::optional<std::int64_t> output_points(const Nest& nest) {
   for (const Dim& dim : nest.dims) box.index.push_back({0, dim.reduction ? 0 : dim.extent - 1});
   for (const Row& row : nest.rows) {
     bool reduces = false;
-    for (std::size_t d = 0; d < nest.dims.size(); ++d) reduces = reduces || (row.form.coefficients[d] && nest.dims[d].reduction);
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      reduces = reduces || (row.form.coefficients[d] && nest.dims[d].reduction);
     if (!reduces) rows.push_back({row.form.coefficients, row.form.constant, 1, row.extent});
   }
   for (const Dim& dim : nest.dims) if (!dim.reduction && dim.extent == 0) return 0;
@@ -243,7 +258,8 @@ namespace {
 // Which dims of the nest the dimensions of one access are, in order.
 FlatAccess over_dims(TensorId id, const std::vector<std::string>& names, const Nest& nest, const Strides& strides) {
   FlatAccess access{id, {std::vector<std::int64_t>(nest.dims.size(), 0), 0}};
-  for (std::size_t k = 0; k < names.size(); ++k) access.offset.coefficients[*nest.dim(names[k])] = strides[static_cast<std::size_t>(id)].at(k);
+  for (std::size_t k = 0; k < names.size(); ++k)
+    access.offset.coefficients[*nest.dim(names[k])] = strides[static_cast<std::size_t>(id)].at(k);
   return access;
 }
 
@@ -252,7 +268,9 @@ void merge_neighbours(Nest& nest) {
     if (nest.dims[d].name == "v") continue;
     const bool alike = d + 1 < nest.dims.size() && nest.dims[d + 1].name[0] == nest.dims[d].name[0];
     if (nest.dims[d].extent != 1 && !(alike && proportional(nest, d, d + 1))) continue;
-    if (nest.dims[d].extent != 1) nest.dims[d + 1] = {nest.dims[d].name + nest.dims[d + 1].name, nest.dims[d].extent * nest.dims[d + 1].extent, nest.dims[d].reduction};
+    if (nest.dims[d].extent != 1)
+      nest.dims[d + 1] = {nest.dims[d].name + nest.dims[d + 1].name, nest.dims[d].extent * nest.dims[d + 1].extent,
+          nest.dims[d].reduction};
     erase_dim(nest, d);
   }
 }
@@ -263,7 +281,8 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
   const poly::Groups groups = poly::groups(program, intrinsic);
   Nest nest;
   std::vector<std::string> b, j, r;
-  const auto add = [&](const std::vector<poly::Size>& sizes, const char* letter, bool reduction, std::vector<std::string>& names) {
+  const auto add = [&](const std::vector<poly::Size>& sizes, const char* letter, bool reduction,
+                       std::vector<std::string>& names) {
     for (const poly::Size& size : sizes) {
       names.push_back(letter + std::to_string(names.size()));
       nest.dims.push_back({names.back(), size.get(), reduction});
@@ -284,7 +303,8 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
     nest.reads = {access(from, {b, {"v"}})};
     nest.target = access(to, {b, {"v"}});
   } else {
-    nest.reads = {scatters ? access(from, {b, j, r}) : access(from, {b, {"v"}, r}), access(intrinsic.operands[1], {b, j})};
+    nest.reads = {
+        scatters ? access(from, {b, j, r}) : access(from, {b, {"v"}, r}), access(intrinsic.operands[1], {b, j})};
     nest.target = scatters ? access(to, {b, {"v"}, r}) : access(to, {b, j, r});
   }
   merge_neighbours(nest);
@@ -292,14 +312,16 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
 }
 
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {
-  return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
+  return std::ranges::any_of(
+      nest.rows, [&](const Row& row) { return row.form.coefficients[a] && row.form.coefficients[b]; });
 }
 
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open) {
   bool some = false;
   for (const Row& row : nest.rows) {
     if (!row.form.coefficients[m]) continue;
-    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != m && d != n && open[d] && row.form.coefficients[d]) return false;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      if (d != m && d != n && open[d] && row.form.coefficients[d]) return false;
     some = some || row.form.coefficients[n] != 0;
   }
   return some;
@@ -311,7 +333,8 @@ std::int64_t box_points(const Nest& nest) {
   return points;
 }
 
-double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner) {
+double interior_part(
+    const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner) {
   const auto extent = static_cast<double>(extents[d]);
   double lo = 0, hi = extent;
   for (const Row& row : nest.rows) {
@@ -338,12 +361,14 @@ double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents,
   return extent > 0 ? std::max(0.0, hi - lo) / extent : 1;
 }
 
-std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps) {
+std::int64_t passes_of_taps(
+    const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps) {
   std::vector<bool> outputs;
   for (const Dim& dim : nest.dims) outputs.push_back(!dim.reduction);
   std::int64_t passes = 1;
   for (const std::size_t d : taps) {
-    const auto together = d == taps.back() ? std::llround(interior_part(nest, extents, d, outputs) * static_cast<double>(extents[d])) : 0;
+    const auto together =
+        d == taps.back() ? std::llround(interior_part(nest, extents, d, outputs) * static_cast<double>(extents[d])) : 0;
     passes *= together > 1 ? extents[d] - together + 1 : extents[d];
   }
   return passes;

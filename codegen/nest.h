@@ -1,10 +1,12 @@
-// A statement as the scheduler sees it: loop dimensions that start at 0, flattened strides, and the rows that are no box.
+// A statement as the scheduler sees it: loop dimensions that start at 0, flattened strides, and the rows that are no
+// box.
 //
 //   O[x, co: 56, 64] = +(I[x + k - 1, ci] * K[k, ci, co])
 //     ⇒  dims x:56 co:64 | k:3 ci:64     row 0 <= x + k - 1 < 56
 //        O: 64 x + co      I: -64 + 64 x + 64 k + ci      K: 4096 k + 64 ci + co
 //
-// Dimensions of extent 1 are gone; neighbours whose strides are proportional in every access are one (`y`, `x` ⇒ `y_x`).
+// Dimensions of extent 1 are gone; neighbours whose strides are proportional in every access are one (`y`, `x`
+//   ⇒  `y_x`).
 // In:  a statement of a reduced Program and the strides of its tensors.   Keeps: which points exist, and their values.
 #pragma once
 
@@ -44,10 +46,12 @@ struct Nest {
   Aggregation aggregation = Aggregation::Assign;
   std::optional<poly::Expr> value;                     // Index nodes refer to `forms`
   std::vector<std::pair<poly::Affine, Form>> forms;    // the Affines that Index nodes of `value` hold, over dims
-  std::optional<poly::Number> fill;                    // the number an unreached element holds; none: the buffer already holds it
+  std::optional<poly::Number> fill;                    // the number an unreached element holds; none: the buffer
+                                                       // already holds it
 
   std::vector<TensorId> locals = {};                   // of a turn of its group: what is a buffer that stays in a cache
-  bool adds = false;                                   // the target holds the fold's own type: a part of it may be added later
+  bool adds = false;                                   // the target holds the fold's own type: a part of it may be
+                                                       // added later
 
   bool empty() const;
   std::optional<std::size_t> dim(const std::string& name) const;
@@ -57,8 +61,10 @@ struct Nest {
 using Strides = std::vector<std::vector<std::int64_t>>;  // per tensor, in elements
 
 std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape);
-// The same, but no rows lie so far apart that a first cache would hold few of them (model::share_sets). `at_lines`: long ones begin at lines.
-std::vector<std::int64_t> rows_apart(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines = false);
+// The same, but no rows lie so far apart that a first cache would hold few of them (model::share_sets). `at_lines`:
+// long ones begin at lines.
+std::vector<std::int64_t> rows_apart(
+    const std::vector<std::int64_t>& shape, std::int64_t element_bytes, bool at_lines = false);
 // Elements from the first to the last of a shape that lies so; 0: it has none.
 std::int64_t reach_of(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides);
 std::vector<std::int64_t> extents(const poly::Tensor& tensor);  // of a bound tensor
@@ -74,18 +80,24 @@ Nest reshape_nest(const poly::Program& program, TensorId target, TensorId operan
 
 // How many elements rows over output dimensions alone leave; none where that takes long to count.
 std::optional<std::int64_t> output_points(const Nest& nest);
-// The dimensions of a Gather, Scatter or Sort: b… j… v r… (program.h), neighbours of one letter merged, `v` always there.
-// reads {data, indices} or {keys}; every access says what it takes from each. No value: codegen/indirect and sort spell it.
+// The dimensions of a Gather, Scatter or Sort: b… j… v r… (program.h), neighbours of one letter merged, `v` always
+// there. reads {data, indices} or {keys}; every access says what it takes from each. No value: codegen/indirect and
+// sort spell it.
 Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrinsic, const Strides& strides);
 
 // Whether a row of the domain mentions both dimensions.
 bool share_row(const Nest& nest, std::size_t a, std::size_t b);
-// Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its own.
+// Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its
+// own.
 bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector<bool>& open);
-// The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner` holds for all of theirs.
-double interior_part(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
-// How often a leaf goes through its blocks whose sums take values of these reductions one at a time; of the last one, those at once that bound no output.
-std::int64_t passes_of_taps(const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps);
+// The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner`
+// holds for all of theirs.
+double interior_part(
+    const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
+// How often a leaf goes through its blocks whose sums take values of these reductions one at a time; of the last one,
+// those at once that bound no output.
+std::int64_t passes_of_taps(
+    const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps);
 // Whether most values of such a reduction go through the blocks at once.
 bool goes_at_once(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t tap);
 // The extent's product; saturates.

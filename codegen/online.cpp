@@ -1,4 +1,5 @@
-// A block of threads: operands to shared memory, products to tiles, elements of tiles, sums in registers; rows that are told at the end.
+// A block of threads: operands to shared memory, products to tiles, elements of tiles, sums in registers; rows that are
+// told at the end.
 #include <numeric>
 
 #include "codegen/online_pass.h"
@@ -27,7 +28,8 @@ class Online : public OnlinePass {
     std::size_t products = 0, sums = 0;
     std::vector<std::string> tiles;
     const auto tile = [&](std::size_t number) {
-      while (tiles.size() <= number) tiles.push_back(allocate(body, "tile", depth_ * pitch_of(height_), Memory::Shared));
+      while (tiles.size() <= number)
+        tiles.push_back(allocate(body, "tile", depth_ * pitch_of(height_), Memory::Shared));
       return tiles[number];
     };
     for (std::size_t l = 0; l < members_.size(); ++l) {
@@ -35,16 +37,20 @@ class Online : public OnlinePass {
       const bool product = m.part.role == OnlinePart::Product;
       if (product) {
         const std::int64_t depth = m.nest.dims[m.part.depth].extent;
-        m.by_row = {l, m.part.depth, m.part.row, &*m.part.by_row, depth, height_, allocate(body, "rows", depth * pitch_of(height_), Memory::Shared)};
-        m.by_column = {l, m.part.depth, m.part.over, &*m.part.by_column, depth, depth_, allocate(body, "columns", depth * pitch_of(depth_), Memory::Shared)};
+        m.by_row = {l, m.part.depth, m.part.row, &*m.part.by_row, depth, height_,
+            allocate(body, "rows", depth * pitch_of(height_), Memory::Shared)};
+        m.by_column = {l, m.part.depth, m.part.over, &*m.part.by_column, depth, depth_,
+            allocate(body, "columns", depth * pitch_of(depth_), Memory::Shared)};
         m.tile = tile(products++);
       }
       if (m.part.role == OnlinePart::Sum) {
         const std::int64_t side = m.leaf.lanes * m.leaf.vectors;
-        m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side, allocate(body, "columns", depth_ * pitch_of(side), Memory::Shared)};
+        m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side,
+            allocate(body, "columns", depth_ * pitch_of(side), Memory::Shared)};
         m.tile = tile(sums++);
       }
-      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || divides_)) m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared, type_of(m));
+      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || divides_))
+        m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared, type_of(m));
     }
     if (maximum_) scale_ = allocate(body, "scale", height_, Memory::Shared);
     return body;
@@ -53,7 +59,8 @@ class Online : public OnlinePass {
   Body first_operands() override {
     Body body;
     for (PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Sum) m.registers = allocate(body, "acc", m.leaf.rows * m.leaf.vectors, Memory::Register);
+      if (m.part.role == OnlinePart::Sum)
+        m.registers = allocate(body, "acc", m.leaf.rows * m.leaf.vectors, Memory::Register);
       if (m.part.role == OnlinePart::Product) append(body, load(m, m.by_row, i0_, rows_));
     }
     return body;
@@ -64,7 +71,8 @@ class Online : public OnlinePass {
     body.push_back(stmt(Barrier{}));                   // nobody reads the turn before
     bool products = false, sums = false;
     for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) append(body, load(m, m.by_column, j0_, over_));
+      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum)
+        append(body, load(m, m.by_column, j0_, over_));
     body.push_back(stmt(Barrier{}));
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product) append(body, product(m)), products = true;
@@ -89,8 +97,12 @@ class Online : public OnlinePass {
     const Expr local = part_ * i64(each_) + i64(x);
     return {x, local, let(body, "j", j0_ + local), asked, {}};
   }
-  Expr product_at(const PassMember& product, const Element& at) const override { return Load{product.tile, place_of(at), type_}; }
-  Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override { return {stmt(Store{sum.tile, place_of(at), factor})}; }
+  Expr product_at(const PassMember& product, const Element& at) const override {
+    return Load{product.tile, place_of(at), type_};
+  }
+  Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
+    return {stmt(Store{sum.tile, place_of(at), factor})};
+  }
   Expr place_of(const Element& at) const { return at.local * i64(pitch_of(height_)) + row_; }
 
   Expr highest_of(Body& body, const Expr& found) override {
@@ -99,15 +111,19 @@ class Online : public OnlinePass {
     body.push_back(stmt(Store{max.shared, part_ * i64(height_) + row_, found}));
     body.push_back(stmt(Barrier{}));
     Expr highest = Load{max.shared, row_, type_};
-    for (std::int64_t p = 1; p < parts_; ++p) highest = Operation{Op::Max, {highest, Load{max.shared, i64(p * height_) + row_, type_}}, type_};
+    for (std::int64_t p = 1; p < parts_; ++p)
+      highest = Operation{Op::Max, {highest, Load{max.shared, i64(p * height_) + row_, type_}}, type_};
     return highest;
   }
-  Body put_scale(const Expr& scale) override { return {stmt(If{equal_i64(part_, 0), {stmt(Store{scale_, row_, scale})}, {}})}; }
+  Body put_scale(const Expr& scale) override {
+    return {stmt(If{equal_i64(part_, 0), {stmt(Store{scale_, row_, scale})}, {}})};
+  }
 
   Body before_writes() override {
     Body body, stores;
     for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Fold && !m.shared.empty()) stores.push_back(stmt(Store{m.shared, part_ * i64(height_) + row_, Load{m.registers, i64(0), type_of(m)}}));
+      if (m.part.role == OnlinePart::Fold && !m.shared.empty())
+        stores.push_back(stmt(Store{m.shared, part_ * i64(height_) + row_, Load{m.registers, i64(0), type_of(m)}}));
     if (stores.empty()) return body;
     body.push_back(stmt(Barrier{}));
     append(body, std::move(stores));
@@ -122,25 +138,30 @@ class Online : public OnlinePass {
     const DType type = type_of(m);
     if (m.shared.empty()) return Load{m.registers, i64(0), type};
     Expr all = Load{m.shared, row, type};
-    for (std::int64_t p = 1; p < parts_; ++p) all = combine(m.nest.aggregation, all, Load{m.shared, i64(p * height_) + row, type});
+    for (std::int64_t p = 1; p < parts_; ++p)
+      all = combine(m.nest.aggregation, all, Load{m.shared, i64(p * height_) + row, type});
     return all;
   }
 
   // ---- operands
 
-  // The box of an operand whose side, or depth, begins at `first` of `extent` values: zeros beyond it. Threads lie side by side over what
-  // lies so in shared memory; where elements follow one another along the other dimension, each reads some of these.
+  // The box of an operand whose side, or depth, begins at `first` of `extent` values: zeros beyond it. Threads lie side
+  // by side over what lies so in shared memory; where elements follow one another along the other dimension, each reads
+  // some of these.
   Body load(const PassMember& m, const Operand& o, const Expr& first, std::int64_t extent) {
     const bool over_depth = m.part.role == OnlinePart::Sum;  // the box goes on along its depth, else along its side
     const std::vector<std::size_t> reads = reads_of(*o.factor);
-    const auto runs = [&](std::size_t d) { return std::ranges::any_of(reads, [&](std::size_t r) { return m.nest.reads[r].offset.coefficients[d] == 1; }); };
+    const auto runs = [&](std::size_t d) {
+      return std::ranges::any_of(reads, [&](std::size_t r) { return m.nest.reads[r].offset.coefficients[d] == 1; });
+    };
     const bool along_depth = runs(o.depth_dim) && !runs(o.side_dim);
     const std::size_t along = along_depth ? o.depth_dim : o.side_dim;
     const std::int64_t real_side = over_depth ? m.nest.dims[o.side_dim].extent : extent;
     const std::int64_t real_along = along_depth ? (over_depth ? extent : m.nest.dims[o.depth_dim].extent) : real_side;
     std::int64_t w = neighbours;
     while (w > 1 && ((along_depth ? o.depth : o.side) % w || real_along % w)) w /= 2;
-    for (const std::size_t r : reads) if (m.nest.reads[r].offset.coefficients[along]) w = access_width(m.nest.reads[r], along, w);
+    for (const std::size_t r : reads)
+      if (m.nest.reads[r].offset.coefficients[along]) w = access_width(m.nest.reads[r], along, w);
     Body body;
     std::string aligned;
     if (w > 1) aligned = look(body, m, reads, along, w);
@@ -150,8 +171,10 @@ class Online : public OnlinePass {
     Body puts;
     for (std::int64_t u = 0; u < turns; ++u) {
       const Expr e = let(body, "e", var(thread_) + i64(u * threads_));
-      const Expr x = let(body, "x", remainder(e, inner) * i64(along_depth ? 1 : w)), k = let(body, "k", quotient(e, inner) * i64(along_depth ? w : 1));
-      const Expr side = over_depth ? x : let(body, "at", first + x), depth = over_depth ? let(body, "at", first + k) : k;
+      const Expr x = let(body, "x", remainder(e, inner) * i64(along_depth ? 1 : w)),
+                 k = let(body, "k", quotient(e, inner) * i64(along_depth ? w : 1));
+      const Expr side = over_depth ? x : let(body, "at", first + x),
+                 depth = over_depth ? let(body, "at", first + k) : k;
       std::optional<Expr> there;
       const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
       if (total % threads_ && u + 1 == turns) too(less(e, i64(total)));
@@ -160,12 +183,16 @@ class Online : public OnlinePass {
       if (over_depth && real_side < o.side) too(less(side, i64(real_side)));
       for (std::int64_t c = 0; c < w; ++c) body.push_back(stmt(Store{held, i64(u * w + c), zero()}));
       Body read = accesses(m, o, reads, along, side, depth, held, u * w, w, false);
-      if (w > 1) read = {stmt(If{Variable{aligned, DType::Bool}, accesses(m, o, reads, along, side, depth, held, u * w, w, true), std::move(read)})};
+      if (w > 1)
+        read = {stmt(If{Variable{aligned, DType::Bool}, accesses(m, o, reads, along, side, depth, held, u * w, w, true),
+            std::move(read)})};
       if (there) body.push_back(stmt(If{*there, std::move(read), {}}));
       else append(body, std::move(read));
       Body stores;
       for (std::int64_t c = 0; c < w; ++c)
-        stores.push_back(stmt(Store{o.shared, along_depth ? (k + i64(c)) * i64(pitch_of(o.side)) + x : k * i64(pitch_of(o.side)) + (x + i64(c)), Load{held, i64(u * w + c), type_}}));
+        stores.push_back(stmt(Store{o.shared,
+            along_depth ? (k + i64(c)) * i64(pitch_of(o.side)) + x : k * i64(pitch_of(o.side)) + (x + i64(c)),
+            Load{held, i64(u * w + c), type_}}));
       if (total % threads_ && u + 1 == turns) puts.push_back(stmt(If{less(e, i64(total)), std::move(stores), {}}));
       else append(puts, std::move(stores));
     }
@@ -173,13 +200,15 @@ class Online : public OnlinePass {
     return body;
   }
 
-  std::string look(Body& body, const PassMember& m, const std::vector<std::size_t>& reads, std::size_t along, std::int64_t w) {
+  std::string look(
+      Body& body, const PassMember& m, const std::vector<std::size_t>& reads, std::size_t along, std::int64_t w) {
     std::optional<Expr> all;
     for (const std::size_t r : reads) {
       const FlatAccess& access = m.nest.reads[r];
       if (!access.offset.coefficients[along]) continue;
       const std::string one = names_.fresh("aligned");
-      body.push_back(stmt(Aligned{one, storage_.name(access.tensor), w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)}));
+      body.push_back(stmt(Aligned{
+          one, storage_.name(access.tensor), w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)}));
       all = all ? both(*all, Variable{one, DType::Bool}) : Expr(Variable{one, DType::Bool});
     }
     const std::string name = names_.fresh("aligned");
@@ -187,7 +216,8 @@ class Online : public OnlinePass {
     return name;
   }
 
-  Body accesses(const PassMember& m, const Operand& o, const std::vector<std::size_t>& reads, std::size_t along, const Expr& side, const Expr& depth, const std::string& held, std::int64_t slot, std::int64_t w, bool together) {
+  Body accesses(const PassMember& m, const Operand& o, const std::vector<std::size_t>& reads, std::size_t along,
+      const Expr& side, const Expr& depth, const std::string& held, std::int64_t slot, std::int64_t w, bool together) {
     Body body;
     Ranges points = points_[o.leaf];
     points.fix(o.side_dim, side), points.fix(o.depth_dim, depth);
@@ -196,12 +226,16 @@ class Online : public OnlinePass {
       const FlatAccess& access = m.nest.reads[r];
       const bool wide = together && access.offset.coefficients[along] != 0;
       views[r] = names_.fresh("v");
-      body.push_back(stmt(View{views[r], storage_.name(access.tensor), points.known_part(access.offset), wide ? w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype) : w > 1 ? 1 : 0}));
+      body.push_back(stmt(View{views[r], storage_.name(access.tensor), points.known_part(access.offset),
+          wide        ? w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)
+              : w > 1 ? 1
+                      : 0}));
     }
     for (std::int64_t c = 0; c < w; ++c) {
       const auto read = [&](std::size_t r) {
         const FlatAccess& access = m.nest.reads[r];
-        return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along]), storage_.plan.program.tensor(access.tensor).dtype});
+        return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along]),
+            storage_.plan.program.tensor(access.tensor).dtype});
       };
       const auto index = [&](const Form&) -> Expr { throw InternalError("an operand has no value of an index"); };
       body.push_back(stmt(Store{held, i64(slot + c), convert(spelled(m.nest, *o.factor, read, index), type_)}));
@@ -212,24 +246,38 @@ class Online : public OnlinePass {
   // Where a thread's block begins; its elements are squares of 4 x 4, as in staged.cpp.
   struct Place { Expr row, column; std::int64_t row_step, column_step; };
   Place place(Body& body, const Compute& leaf) {
-    const std::int64_t rows = threads_ / leaf.lanes, tall = std::gcd(rows, warp_rows), wide = std::gcd(leaf.lanes, warp_columns), across = leaf.lanes / wide;
-    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)), group = let(body, "warp", quotient(var(thread_), tall * wide));
-    const Expr row = let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf.rows)));
-    const Expr column = let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf.vectors)));
+    const std::int64_t rows = threads_ / leaf.lanes, tall = std::gcd(rows, warp_rows),
+                       wide = std::gcd(leaf.lanes, warp_columns), across = leaf.lanes / wide;
+    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
+               group = let(body, "warp", quotient(var(thread_), tall * wide));
+    const Expr row =
+        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf.rows)));
+    const Expr column =
+        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf.vectors)));
     return {row, column, rows * square(leaf.rows), leaf.lanes * square(leaf.vectors)};
   }
-  static std::int64_t step(std::int64_t i, std::int64_t count, std::int64_t stride) { return i / square(count) * stride + i % square(count); }
+  static std::int64_t step(std::int64_t i, std::int64_t count, std::int64_t stride) {
+    return i / square(count) * stride + i % square(count);
+  }
 
   // acc += a b, over `depth` values.
-  Body products(const std::string& acc, const Compute& leaf, const Place& at, const std::string& a, std::int64_t pitch_a, const std::string& b, std::int64_t pitch_b, std::int64_t depth) {
+  Body products(const std::string& acc, const Compute& leaf, const Place& at, const std::string& a,
+      std::int64_t pitch_a, const std::string& b, std::int64_t pitch_b, std::int64_t depth) {
     const auto some = [&](const Expr& k) {
       Body one;
       std::vector<Expr> x, y;
-      for (std::int64_t i = 0; i < leaf.rows; ++i) x.push_back(let(one, "a", Load{a, at.row + k * i64(pitch_a) + i64(step(i, leaf.rows, at.row_step)), type_}));
-      for (std::int64_t j = 0; j < leaf.vectors; ++j) y.push_back(let(one, "b", Load{b, at.column + k * i64(pitch_b) + i64(step(j, leaf.vectors, at.column_step)), type_}));
+      for (std::int64_t i = 0; i < leaf.rows; ++i)
+        x.push_back(let(one, "a", Load{a, at.row + k * i64(pitch_a) + i64(step(i, leaf.rows, at.row_step)), type_}));
+      for (std::int64_t j = 0; j < leaf.vectors; ++j)
+        y.push_back(
+            let(one, "b", Load{b, at.column + k * i64(pitch_b) + i64(step(j, leaf.vectors, at.column_step)), type_}));
       for (std::int64_t i = 0; i < leaf.rows; ++i)
         for (std::int64_t j = 0; j < leaf.vectors; ++j)
-          one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j), Operation{Op::Fma, {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)], Load{acc, i64(i * leaf.vectors + j), type_}}, type_}}));
+          one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j),
+              Operation{Op::Fma,
+                  {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)],
+                      Load{acc, i64(i * leaf.vectors + j), type_}},
+                  type_}}));
       return one;
     };
     Body body;
@@ -238,7 +286,8 @@ class Online : public OnlinePass {
       Body turn{stmt(For{inner, Kind::Unroll, i64(unrolled), {}, some(var(outer) * i64(unrolled) + var(inner))})};
       body.push_back(stmt(For{outer, Kind::Serial, i64(whole), {}, std::move(turn)}));
     }
-    if (const std::int64_t rest = depth % unrolled; rest > 0) body.push_back(stmt(For{inner, Kind::Unroll, i64(rest), {}, some(i64(depth - rest) + var(inner))}));
+    if (const std::int64_t rest = depth % unrolled; rest > 0)
+      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest), {}, some(i64(depth - rest) + var(inner))}));
     return body;
   }
 
@@ -247,10 +296,15 @@ class Online : public OnlinePass {
     const Place at = place(body, m.leaf);
     const std::string acc = allocate(body, "s", m.leaf.rows * m.leaf.vectors, Memory::Register);
     for (std::int64_t x = 0; x < m.leaf.rows * m.leaf.vectors; ++x) body.push_back(stmt(Store{acc, i64(x), zero()}));
-    append(body, products(acc, m.leaf, at, m.by_row.shared, pitch_of(height_), m.by_column.shared, pitch_of(depth_), m.by_row.depth));
+    append(body,
+        products(
+            acc, m.leaf, at, m.by_row.shared, pitch_of(height_), m.by_column.shared, pitch_of(depth_), m.by_row.depth));
     for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
       for (std::int64_t i = 0; i < m.leaf.rows; ++i)
-        body.push_back(stmt(Store{m.tile, (at.column + i64(step(j, m.leaf.vectors, at.column_step))) * i64(pitch_of(height_)) + at.row + i64(step(i, m.leaf.rows, at.row_step)), Load{acc, i64(i * m.leaf.vectors + j), type_}}));
+        body.push_back(stmt(Store{m.tile,
+            (at.column + i64(step(j, m.leaf.vectors, at.column_step))) * i64(pitch_of(height_)) + at.row +
+                i64(step(i, m.leaf.rows, at.row_step)),
+            Load{acc, i64(i * m.leaf.vectors + j), type_}}));
     return body;
   }
 
@@ -261,9 +315,12 @@ class Online : public OnlinePass {
       for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
         const Expr by = let(body, "by", Load{scale_, at.row + i64(step(i, m.leaf.rows, at.row_step)), type_});
         for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
-          body.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j), Operation{Op::Mul, {Load{m.registers, i64(i * m.leaf.vectors + j), type_}, by}, type_}}));
+          body.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
+              Operation{Op::Mul, {Load{m.registers, i64(i * m.leaf.vectors + j), type_}, by}, type_}}));
       }
-    append(body, products(m.registers, m.leaf, at, m.tile, pitch_of(height_), m.by_column.shared, pitch_of(m.by_column.side), depth_));
+    append(body,
+        products(m.registers, m.leaf, at, m.tile, pitch_of(height_), m.by_column.shared, pitch_of(m.by_column.side),
+            depth_));
     return body;
   }
 
@@ -279,7 +336,15 @@ class Online : public OnlinePass {
       Body adds;
       const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(pitch_of(height_)) + row, type_});
       for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
-        adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j), Operation{Op::Fma, {a, Load{m.by_column.shared, at.column + var(k) * i64(pitch_of(m.by_column.side)) + i64(step(j, m.leaf.vectors, at.column_step)), type_}, Load{m.registers, i64(i * m.leaf.vectors + j), type_}}, type_}}));
+        adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
+            Operation{Op::Fma,
+                {a,
+                    Load{m.by_column.shared,
+                        at.column + var(k) * i64(pitch_of(m.by_column.side)) +
+                            i64(step(j, m.leaf.vectors, at.column_step)),
+                        type_},
+                    Load{m.registers, i64(i * m.leaf.vectors + j), type_}},
+                type_}}));
       one.push_back(at_point(l, i0_ + row, j0_ + var(k), std::move(adds)));
     }
     body.push_back(stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)}));
@@ -292,7 +357,8 @@ class Online : public OnlinePass {
     const Place at = place(body, m.leaf);
     const Form& f = m.nest.target.offset;
     const std::int64_t columns = m.nest.dims[m.part.column].extent;
-    const std::int64_t w = columns % square(m.leaf.vectors) ? 1 : access_width(m.nest.target, m.part.column, square(m.leaf.vectors));
+    const std::int64_t w =
+        columns % square(m.leaf.vectors) ? 1 : access_width(m.nest.target, m.part.column, square(m.leaf.vectors));
     std::string aligned;
     if (w > 1) {
       aligned = names_.fresh("aligned");
@@ -306,7 +372,10 @@ class Online : public OnlinePass {
       const Expr base = let(line, "to", points.known_part(f));
       std::optional<Expr> by;
       const PassMember* tile = m.divided ? &members_[*m.divided] : nullptr;
-      if (tile) by = let(line, "by", total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)], at.row + i64(step(i, m.leaf.rows, at.row_step))));
+      if (tile)
+        by = let(line, "by",
+            total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)],
+                at.row + i64(step(i, m.leaf.rows, at.row_step))));
       const auto of = [&](std::int64_t j) {
         const Expr sum = Load{m.registers, i64(i * m.leaf.vectors + j), type_};
         return tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum;
@@ -315,8 +384,10 @@ class Online : public OnlinePass {
         const Expr column = at.column + i64(step(j, m.leaf.vectors, at.column_step));
         const auto stores = [&](std::int64_t alignment) {
           const std::string view = names_.fresh("v");
-          Body some{stmt(View{view, storage_.name(m.nest.target.tensor), base + column * i64(f.coefficients[m.part.column]), alignment})};
-          for (std::int64_t c = 0; c < w; ++c) some.push_back(stmt(Store{view, i64(c * f.coefficients[m.part.column]), result(m, of(j + c))}));
+          Body some{stmt(View{view, storage_.name(m.nest.target.tensor),
+              base + column * i64(f.coefficients[m.part.column]), alignment})};
+          for (std::int64_t c = 0; c < w; ++c)
+            some.push_back(stmt(Store{view, i64(c * f.coefficients[m.part.column]), result(m, of(j + c))}));
           return some;
         };
         Body some = stores(w > 1 ? 1 : 0);
@@ -336,6 +407,9 @@ class Online : public OnlinePass {
 
 }  // namespace
 
-Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads) { return Online(nests, leaves, storage, names, threads).spell(); }
+Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
+    Names& names, std::int64_t threads) {
+  return Online(nests, leaves, storage, names, threads).spell();
+}
 
 }  // namespace tilec::codegen

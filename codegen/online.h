@@ -5,13 +5,14 @@
 //   E[i, j] = =(exp(S[i, j] - M[i]))                online E  …
 //   Z[i] = +(E[i, j])                               online Z  …
 //   U[i, e] = +(E[i, j] * V[j, e])                  online U  m i  n e  k j  block 8x4  lanes 16  stage 64
-//     ⇒  a block of 128 threads has 64 rows i, and 64 j at a time: S of these in shared memory (products), there E in the place of S
-//        (elements: a thread has half a row), then U in registers (sums)
+//     ⇒  a block of 128 threads has 64 rows i, and 64 j at a time: S of these in shared memory (products), there E in
+//        the place of S (elements: a thread has half a row), then U in registers (sums)
 //
-// E depends on a maximum that is known at the end only. Up to any j all sums are right for the maximum so far; where it grows, what they hold
-// is multiplied by exp(before - after) (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao et al.,
-// "FlashAttention", 2022). Rows whose maximum is -inf so far, or whose sums are not finite at the end, make the block begin again with the
-// maxima that are now known; then each sum has its own points only, one after the other (docs/decisions/online.md).
+// E depends on a maximum that is known at the end only. Up to any j all sums are right for the maximum so far; where it
+// grows, what they hold is multiplied by exp(before - after) (Milakov and Gimelshein, "Online normalizer calculation
+// for softmax", 2018; Dao et al., "FlashAttention", 2022). Rows whose maximum is -inf so far, or whose sums are not
+// finite at the end, make the block begin again with the maxima that are now known; then each sum has its own points
+// only, one after the other (docs/decisions/online.md).
 #pragma once
 
 #include <optional>
@@ -32,13 +33,15 @@ struct OnlinePart {
   std::optional<poly::Expr> by_row = {}, by_column = {};  // of a Product and a Sum: the factors
   std::vector<poly::Expr> times = {}, divisors = {};   // Product: of the whole sum, which do not depend on d
   struct When { poly::Expr condition; bool holds; };
-  std::vector<When> when = {};                         // where one of these is not so, a product or a point of a sum is 0, whatever its factors are
+  std::vector<When> when = {};                         // where one of these is not so, a product or a point of a sum is
+                                                       // 0, whatever its factors are
 };
 // Its indices stay dimensions of their own.
 Nest online_nest(const poly::Statement& s, const Strides& strides);
 std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::string& row, const std::string& over);
 
-// x / Z[i], or 0 where a condition of Z says so, in a pass that sums Z: what sums multiples of it sums those of x, and divides at the end.
+// x / Z[i], or 0 where a condition of Z says so, in a pass that sums Z: what sums multiples of it sums those of x, and
+// divides at the end.
 struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read
 std::optional<LateDivision> late_division(const poly::Expr& value);
 
@@ -51,6 +54,7 @@ std::int64_t online_rows(const Compute& leaf, std::int64_t threads);
 std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, std::int64_t threads);
 
 // The kernel's body: one Block loop.
-Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads);
+Body spell_online(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
+    Names& names, std::int64_t threads);
 
 }  // namespace tilec::codegen

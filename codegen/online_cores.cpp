@@ -1,7 +1,9 @@
-// Passes on tensor cores: copies a turn ahead, products in fragments, elements where they lie, packed fragments of sums.
+// Passes on tensor cores: copies a turn ahead, products in fragments, elements where they lie, packed fragments of
+// sums.
 //
-// Thread 4 g + t of a warp has rows g and g + 8 of each 16 x 8 results, columns 2 t and 2 t + 1 (docs/decisions/tensor_cores.md), which are the
-// places of the first operand too: two results side by side are its 16 columns.
+// Thread 4 g + t of a warp has rows g and g + 8 of each 16 x 8 results, columns 2 t and 2 t + 1
+// (docs/decisions/tensor_cores.md), which are the places of the first operand too: two results side by side are its 16
+// columns.
 #include "codegen/online_cores.h"
 
 #include "codegen/online_pass.h"
@@ -18,9 +20,11 @@ constexpr std::int64_t held_fragments = 32;            // registers of rows that
 std::int64_t padded(std::int64_t extent, const MatrixInstruction& i) { return (extent + i.k - 1) / i.k * i.k; }
 
 // A read of the instruction's type, or a cast of one that keeps every value.
-bool is_operand(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const poly::Expr& factor) {
+bool is_operand(
+    const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const poly::Expr& factor) {
   const poly::Read* read = read_of(factor);
-  return read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand && keeps_values(factor, instruction.operand);
+  return read && program.tensor(nest.reads[static_cast<std::size_t>(read->read)].tensor).dtype == instruction.operand &&
+      keeps_values(factor, instruction.operand);
 }
 
 // The dimension along which rows of an operand of columns lie.
@@ -28,9 +32,12 @@ std::size_t wide_dim(const OnlinePart& part) { return part.role == OnlinePart::P
 
 // Whether both read the same elements of columns.
 bool same_columns(const Nest& a, const OnlinePart& p, const Nest& b, const OnlinePart& q) {
-  const FlatAccess &x = a.reads[static_cast<std::size_t>(read_of(*p.by_column)->read)], &y = b.reads[static_cast<std::size_t>(read_of(*q.by_column)->read)];
+  const FlatAccess &x = a.reads[static_cast<std::size_t>(read_of(*p.by_column)->read)],
+                   &y = b.reads[static_cast<std::size_t>(read_of(*q.by_column)->read)];
   const std::size_t wide = wide_dim(p), other = wide_dim(q);
-  if (x.tensor != y.tensor || x.offset.constant != y.offset.constant || x.offset.coefficients[wide] != y.offset.coefficients[other] || a.dims[wide].extent != b.dims[other].extent) return false;
+  if (x.tensor != y.tensor || x.offset.constant != y.offset.constant ||
+      x.offset.coefficients[wide] != y.offset.coefficients[other] || a.dims[wide].extent != b.dims[other].extent)
+    return false;
   for (std::size_t d = 0; d < a.dims.size(); ++d) {
     if (d == wide) continue;
     const auto own = b.dim(a.dims[d].name);
@@ -41,9 +48,13 @@ bool same_columns(const Nest& a, const OnlinePart& p, const Nest& b, const Onlin
 
 class OnCores : public OnlinePass {
  public:
-  OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads)
-      : OnlinePass(nests, leaves, storage, names, threads), instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)), of_piece_(widest / lang::bytes(instruction_.operand)),
-        tall_(height_ / (threads / warp * instruction_.m)), tf32_(target_named(storage.plan.target)->tf32) {
+  OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
+      std::int64_t threads)
+      : OnlinePass(nests, leaves, storage, names, threads),
+        instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
+        of_piece_(widest / lang::bytes(instruction_.operand)),
+        tall_(height_ / (threads / warp * instruction_.m)),
+        tf32_(target_named(storage.plan.target)->tf32) {
     each_ = depth_ / of_quad;
   }
 
@@ -58,11 +69,13 @@ class OnCores : public OnlinePass {
     std::int64_t together = 1;                         // elements of a Copy
   };
 
-  Box box(Body& body, const PassMember& m, const poly::Expr& factor, std::size_t row, std::int64_t rows, std::int64_t row_extent, std::size_t column, std::int64_t buffers) {
+  Box box(Body& body, const PassMember& m, const poly::Expr& factor, std::size_t row, std::int64_t rows,
+      std::int64_t row_extent, std::size_t column, std::int64_t buffers) {
     const FlatAccess& access = m.nest.reads[static_cast<std::size_t>(read_of(factor)->read)];
     const std::int64_t extent = m.nest.dims[column].extent;
     Box b{&m, &access, row, column, rows, row_extent, padded(extent, instruction_), extent, buffers};
-    b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width, Memory::Shared, instruction_.operand);
+    b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width,
+        Memory::Shared, instruction_.operand);
     b.together = access_width(access, column, of_piece_);
     while (b.together > 1 && extent % b.together) b.together /= 2;
     if (b.together * lang::bytes(instruction_.operand) < 4) b.together = 1;
@@ -72,11 +85,14 @@ class OnCores : public OnlinePass {
   Body shared_memory() override {
     Body body;
     for (PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Product) of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
+      if (m.part.role == OnlinePart::Product)
+        of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
       if (m.part.role != OnlinePart::Product && m.part.role != OnlinePart::Sum) continue;
-      const auto alike = std::ranges::find_if(of_columns_, [&](const Box& b) { return same_columns(b.member->nest, b.member->part, m.nest, m.part); });
+      const auto alike = std::ranges::find_if(
+          of_columns_, [&](const Box& b) { return same_columns(b.member->nest, b.member->part, m.nest, m.part); });
       box_of_[&m] = static_cast<std::size_t>(alike - of_columns_.begin());
-      if (alike == of_columns_.end()) of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, wide_dim(m.part), 2));
+      if (alike == of_columns_.end())
+        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, wide_dim(m.part), 2));
       if (m.part.role == OnlinePart::Sum) m.shared = allocate(body, "again", depth_ * height_, Memory::Shared);
     }
     return body;
@@ -88,15 +104,20 @@ class OnCores : public OnlinePass {
   Expr piece(const Box& b, const Expr& row, const Expr& number) const {
     const std::int64_t pieces = b.width / of_piece_;
     const auto differ = [](const Expr& x, const Expr& y) { return Expr(Operation{Op::Xor, {x, y}, DType::I64}); };
-    const Expr turned = pieces % 8 == 0 ? differ(number, remainder(row, 8)) : pieces == 2 || pieces == 4 ? differ(number, remainder(quotient(row, 8 / pieces), pieces)) : number;
+    const Expr turned = pieces % 8 == 0 ? differ(number, remainder(row, 8))
+        : pieces == 2 || pieces == 4    ? differ(number, remainder(quotient(row, 8 / pieces), pieces))
+                                        : number;
     return row * i64(b.width) + turned * i64(of_piece_);
   }
-  Expr place(const Box& b, const Expr& row, const Expr& at) const { return piece(b, row, quotient(at, of_piece_)) + remainder(at, of_piece_); }
+  Expr place(const Box& b, const Expr& row, const Expr& at) const {
+    return piece(b, row, quotient(at, of_piece_)) + remainder(at, of_piece_);
+  }
 
   // The rows of a box from `first` on.
   Body bring(const Box& b, const Expr& first, const Expr& buffer) {
     if (b.together == 1) return bring(b, first, buffer, 1);
-    return {stmt(If{Variable{b.aligned, DType::Bool}, bring(b, first, buffer, b.together), bring(b, first, buffer, 1)})};
+    return {
+        stmt(If{Variable{b.aligned, DType::Bool}, bring(b, first, buffer, b.together), bring(b, first, buffer, 1)})};
   }
   Body bring(const Box& b, const Expr& first, const Expr& buffer, std::int64_t elements) {
     const std::int64_t of_row = b.width / elements, total = b.rows * of_row, count = (total + threads_ - 1) / threads_;
@@ -104,8 +125,10 @@ class OnCores : public OnlinePass {
     while (count % at_once) --at_once;
     const std::string turn = names_.fresh("u"), round = names_.fresh("v");
     Body all, body;
-    const Expr number = let(all, "e", var(thread_) + (count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn)) * i64(threads_));
-    const Expr row = let(body, "row", quotient(number, of_row)), at = let(body, "at", remainder(number, of_row) * i64(elements));
+    const Expr number = let(
+        all, "e", var(thread_) + (count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn)) * i64(threads_));
+    const Expr row = let(body, "row", quotient(number, of_row)),
+               at = let(body, "at", remainder(number, of_row) * i64(elements));
     std::optional<Expr> there;
     const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
     if (b.row_extent % b.rows) too(less(first + row, i64(b.row_extent)));
@@ -144,21 +167,28 @@ class OnCores : public OnlinePass {
       const Expr lane = let(body, "lane", remainder(var(thread_), warp));
       first_row_ = let(body, "first_row", quotient(var(thread_), warp) * i64(tall_ * instruction_.m));
       g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
-      r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)), high_ = let(body, "high", quotient(lane, 16));
+      r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)),
+      high_ = let(body, "high", quotient(lane, 16));
     }
     return let(body, "r", first_row_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
   }
   // Of the results of a warp: register of a row of the thread, block of columns, and which of two.
-  std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const { return (slot / 2 * blocks + block) * instruction_.registers_of_c() + slot % 2 * 2 + one; }
+  std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const {
+    return (slot / 2 * blocks + block) * instruction_.registers_of_c() + slot % 2 * 2 + one;
+  }
   std::int64_t tile_blocks() const { return depth_ / instruction_.n; }
   std::int64_t sum_blocks(const PassMember& sum) const { return sum.leaf.vectors; }
-  std::int64_t registers_of(const PassMember& sum) const override { return tall_ * sum_blocks(sum) * instruction_.registers_of_c(); }
+  std::int64_t registers_of(const PassMember& sum) const override {
+    return tall_ * sum_blocks(sum) * instruction_.registers_of_c();
+  }
 
   Element element(Body& body, std::int64_t x, bool asked) override {
     const Expr local = t_ * i64(2) + i64(x / 2 * instruction_.n + x % 2);
     return {x, local, let(body, "j", j0_ + local), asked, {}};
   }
-  Expr in_tile(const PassMember& m, const Element& at) const { return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_}; }
+  Expr in_tile(const PassMember& m, const Element& at) const {
+    return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_};
+  }
   Expr product_at(const PassMember& product, const Element& at) const override { return in_tile(product, at); }
   Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
     if (again_) return {stmt(Store{sum.shared, at.local * i64(height_) + row_, factor})};
@@ -176,20 +206,24 @@ class OnCores : public OnlinePass {
     Body body;
     std::vector<std::string> tiles;
     const auto tile = [&](std::size_t number) {
-      while (tiles.size() <= number) tiles.push_back(allocate(body, "tile", tall_ * tile_blocks() * instruction_.registers_of_c(), Memory::Register));
+      while (tiles.size() <= number)
+        tiles.push_back(
+            allocate(body, "tile", tall_ * tile_blocks() * instruction_.registers_of_c(), Memory::Register));
       return tiles[number];
     };
     std::size_t products = 0, sums = 0;
     for (PassMember& m : members_) {
       if (m.part.role == OnlinePart::Product) m.tile = tile(products++);
-      if (m.part.role == OnlinePart::Sum) m.tile = tile(sums++), m.registers = allocate(body, "acc", registers_of(m), Memory::Register);
+      if (m.part.role == OnlinePart::Sum)
+        m.tile = tile(sums++), m.registers = allocate(body, "acc", registers_of(m), Memory::Register);
     }
     if (maximum_) scale_ = allocate(body, "scale", rows_of_thread(), Memory::Register);
     for (std::vector<Box>* boxes : {&of_rows_boxes_, &of_columns_})
       for (Box& b : *boxes) {
         if (b.together == 1) continue;
         b.aligned = names_.fresh("aligned");
-        body.push_back(stmt(Aligned{b.aligned, storage_.name(b.access->tensor), b.together * lang::bytes(instruction_.operand)}));
+        body.push_back(
+            stmt(Aligned{b.aligned, storage_.name(b.access->tensor), b.together * lang::bytes(instruction_.operand)}));
       }
     for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
     body.push_back(stmt(Commit{}));
@@ -202,13 +236,17 @@ class OnCores : public OnlinePass {
       }
       fragments_of_rows_.push_back(allocate(body, "q", count, Memory::Register, DType::U32));
       for (std::int64_t s = 0; s < steps; ++s)
-        for (std::int64_t i = 0; i < tall_; ++i) body.push_back(fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));
+        for (std::int64_t i = 0; i < tall_; ++i)
+          body.push_back(
+              fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));
     }
     return body;
   }
   // m 0 .. 7 and 8 .. 15 of the first half of k, then of the second.
-  Stmt fragment_of_rows(const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
-    return stmt(Fragment{to, first, b.shared, piece(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8) + r_, i64(step * 2) + high_), false});
+  Stmt fragment_of_rows(
+      const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
+    return stmt(Fragment{to, first, b.shared,
+        piece(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8) + r_, i64(step * 2) + high_), false});
   }
 
   // ---- turns
@@ -222,7 +260,8 @@ class OnCores : public OnlinePass {
 
   Body turn(const Expr& number, bool again) override {
     again_ = again;
-    Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the turn before
+    Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the
+                                                       // turn before
     const Expr next = let(body, "next", number + i64(1));
     body.push_back(stmt(If{less(next, turns_), columns(j0_ + i64(depth_), remainder(next, 2)), {}}));
     body.push_back(stmt(Commit{}));
@@ -233,15 +272,18 @@ class OnCores : public OnlinePass {
     append(body, elements(again));
     if (again) body.push_back(stmt(Barrier{}));
     for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Sum) append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
+      if (m.part.role == OnlinePart::Sum)
+        append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
     return body;
   }
 
   Body product(const PassMember& m, std::size_t number, const Box& b, const Expr& buffer) {
     Body body;
     const Box& rows = of_rows_boxes_[number];
-    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(), blocks = tile_blocks();
-    for (std::int64_t x = 0; x < tall_ * blocks * instruction_.registers_of_c(); ++x) body.push_back(stmt(Store{m.tile, i64(x), zero()}));
+    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
+                       blocks = tile_blocks();
+    for (std::int64_t x = 0; x < tall_ * blocks * instruction_.registers_of_c(); ++x)
+      body.push_back(stmt(Store{m.tile, i64(x), zero()}));
     const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
     const std::string& held = fragments_of_rows_[number];
     for (std::int64_t s = 0; s < b.width / instruction_.k; ++s) {
@@ -252,24 +294,28 @@ class OnCores : public OnlinePass {
       }
       const std::string y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
       for (std::int64_t j = 0; j < blocks; j += 2)
-        body.push_back(stmt(Fragment{y, j * regs_b, b.shared, at + piece(b, i64(j * instruction_.n) + high_ * i64(8) + r_, i64(s * 2) + low_), false}));
+        body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
+            at + piece(b, i64(j * instruction_.n) + high_ * i64(8) + r_, i64(s * 2) + low_), false}));
       for (std::int64_t i = 0; i < tall_; ++i)
         for (std::int64_t j = 0; j < blocks; ++j)
-          body.push_back(stmt(Multiply{&instruction_, m.tile, (i * blocks + j) * instruction_.registers_of_c(), a, ((held.empty() ? 0 : s * tall_) + i) * regs_a, y, j * regs_b}));
+          body.push_back(stmt(Multiply{&instruction_, m.tile, (i * blocks + j) * instruction_.registers_of_c(), a,
+              ((held.empty() ? 0 : s * tall_) + i) * regs_a, y, j * regs_b}));
     }
     return body;
   }
 
   Body sum(const PassMember& m, const Box& b, const Expr& buffer) {
     Body body;
-    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(), blocks = sum_blocks(m);
+    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
+                       blocks = sum_blocks(m);
     const SplitFactors split = split_factors(instruction_, tf32_, storage_.plan.program, m.nest, m.part);
     if (m.rescaled)
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
         for (std::int64_t j = 0; j < blocks; ++j)
           for (std::int64_t one = 0; one < 2; ++one) {
             const Expr at = i64(result(slot, blocks, j, one));
-            body.push_back(stmt(Store{m.registers, at, Operation{Op::Mul, {Load{m.registers, at, type_}, Load{scale_, i64(slot), type_}}, type_}}));
+            body.push_back(stmt(Store{m.registers, at,
+                Operation{Op::Mul, {Load{m.registers, at, type_}, Load{scale_, i64(slot), type_}}, type_}}));
           }
     const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
     for (std::int64_t s = 0; s < depth_ / instruction_.k; ++s) {
@@ -277,20 +323,34 @@ class OnCores : public OnlinePass {
       const std::string y = allocate(body, "b", split.of_column * blocks * regs_b, Memory::Register, DType::U32);
       for (std::int64_t i = 0; i < tall_; ++i)
         for (std::int64_t r = 0; r < regs_a; ++r) {
-          const auto value = [&](std::int64_t one) { return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), s * 2 + r / 2, one)), type_}); };
-          body.push_back(stmt(Pack{a, i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
+          const auto value = [&](std::int64_t one) {
+            return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), s * 2 + r / 2, one)), type_});
+          };
+          body.push_back(stmt(
+              Pack{a, i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
         }
       for (std::int64_t j = 0; j < blocks && split.of_column == 1; j += 2)
-        body.push_back(stmt(Fragment{y, j * regs_b, b.shared, at + piece(b, i64(s * instruction_.k) + low_ * i64(8) + r_, i64(j) + high_), true}));
+        body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
+            at + piece(b, i64(s * instruction_.k) + low_ * i64(8) + r_, i64(j) + high_), true}));
       for (std::int64_t r = 0; r < blocks * regs_b && split.of_column > 1; ++r) {
-        const auto value = [&](std::int64_t one) { return convert(Load{b.shared, at + place(b, i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2), i64(r / regs_b * instruction_.n) + g_), instruction_.operand}, type_); };
-        body.push_back(stmt(Pack{y, r, split.instruction->operand, value(0), value(1), split.of_column, blocks * regs_b}));
+        const auto value = [&](std::int64_t one) {
+          return convert(Load{b.shared,
+                             at +
+                                 place(b, i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2),
+                                     i64(r / regs_b * instruction_.n) + g_),
+                             instruction_.operand},
+              type_);
+        };
+        body.push_back(
+            stmt(Pack{y, r, split.instruction->operand, value(0), value(1), split.of_column, blocks * regs_b}));
       }
       for (std::int64_t p = 0; p < split.of_row; ++p)
         for (std::int64_t q = 0; q < split.of_column && split.multiplied(p, q); ++q)
           for (std::int64_t i = 0; i < tall_; ++i)
             for (std::int64_t j = 0; j < blocks; ++j)
-              body.push_back(stmt(Multiply{split.instruction, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a, (p * tall_ + i) * regs_a, y, (q * blocks + j) * regs_b}));
+              body.push_back(
+                  stmt(Multiply{split.instruction, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a,
+                      (p * tall_ + i) * regs_a, y, (q * blocks + j) * regs_b}));
     }
     return body;
   }
@@ -306,8 +366,13 @@ class OnCores : public OnlinePass {
       for (std::int64_t j = 0; j < sum_blocks(m); ++j)
         for (std::int64_t c = 0; c < 2; ++c) {
           const Expr slot = i64(result(slot_, sum_blocks(m), j, c));
-          const Expr y = convert(Load{b.shared, buffer * i64(b.rows * b.width) + place(b, var(k), t_ * i64(2) + i64(j * instruction_.n + c)), instruction_.operand}, type_);
-          adds.push_back(stmt(Store{m.registers, slot, Operation{Op::Fma, {a, y, Load{m.registers, slot, type_}}, type_}}));
+          const Expr y =
+              convert(Load{b.shared,
+                          buffer * i64(b.rows * b.width) + place(b, var(k), t_ * i64(2) + i64(j * instruction_.n + c)),
+                          instruction_.operand},
+                  type_);
+          adds.push_back(
+              stmt(Store{m.registers, slot, Operation{Op::Fma, {a, y, Load{m.registers, slot, type_}}, type_}}));
         }
       return Body{at_point(l, row_value_, j0_ + var(k), std::move(adds))};
     }));
@@ -322,7 +387,8 @@ class OnCores : public OnlinePass {
       if (m.part.role != OnlinePart::Fold) continue;
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
         const std::string name = names_.fresh("all");
-        body.push_back(stmt(Fold{name, m.nest.aggregation, Load{m.registers, i64(slot), type_of(m)}, thread_, of_quad}));
+        body.push_back(
+            stmt(Fold{name, m.nest.aggregation, Load{m.registers, i64(slot), type_of(m)}, thread_, of_quad}));
         body.push_back(stmt(Store{m.registers, i64(slot), Variable{name, type_of(m)}}));
       }
     }
@@ -343,9 +409,12 @@ class OnCores : public OnlinePass {
       if (tile) by = let(line, "by", total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)]));
       for (std::int64_t j = 0; j < blocks; ++j)
         for (std::int64_t c = 0; c < 2; ++c) {
-          const Expr column = t_ * i64(2) + i64(j * instruction_.n + c), sum = Load{m.registers, i64(result(slot_, blocks, j, c)), type_};
+          const Expr column = t_ * i64(2) + i64(j * instruction_.n + c),
+                     sum = Load{m.registers, i64(result(slot_, blocks, j, c)), type_};
           points.fix(m.part.column, column);
-          Stmt put = stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), OnlinePass::result(m, tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum)});
+          Stmt put = stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset),
+              OnlinePass::result(
+                  m, tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum)});
           if ((j + 1) * instruction_.n > columns) put = stmt(If{less(column, i64(columns)), {std::move(put)}, {}});
           line.push_back(std::move(put));
         }
@@ -374,15 +443,21 @@ std::int64_t SplitFactors::products() const {
   return count;
 }
 
-SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program, const Nest& nest, const OnlinePart& part) {
+SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program,
+    const Nest& nest, const OnlinePart& part) {
   if (is_operand(instruction, program, nest, *part.by_row)) return {&instruction};
-  const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) { return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps; });
+  const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) {
+    return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps;
+  });
   return {&*bf16, tf32 ? 2 : 3, instruction.operand == DType::BF16 ? 1 : 2};
 }
 
-std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program, const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
-  if (instruction.from_shared() || lang::bytes(instruction.operand) != 2) return std::string("a pass has instructions of one warp, for f16 or bf16");
-  if (compares_computed(program)) return std::string("something asks whether computed values are equal, and other passes add up in another order");
+std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program,
+    const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
+  if (instruction.from_shared() || lang::bytes(instruction.operand) != 2)
+    return std::string("a pass has instructions of one warp, for f16 or bf16");
+  if (compares_computed(program))
+    return std::string("something asks whether computed values are equal, and other passes add up in another order");
   bool any = false;
   for (std::size_t l = 0; l < nests.size(); ++l) {
     const OnlinePart& part = parts[l];
@@ -391,27 +466,37 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
     if (compute_type(nests[l].value->type()) != DType::F32) return fmt::format("`{}` is not computed as f32", name);
     if (part.role == OnlinePart::Tile) continue;
     any = true;
-    if (!is_operand(instruction, program, nests[l], *part.by_column) || (part.role == OnlinePart::Product && !is_operand(instruction, program, nests[l], *part.by_row))) return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
+    if (!is_operand(instruction, program, nests[l], *part.by_column) ||
+        (part.role == OnlinePart::Product && !is_operand(instruction, program, nests[l], *part.by_row)))
+      return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
   }
   return any ? std::string() : std::string("nothing is multiplied");
 }
 
-std::int64_t cores_bytes(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
+std::int64_t cores_bytes(
+    const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
   constexpr std::int64_t bytes = 2, of_width = 16;
-  const auto width = [&](const Nest& nest, std::size_t d) { return (nest.dims[d].extent + of_width - 1) / of_width * of_width; };
+  const auto width = [&](const Nest& nest, std::size_t d) {
+    return (nest.dims[d].extent + of_width - 1) / of_width * of_width;
+  };
   std::int64_t all = 0;
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
     if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
     if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
-    if (std::ranges::any_of(columns, [&](std::size_t c) { return same_columns(nests[c], parts[c], nests[l], parts[l]); })) continue;
+    if (std::ranges::any_of(
+            columns, [&](std::size_t c) { return same_columns(nests[c], parts[c], nests[l], parts[l]); }))
+      continue;
     all += width(nests[l], wide_dim(parts[l])) * 2 * depth * bytes;
     columns.push_back(l);
   }
   return all;
 }
 
-Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads) { return OnCores(nests, leaves, storage, names, threads).spell(); }
+Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
+    Names& names, std::int64_t threads) {
+  return OnCores(nests, leaves, storage, names, threads).spell();
+}
 
 }  // namespace tilec::codegen

@@ -13,13 +13,16 @@
 
 namespace tilec::codegen {
 
-Nest online_nest(const poly::Statement& s, const Strides& strides) { return nest_of(s, strides, {s.indices.begin(), s.indices.end()}); }
+Nest online_nest(const poly::Statement& s, const Strides& strides) {
+  return nest_of(s, strides, {s.indices.begin(), s.indices.end()});
+}
 
 namespace {
 
 bool depends(const Nest& nest, const poly::Expr& e, std::size_t d) {
   return std::ranges::any_of(poly::parts(e), [&](const poly::Expr& part) {
-    if (const auto* r = part.as<poly::Read>()) return nest.reads[static_cast<std::size_t>(r->read)].offset.coefficients[d] != 0;
+    if (const auto* r = part.as<poly::Read>())
+      return nest.reads[static_cast<std::size_t>(r->read)].offset.coefficients[d] != 0;
     if (const auto* x = part.as<poly::Index>()) return nest.form(x->value).coefficients[d] != 0;
     return false;
   });
@@ -41,7 +44,8 @@ bool is_zero(const poly::Expr& e) {
 // Factors and divisors of a product, as it is written, and when it is not 0.
 struct Factors { std::vector<poly::Expr> times, over; std::vector<OnlinePart::When> when = {}; };
 // `may_wait`: whether a condition of this factor may be one of the product.
-void take_apart(const poly::Expr& e, bool divides, const std::function<bool(const poly::Expr&, const poly::Expr&)>& may_wait, Factors& all) {
+void take_apart(const poly::Expr& e, bool divides,
+    const std::function<bool(const poly::Expr&, const poly::Expr&)>& may_wait, Factors& all) {
   const auto* apply = e.as<poly::Apply>();
   if (apply && apply->op == Op::Select && !divides && lang::is_float(apply->type) && may_wait(e, apply->operands[0]))
     for (const std::size_t zero : {std::size_t{1}, std::size_t{2}})
@@ -49,7 +53,8 @@ void take_apart(const poly::Expr& e, bool divides, const std::function<bool(cons
         all.when.push_back({apply->operands[0], zero == 2});
         return take_apart(apply->operands[3 - zero], divides, may_wait, all);
       }
-  if (!apply || !lang::is_float(apply->type) || (apply->op != Op::Mul && apply->op != Op::Div)) return (divides ? all.over : all.times).push_back(e);
+  if (!apply || !lang::is_float(apply->type) || (apply->op != Op::Mul && apply->op != Op::Div))
+    return (divides ? all.over : all.times).push_back(e);
   take_apart(apply->operands[0], divides, may_wait, all);
   take_apart(apply->operands[1], divides != (apply->op == Op::Div), may_wait, all);
 }
@@ -57,23 +62,30 @@ void take_apart(const poly::Expr& e, bool divides, const std::function<bool(cons
 std::optional<poly::Expr> product_of(const Factors& all) {
   if (all.times.empty()) return std::nullopt;
   poly::Expr product = all.times.front();
-  for (std::size_t k = 1; k < all.times.size(); ++k) product = poly::Apply{Op::Mul, {product, all.times[k]}, product.type()};
+  for (std::size_t k = 1; k < all.times.size(); ++k)
+    product = poly::Apply{Op::Mul, {product, all.times[k]}, product.type()};
   for (const poly::Expr& divisor : all.over) product = poly::Apply{Op::Div, {product, divisor}, product.type()};
   return product;
 }
 
-// A product of two factors, of which one does not depend on `column` and the other not on `row`. What depends on neither belongs to the first one:
-// P (dO / Z) is (P / Z) dO, where rows go on over what Z has, and dO stays as narrow as it is. What does not depend on what a Product sums over
-// waits for the sum.
+// A product of two factors, of which one does not depend on `column` and the other not on `row`. What depends on
+// neither belongs to the first one: P (dO / Z) is (P / Z) dO, where rows go on over what Z has, and dO stays as narrow
+// as it is. What does not depend on what a Product sums over waits for the sum.
 bool take_factors(const Nest& nest, OnlinePart& part) {
   const auto* product = nest.value->as<poly::Apply>();
-  if (nest.aggregation != Aggregation::Sum || !product || !lang::is_float(product->type) || in_rows(nest, part.depth == part.over ? part.column : part.depth)) return false;
+  if (nest.aggregation != Aggregation::Sum || !product || !lang::is_float(product->type) ||
+      in_rows(nest, part.depth == part.over ? part.column : part.depth))
+    return false;
   Factors all, of_row, of_column, of_sum;
   const bool sums_points = part.role == OnlinePart::Sum;
   const std::size_t wide = sums_points ? part.column : part.depth;
-  take_apart(*nest.value, false, [&](const poly::Expr& e, const poly::Expr& condition) {
-    return depends(nest, e, wide) && !depends(nest, condition, wide) && !has_index(condition) && (!sums_points || (!depends(nest, condition, part.row) && depends(nest, condition, part.over)));
-  }, all);
+  take_apart(
+      *nest.value, false,
+      [&](const poly::Expr& e, const poly::Expr& condition) {
+        return depends(nest, e, wide) && !depends(nest, condition, wide) && !has_index(condition) &&
+            (!sums_points || (!depends(nest, condition, part.row) && depends(nest, condition, part.over)));
+      },
+      all);
   for (const bool divides : {false, true})
     for (const poly::Expr& factor : divides ? all.over : all.times) {
       const bool waits = part.role == OnlinePart::Product && !depends(nest, factor, part.depth);
@@ -102,7 +114,8 @@ std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::s
   if (sums.size() > 1) return std::string("it folds over several indices");
   if (sums.front() != *j) {
     part.role = OnlinePart::Product, part.depth = sums.front();
-    if (!take_factors(nest, part)) return fmt::format("it is no sum of products of one factor of `{}` and one of `{}`", row, over);
+    if (!take_factors(nest, part))
+      return fmt::format("it is no sum of products of one factor of `{}` and one of `{}`", row, over);
     return part;
   }
   part.role = OnlinePart::Sum;
@@ -112,15 +125,23 @@ std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::s
     if (take_factors(nest, part) && depends(nest, *part.by_row, *i)) return part;
   }
   part.role = OnlinePart::Fold, part.column = *j, part.by_row.reset(), part.by_column.reset();
-  if (nest.aggregation == Aggregation::Assign || nest.aggregation == Aggregation::Product || nest.value->type() == DType::Bool) return std::string("it is no maximum, minimum or sum of numbers");
+  if (nest.aggregation == Aggregation::Assign || nest.aggregation == Aggregation::Product ||
+      nest.value->type() == DType::Bool)
+    return std::string("it is no maximum, minimum or sum of numbers");
   return part;
 }
 
 std::optional<LateDivision> late_division(const poly::Expr& value) {
   const auto* apply = value.as<poly::Apply>();
-  const auto zero = [](const poly::Expr& e) { const auto* n = e.as<poly::Number>(); return n && n->real == 0 && n->integer == 0; };
+  const auto zero = [](const poly::Expr& e) {
+    const auto* n = e.as<poly::Number>();
+    return n && n->real == 0 && n->integer == 0;
+  };
   const auto mentions = [](const poly::Expr& e, int read, bool others) {
-    return std::ranges::any_of(poly::parts(e), [&](const poly::Expr& p) { const auto* r = p.as<poly::Read>(); return (r && (r->read == read) != others) || (others && p.as<poly::Index>()); });
+    return std::ranges::any_of(poly::parts(e), [&](const poly::Expr& p) {
+      const auto* r = p.as<poly::Read>();
+      return (r && (r->read == read) != others) || (others && p.as<poly::Index>());
+    });
   };
   if (!apply) return std::nullopt;
   if (apply->op == Op::Div) {
@@ -135,12 +156,15 @@ std::optional<LateDivision> late_division(const poly::Expr& value) {
 }
 
 bool compares_computed(const poly::Program& program) {
-  const auto computed = [](const poly::Expr& side) { return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; }); };
+  const auto computed = [](const poly::Expr& side) {
+    return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; });
+  };
   return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
     const auto* s = std::get_if<poly::Statement>(&node);
     return s && std::ranges::any_of(poly::parts(s->value), [&](const poly::Expr& e) {
       const auto* apply = e.as<poly::Apply>();
-      return apply && (apply->op == lang::Op::Eq || apply->op == lang::Op::Ne) && computed(apply->operands[0]) && computed(apply->operands[1]);
+      return apply && (apply->op == lang::Op::Eq || apply->op == lang::Op::Ne) && computed(apply->operands[0]) &&
+          computed(apply->operands[1]);
     });
   });
 }
@@ -154,7 +178,8 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
   const std::int64_t rows = online_rows(leaves.front(), threads), depth = leaves.front().as<forms::Online>()->depth;
   std::int64_t elements = 2 * rows, products = 0, sums = 0;
   std::vector<OnlinePart> parts;
-  for (std::size_t l = 0; l < leaves.size(); ++l) parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
+  for (std::size_t l = 0; l < leaves.size(); ++l)
+    parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
   if (!leaves.front().as<forms::Online>()->instruction.empty()) return cores_bytes(nests, parts, rows, depth);
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const OnlinePart& part = parts[l];

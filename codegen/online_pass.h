@@ -1,5 +1,6 @@
-// What all passes over an index have in common (online.h): which statements wait for the maximum, rows and elements of a thread, folds, what is told
-// at the end. How products are computed and where their operands lie is said below: by threads (online.cpp), by tensor cores (online_cores.cpp).
+// What all passes over an index have in common (online.h): which statements wait for the maximum, rows and elements of
+// a thread, folds, what is told at the end. How products are computed and where their operands lie is said below: by
+// threads (online.cpp), by tensor cores (online_cores.cpp).
 #pragma once
 
 #include <fmt/format.h>
@@ -31,14 +32,14 @@ using ReadValue = std::function<Expr(std::size_t)>;
 using IndexValue = std::function<Expr(const Form&)>;
 inline Expr spelled(const Nest& nest, const poly::Expr& e, const ReadValue& read, const IndexValue& index) {
   return e.match([&](const poly::Number& n) { return constant_of(n); },
-                 [&](const poly::Index& x) { return convert(index(nest.form(x.value)), compute_type(x.type)); },
-                 [&](const poly::Read& r) { return convert(read(static_cast<std::size_t>(r.read)), compute_type(r.type)); },
-                 [&](const poly::Cast& c) { return cast(spelled(nest, c.operand, read, index), c.operand, c.type); },
-                 [&](const poly::Apply& a) {
-                   std::vector<Expr> operands;
-                   for (const poly::Expr& o : a.operands) operands.push_back(spelled(nest, o, read, index));
-                   return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
-                 });
+      [&](const poly::Index& x) { return convert(index(nest.form(x.value)), compute_type(x.type)); },
+      [&](const poly::Read& r) { return convert(read(static_cast<std::size_t>(r.read)), compute_type(r.type)); },
+      [&](const poly::Cast& c) { return cast(spelled(nest, c.operand, read, index), c.operand, c.type); },
+      [&](const poly::Apply& a) {
+        std::vector<Expr> operands;
+        for (const poly::Expr& o : a.operands) operands.push_back(spelled(nest, o, read, index));
+        return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
+      });
 }
 
 // An operand of products: a box of `depth` x `side` in shared memory, `side` innermost.
@@ -60,18 +61,23 @@ struct PassMember {
   std::string shared;                                  // of a Fold: its value for each part of a row
   bool rescaled = false;                               // it holds what a growing maximum makes smaller
   bool follows = false;                                // a Tile: it depends on that maximum
-  std::optional<LateDivision> late = {};               // a Tile, and the factor of a Sum: its numerator alone is computed
+  std::optional<LateDivision> late = {};               // a Tile, and the factor of a Sum: its numerator alone is
+                                                       // computed
   std::optional<std::size_t> divided = {};             // a Sum: the tile, or itself, that says by what
 };
 
 class OnlinePass {
  public:
-  OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names, std::int64_t threads) : storage_(storage), names_(names), threads_(threads) {
+  OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
+      std::int64_t threads)
+      : storage_(storage), names_(names), threads_(threads) {
     const std::string& over = leaves.front().n;
     for (std::size_t l = 0; l < leaves.size(); ++l) {
       auto part = online_part(nests[l], leaves[l].m(), over);
-      if (const auto* why = std::get_if<std::string>(&part)) throw lang::InternalError("the plan passes over a statement: " + *why);
-      members_.push_back({nests[l], leaves[l], std::get<OnlinePart>(std::move(part)), storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
+      if (const auto* why = std::get_if<std::string>(&part))
+        throw lang::InternalError("the plan passes over a statement: " + *why);
+      members_.push_back({nests[l], leaves[l], std::get<OnlinePart>(std::move(part)),
+          storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
       by_tensor_.emplace(nests[l].target.tensor, l);
     }
     depth_ = leaves.front().as<forms::Online>()->depth;
@@ -81,7 +87,8 @@ class OnlinePass {
     const PassMember& first = members_.front();
     rows_ = first.nest.dims[first.part.row].extent, over_ = first.nest.dims[first.part.over].extent;
     for (const PassMember& m : members_) if (m.part.role != OnlinePart::Fold) type_ = type_of(m);
-    if (std::ranges::all_of(members_, [](const PassMember& m) { return m.part.role == OnlinePart::Fold; })) type_ = type_of(first);
+    if (std::ranges::all_of(members_, [](const PassMember& m) { return m.part.role == OnlinePart::Fold; }))
+      type_ = type_of(first);
     find_maximum();
   }
 
@@ -129,9 +136,13 @@ class OnlinePass {
   Expr zero() const { return Constant{type_, 0, 0.0}; }
   Expr one() const { return Constant{type_, 0, 1.0}; }
   Expr lowest() const { return identity(Aggregation::Max, type_); }
-  static Expr choose(const Expr& condition, const Expr& a, const Expr& b) { return Operation{Op::Select, {condition, a, b}, a.type()}; }
+  static Expr choose(const Expr& condition, const Expr& a, const Expr& b) {
+    return Operation{Op::Select, {condition, a, b}, a.type()};
+  }
   static Expr equal(const Expr& a, const Expr& b) { return Operation{Op::Eq, {a, b}, DType::Bool}; }
-  std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory) { return allocate(body, stem, count, memory, type_); }
+  std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory) {
+    return allocate(body, stem, count, memory, type_);
+  }
   std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory, DType type) {
     const std::string name = names_.fresh(stem);
     body.push_back(stmt(Allocate{name, type, count, memory}));
@@ -154,18 +165,23 @@ class OnlinePass {
   void find_maximum() {
     const auto fold = [&](TensorId id) {
       const auto at = by_tensor_.find(id);
-      return at != by_tensor_.end() && members_[at->second].part.role == OnlinePart::Fold ? std::optional(at->second) : std::nullopt;
+      return at != by_tensor_.end() && members_[at->second].part.role == OnlinePart::Fold ? std::optional(at->second)
+                                                                                          : std::nullopt;
     };
     for (std::size_t l = 0; l < members_.size(); ++l) {
       PassMember& m = members_[l];
-      auto late = m.part.role == OnlinePart::Tile ? late_division(*m.nest.value) : m.part.role == OnlinePart::Sum ? late_division(*m.part.by_row) : std::nullopt;
+      auto late = m.part.role == OnlinePart::Tile ? late_division(*m.nest.value)
+          : m.part.role == OnlinePart::Sum        ? late_division(*m.part.by_row)
+                                                  : std::nullopt;
       if (late && fold(m.nest.reads[late->divisor].tensor)) {
         m.late = std::move(late), divides_ = true;
         if (m.part.role == OnlinePart::Sum) m.divided = l;
       }
       for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
         if (m.part.role == OnlinePart::Sum)
-          if (const auto at = by_tensor_.find(m.nest.reads[r].tensor); at != by_tensor_.end() && members_[at->second].late && members_[at->second].part.role == OnlinePart::Tile) m.divided = at->second;
+          if (const auto at = by_tensor_.find(m.nest.reads[r].tensor);
+              at != by_tensor_.end() && members_[at->second].late && members_[at->second].part.role == OnlinePart::Tile)
+            m.divided = at->second;
         if (m.late && r == m.late->divisor) continue;
         if (const auto of = fold(m.nest.reads[r].tensor)) maximum_ = of;
       }
@@ -175,7 +191,8 @@ class OnlinePass {
       for (const FlatAccess& read : m.nest.reads) {
         const auto at = by_tensor_.find(read.tensor);
         if (at == by_tensor_.end()) continue;
-        if (at->second == *maximum_ || members_[at->second].follows) (m.part.role == OnlinePart::Tile ? m.follows : m.rescaled) = true;
+        if (at->second == *maximum_ || members_[at->second].follows)
+          (m.part.role == OnlinePart::Tile ? m.follows : m.rescaled) = true;
       }
   }
 
@@ -211,7 +228,8 @@ class OnlinePass {
       slots_.push_back({row, let(body, members_.front().leaf.m(), i0_ + row)});
     }
     for (PassMember& m : members_)
-      if (m.part.role == OnlinePart::Fold) m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
+      if (m.part.role == OnlinePart::Fold)
+        m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
     if (maximum_) highest_ = members_[*maximum_].registers;
     append(body, first_operands());
     append(body, each_row([&] {
@@ -233,9 +251,15 @@ class OnlinePass {
     return body;
   }
 
-  bool bounded(const PassMember& m) const { return std::ranges::any_of(m.nest.rows, [&](const Row& row) { return row.form.coefficients[m.part.over] != 0 || row.form.coefficients[m.part.row] != 0; }); }
+  bool bounded(const PassMember& m) const {
+    return std::ranges::any_of(m.nest.rows, [&](const Row& row) {
+      return row.form.coefficients[m.part.over] != 0 || row.form.coefficients[m.part.row] != 0;
+    });
+  }
   bool may_begin_again() const {
-    return maximum_ || begins_again() || std::ranges::any_of(members_, [&](const PassMember& m) { return m.part.role == OnlinePart::Sum && (bounded(m) || !m.part.when.empty()); });
+    return maximum_ || begins_again() || std::ranges::any_of(members_, [&](const PassMember& m) {
+      return m.part.role == OnlinePart::Sum && (bounded(m) || !m.part.when.empty());
+    });
   }
   // What a sum adds of its own point alone.
   Stmt at_point(std::size_t l, const Expr& row, const Expr& column, Body adds) {
@@ -272,7 +296,8 @@ class OnlinePass {
       all = all ? Interval{minimum(all->lo, own.lo), maximum(all->hi, own.hi)} : own;
     }
     first_ = let(body, "from", floor_divide(all->lo, depth_) * i64(depth_));
-    if (const std::int64_t known = const_or(all->hi, -1), from = const_or(first_, -1); known >= 0 && from >= 0) turns_ = i64(std::max<std::int64_t>(0, (known - from + depth_ - 1) / depth_));
+    if (const std::int64_t known = const_or(all->hi, -1), from = const_or(first_, -1); known >= 0 && from >= 0)
+      turns_ = i64(std::max<std::int64_t>(0, (known - from + depth_ - 1) / depth_));
     else turns_ = let(body, "turns", maximum(i64(0), ceil_divide(all->hi - first_, depth_)));
     return body;
   }
@@ -286,13 +311,16 @@ class OnlinePass {
         const FlatAccess& read = m.nest.reads[r];
         if (by_tensor_.contains(read.tensor) || staged(m, r) || read.offset.coefficients[m.part.over] != 0) continue;
         const DType type = storage_.plan.program.tensor(read.tensor).dtype;
-        if (slot_ == 0) of_rows_.emplace(std::pair(l, r), allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)));
+        if (slot_ == 0)
+          of_rows_.emplace(
+              std::pair(l, r), allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)));
         const std::string& name = of_rows_.at({l, r});
         body.push_back(stmt(Store{name, i64(slot_), Constant{compute_type(type), 0, 0.0}}));
         Ranges known = points_[l];
         known.fix(m.part.row, row_value_);
         std::optional<Expr> there = known.fixed_rows();  // where they do not hold, the element may not exist
-        Body one{stmt(Store{name, i64(slot_), convert(Load{storage_.name(read.tensor), known.known_part(read.offset), type}, compute_type(type))})};
+        Body one{stmt(Store{name, i64(slot_),
+            convert(Load{storage_.name(read.tensor), known.known_part(read.offset), type}, compute_type(type))})};
         if (rows_ % height_) there = there ? both(less(row_value_, i64(rows_)), *there) : less(row_value_, i64(rows_));
         if (there) body.push_back(stmt(If{*there, std::move(one), {}}));
         else append(body, std::move(one));
@@ -302,7 +330,10 @@ class OnlinePass {
   }
   // Whether it is read as an operand.
   bool staged(const PassMember& m, std::size_t r) const {
-    const auto in = [&](const poly::Expr& factor) { const std::vector<std::size_t> all = reads_of(factor); return std::ranges::find(all, r) != all.end(); };
+    const auto in = [&](const poly::Expr& factor) {
+      const std::vector<std::size_t> all = reads_of(factor);
+      return std::ranges::find(all, r) != all.end();
+    };
     return (m.part.by_column && in(*m.part.by_column)) || (m.part.role == OnlinePart::Product && in(*m.part.by_row));
   }
 
@@ -314,12 +345,14 @@ class OnlinePass {
     std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
     const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
     halve(access.offset.constant);
-    for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
+    for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x)
+      if (x != d) halve(access.offset.coefficients[x]);
     return std::max<std::int64_t>(w, 1);
   }
   std::vector<std::size_t> reads_of(const poly::Expr& e) const {
     std::vector<std::size_t> reads;
-    for (const poly::Expr& part : poly::parts(e)) if (const auto* r = part.as<poly::Read>()) reads.push_back(static_cast<std::size_t>(r->read));
+    for (const poly::Expr& part : poly::parts(e))
+      if (const auto* r = part.as<poly::Read>()) reads.push_back(static_cast<std::size_t>(r->read));
     std::ranges::sort(reads);
     reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
     return reads;
@@ -333,7 +366,8 @@ class OnlinePass {
       if (m.part.role == OnlinePart::Sum)
         for (std::int64_t x = 0; x < registers_of(m); ++x) body.push_back(stmt(Store{m.registers, i64(x), zero()}));
       if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again))
-        for (std::int64_t r = 0; r < rows_of_thread(); ++r) body.push_back(stmt(Store{m.registers, i64(r), identity(m.nest.aggregation, type_of(m))}));
+        for (std::int64_t r = 0; r < rows_of_thread(); ++r)
+          body.push_back(stmt(Store{m.registers, i64(r), identity(m.nest.aggregation, type_of(m))}));
     }
     if (const_or(turns_, 1) <= 0) return body;
     const std::string number = names_.fresh("turn");
@@ -374,7 +408,9 @@ class OnlinePass {
       for (const Row& row : m.nest.rows) {
         Ranges points = points_[l];
         const std::int64_t a = row.form.coefficients[m.part.over], c = row.form.coefficients[m.part.row];
-        const auto at = [&](std::int64_t coefficient, const Expr& first, std::int64_t count, bool low) { return (coefficient > 0) == low ? first : first + i64(count - 1); };
+        const auto at = [&](std::int64_t coefficient, const Expr& first, std::int64_t count, bool low) {
+          return (coefficient > 0) == low ? first : first + i64(count - 1);
+        };
         points.fix(m.part.row, at(c, i0_, height_, true)), points.fix(m.part.over, at(a, j0_, depth_, true));
         too(at_least(points.known_part(row.form), i64(0)));
         if (!row.extent) continue;
@@ -388,7 +424,8 @@ class OnlinePass {
   Body elements(bool again) {
     Body body;
     const std::optional<Expr> whole_condition = whole_tile();
-    const std::optional<Expr> whole = whole_condition ? std::optional(let(body, "whole", *whole_condition)) : std::nullopt;
+    const std::optional<Expr> whole =
+        whole_condition ? std::optional(let(body, "whole", *whole_condition)) : std::nullopt;
     append(body, each_row([&] { return elements_of_row(again, whole); }));
     return body;
   }
@@ -410,11 +447,14 @@ class OnlinePass {
         const Expr now = let(body, "now", Operation{Op::Max, {before, found}, type_});
         // As long as it is -inf, all that was added is 0 or no number.
         const Expr kept = Operation{Op::Or, {equal(before, now), equal(before, lowest())}, DType::Bool};
-        const Expr scale = let(body, "grown", choose(kept, one(), Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_}));
+        const Expr scale = let(
+            body, "grown", choose(kept, one(), Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_}));
         body.push_back(stmt(Store{highest_, i64(slot_), now}));
         append(body, put_scale(scale));
         for (const PassMember& m : members_)
-          if (m.part.role == OnlinePart::Fold && m.rescaled) body.push_back(stmt(Store{m.registers, i64(slot_), Operation{Op::Mul, {Load{m.registers, i64(slot_), type_}, scale}, type_}}));
+          if (m.part.role == OnlinePart::Fold && m.rescaled)
+            body.push_back(stmt(Store{
+                m.registers, i64(slot_), Operation{Op::Mul, {Load{m.registers, i64(slot_), type_}, scale}, type_}}));
         highest = choose(equal(now, lowest()), zero(), now);
       }
       maximum_now_ = let(body, "highest", highest);
@@ -441,7 +481,9 @@ class OnlinePass {
     bool asked;                                        // whether it is a point is asked
     std::map<std::size_t, Expr> values = {};
   };
-  Expr rounded(const PassMember& m, const Expr& value) const { return convert(convert(convert(value, compute_type(m.dtype)), m.dtype), compute_type(m.dtype)); }
+  Expr rounded(const PassMember& m, const Expr& value) const {
+    return convert(convert(convert(value, compute_type(m.dtype)), m.dtype), compute_type(m.dtype));
+  }
 
   Expr value(std::size_t l, const poly::Expr& e, Element& at) {
     const PassMember& m = members_[l];
@@ -451,8 +493,10 @@ class OnlinePass {
       const FlatAccess& access = m.nest.reads[r];
       const auto made = by_tensor_.find(access.tensor);
       if (made == by_tensor_.end()) {
-        if (const auto own = of_rows_.find({l, r}); own != of_rows_.end()) return Load{own->second, i64(slot_), compute_type(storage_.plan.program.tensor(access.tensor).dtype)};
-        return Load{storage_.name(access.tensor), points.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype};
+        if (const auto own = of_rows_.find({l, r}); own != of_rows_.end())
+          return Load{own->second, i64(slot_), compute_type(storage_.plan.program.tensor(access.tensor).dtype)};
+        return Load{storage_.name(access.tensor), points.known_part(access.offset),
+            storage_.plan.program.tensor(access.tensor).dtype};
       }
       if (maximum_ && made->second == *maximum_) return maximum_now_;
       return at.values.at(made->second);
@@ -478,8 +522,10 @@ class OnlinePass {
   // A product with what waits for it.
   Expr scaled(std::size_t l, Element& at) {
     Expr product = product_at(members_[l], at);
-    for (const poly::Expr& factor : members_[l].part.times) product = Operation{Op::Mul, {product, value(l, factor, at)}, type_};
-    for (const poly::Expr& divisor : members_[l].part.divisors) product = Operation{Op::Div, {product, value(l, divisor, at)}, type_};
+    for (const poly::Expr& factor : members_[l].part.times)
+      product = Operation{Op::Mul, {product, value(l, factor, at)}, type_};
+    for (const poly::Expr& divisor : members_[l].part.divisors)
+      product = Operation{Op::Div, {product, value(l, divisor, at)}, type_};
     return where_not_0(l, at, product);
   }
 
@@ -490,7 +536,8 @@ class OnlinePass {
       if (m.part.role == OnlinePart::Product) {
         if (!before && !held_.empty() && !wanted_behind(l)) continue;
         const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
-        const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();  // what may not exist where there is no point
+        // what may not exist where there is no point
+        const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();
         const Expr fill = point && m.nest.fill ? convert(constant_of(*m.nest.fill), type_) : zero();
         if (point && reads) {
           const std::string name = allocate(body, "s", 1, Memory::Register);
@@ -499,7 +546,10 @@ class OnlinePass {
           at.values.insert_or_assign(l, let(body, "s", Load{name, i64(0), type_}));
         } else {
           const Expr value = rounded(m, scaled(l, at));
-          at.values.insert_or_assign(l, let(body, "s", point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type())) : value));
+          at.values.insert_or_assign(l,
+              let(body, "s",
+                  point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type()))
+                                                                 : value));
         }
         continue;
       }
@@ -510,7 +560,8 @@ class OnlinePass {
       }
       const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
       if (!point) {
-        at.values.insert_or_assign(l, let(body, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at))));
+        at.values.insert_or_assign(
+            l, let(body, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at))));
       } else {
         const std::string name = allocate(body, "t", 1, Memory::Register);
         body.push_back(stmt(Store{name, i64(0), convert(constant_of(*m.nest.fill), type_)}));
@@ -520,14 +571,17 @@ class OnlinePass {
         body.push_back(stmt(If{*point, std::move(there), {}}));
         at.values.insert_or_assign(l, let(body, "t", Load{name, i64(0), type_}));
       }
-      if (const auto held = held_.find(l); held != held_.end()) body.push_back(stmt(Store{held->second, i64(at.x), convert(at.values.at(l), type_)}));
+      if (const auto held = held_.find(l); held != held_.end())
+        body.push_back(stmt(Store{held->second, i64(at.x), convert(at.values.at(l), type_)}));
     }
   }
   // Whether something that is computed behind the maximum reads this product itself.
   bool wanted_behind(std::size_t product) const {
     return std::ranges::any_of(members_, [&](const PassMember& m) {
-      if (m.part.role == OnlinePart::Product || is_maximum(m) || (m.part.role == OnlinePart::Tile && !m.follows)) return false;
-      return std::ranges::any_of(m.nest.reads, [&](const FlatAccess& read) { return read.tensor == members_[product].nest.target.tensor; });
+      if (m.part.role == OnlinePart::Product || is_maximum(m) || (m.part.role == OnlinePart::Tile && !m.follows))
+        return false;
+      return std::ranges::any_of(
+          m.nest.reads, [&](const FlatAccess& read) { return read.tensor == members_[product].nest.target.tensor; });
     });
   }
 
@@ -548,7 +602,8 @@ class OnlinePass {
     const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
     Body one;
     const Expr own = value(l, *m.nest.value, at);
-    one.push_back(stmt(Store{to, i64(slot), combine(m.nest.aggregation, Load{to, i64(slot), type_of(m)}, convert(own, type_of(m)))}));
+    one.push_back(stmt(
+        Store{to, i64(slot), combine(m.nest.aggregation, Load{to, i64(slot), type_of(m)}, convert(own, type_of(m)))}));
     if (point) body.push_back(stmt(If{*point, std::move(one), {}}));
     else append(body, std::move(one));
   }
@@ -568,7 +623,8 @@ class OnlinePass {
       Body body;
       tiles(body, at, all, true);
       for (std::size_t l = 0; l < members_.size(); ++l)
-        if (members_[l].part.role == OnlinePart::Fold && !is_maximum(members_[l])) fold(body, l, members_[l].registers, slot_, at);
+        if (members_[l].part.role == OnlinePart::Fold && !is_maximum(members_[l]))
+          fold(body, l, members_[l].registers, slot_, at);
       std::vector<std::pair<std::size_t, Expr>> factors;  // all are read before one takes the place of a product
       for (std::size_t l = 0; l < members_.size(); ++l) {
         const PassMember& m = members_[l];
@@ -576,7 +632,8 @@ class OnlinePass {
         const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
         const std::string name = point ? allocate(body, "f", 1, Memory::Register) : std::string();
         Body there;
-        const Expr own = let(there, "f", where_not_0(l, at, convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_)));
+        const Expr own = let(
+            there, "f", where_not_0(l, at, convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_)));
         if (!point) {
           append(body, std::move(there));
           factors.emplace_back(l, own);
@@ -618,8 +675,12 @@ class OnlinePass {
     return Variable{name, type_};
   }
 
-  Expr result(const PassMember& m, const Expr& value) const { return convert(convert(value, compute_type(m.dtype)), m.dtype); }
-  static bool local(const PassMember& m) { return std::ranges::find(m.nest.locals, m.nest.target.tensor) != m.nest.locals.end(); }
+  Expr result(const PassMember& m, const Expr& value) const {
+    return convert(convert(value, compute_type(m.dtype)), m.dtype);
+  }
+  static bool local(const PassMember& m) {
+    return std::ranges::find(m.nest.locals, m.nest.target.tensor) != m.nest.locals.end();
+  }
 
   Body write() {
     Body body = before_writes();
@@ -636,7 +697,9 @@ class OnlinePass {
   Expr divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const {
     const auto& apply = *value.as<poly::Apply>();
     if (apply.op == Op::Div) return Operation{Op::Div, {sum, by}, type_};
-    const Expr condition = spelled(tile.nest, apply.operands[0], [&](std::size_t) { return by; }, [](const Form&) -> Expr { throw lang::InternalError("a divisor has no value of an index"); });
+    const Expr condition = spelled(
+        tile.nest, apply.operands[0], [&](std::size_t) { return by; },
+        [](const Form&) -> Expr { throw lang::InternalError("a divisor has no value of an index"); });
     const auto* first = apply.operands[1].as<poly::Number>();
     const Expr quotient = divided(tile, apply.operands[first ? 2 : 1], sum, by);
     const Expr none = Operation{Op::Mul, {sum, zero()}, type_};
@@ -651,13 +714,16 @@ class OnlinePass {
     points.fix(m.part.row, row_value_);
     Expr mine = writes_rows();
     if (rows_ % height_) mine = both(mine, less(row_value_, i64(rows_)));
-    body.push_back(stmt(If{mine, {stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), result(m, total)})}, {}}));
+    body.push_back(stmt(If{mine,
+        {stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), result(m, total)})},
+        {}}));
     return body;
   }
 
   const Storage& storage_;
   Names& names_;
-  std::int64_t threads_, depth_ = 0, height_ = 0, parts_ = 1, each_ = 0, rows_ = 0, over_ = 0, blocks_ = 1;  // each_: elements of a thread
+  // each_: elements of a thread
+  std::int64_t threads_, depth_ = 0, height_ = 0, parts_ = 1, each_ = 0, rows_ = 0, over_ = 0, blocks_ = 1;
   DType type_ = DType::F32;
   std::vector<PassMember> members_;
   std::vector<Ranges> points_;                         // of each member
@@ -670,7 +736,8 @@ class OnlinePass {
   struct Slot { Expr row, value; };                    // a row of the thread, of the block and of all
   std::vector<Slot> slots_;
   std::int64_t slot_ = 0;                              // the one that row_ and row_value_ are of
-  Expr i0_ = i64(0), j0_ = i64(0), row_ = i64(0), row_value_ = i64(0), first_ = i64(0), turns_ = i64(0), maximum_now_ = i64(0);
+  Expr i0_ = i64(0), j0_ = i64(0), row_ = i64(0), row_value_ = i64(0), first_ = i64(0), turns_ = i64(0),
+       maximum_now_ = i64(0);
 };
 
 }  // namespace tilec::codegen

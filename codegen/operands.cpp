@@ -62,8 +62,10 @@ bool unit_stride(const Access& read, std::size_t k, const std::vector<std::int64
   return stride == 0 || stride == 1;
 }
 
-// The order of dimensions in which the lanes, or the rows of a block, find their elements side by side; empty: as it is.
-std::vector<std::size_t> better_order(const Statement& s, const Access& read, std::size_t lane, const std::vector<std::int64_t>& strides) {
+// The order of dimensions in which the lanes, or the rows of a block, find their elements side by side; empty: as it
+// is.
+std::vector<std::size_t> better_order(
+    const Statement& s, const Access& read, std::size_t lane, const std::vector<std::int64_t>& strides) {
   const std::size_t rank = read.element.size();
   std::vector<std::size_t> order = in_order(rank);
   const auto to_the_end = [&](std::size_t d) {
@@ -76,23 +78,30 @@ std::vector<std::size_t> better_order(const Statement& s, const Access& read, st
     to_the_end(*d);
     return order;
   }
-  // A filter K[co, ci, j, i] whose lanes run elsewhere: rows of a block are far apart, and steps of ci are too. ⇒ K[j, i, ci, co]
+  // A filter K[co, ci, j, i] whose lanes run elsewhere: rows of a block are far apart, and steps of ci are too.
+  //   ⇒  K[j, i, ci, co]
   const auto index = [&](std::size_t d) { return plain_index(read.element[d]); };
   const auto extent = [&](std::size_t d) { return s.domain[*index(d)].extent->get(); };
-  const auto reduced = [&](std::size_t d) { return std::all_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[*index(d)].is(0); }); };
+  const auto reduced = [&](std::size_t d) {
+    return std::all_of(s.target.element.begin(), s.target.element.end(),
+        [&](const Affine& e) { return e.coefficients[*index(d)].is(0); });
+  };
   for (std::size_t d = 0; d < rank; ++d) if (!index(d) || *index(d) == lane) return {};
   if (rank < 3 || !reduced(rank - 1) || extent(rank - 1) >= model::few_lanes) return {};
   std::optional<std::size_t> rows;
-  for (std::size_t d = 0; d < rank; ++d) if (!reduced(d) && extent(d) >= model::few_lanes && (!rows || extent(d) > extent(*rows))) rows = d;
+  for (std::size_t d = 0; d < rank; ++d)
+    if (!reduced(d) && extent(d) >= model::few_lanes && (!rows || extent(d) > extent(*rows))) rows = d;
   if (!rows) return {};
-  std::stable_partition(order.begin(), order.end(), [&](std::size_t d) { return reduced(d) && extent(d) < model::few_lanes; });
+  std::stable_partition(
+      order.begin(), order.end(), [&](std::size_t d) { return reduced(d) && extent(d) < model::few_lanes; });
   to_the_end(*rows);
   return order;
 }
 
 struct Panels { std::size_t read, dimension, index; };
 
-std::optional<Panels> panels_of(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+std::optional<Panels> panels_of(
+    const Program& program, const Strides& strides, const Statement& s, const Target& target) {
   if (!reduces(s) || s.reads.size() < 2 || !reuses(s)) return std::nullopt;
   const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
   if (!lane || !s.domain[*lane].value.constant.is(0)) return std::nullopt;
@@ -103,12 +112,18 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
     double bytes = lang::bytes(program.tensor(id).dtype);  // of one batch
     for (std::size_t e = 0; e < s.reads[r].element.size(); ++e) {
       const auto k = plain_index(s.reads[r].element[e]);
-      const bool batch = k && k != lane && std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& x) { return !x.coefficients[*k].is(0); });
+      const bool batch = k && k != lane &&
+          std::any_of(s.target.element.begin(), s.target.element.end(),
+              [&](const Affine& x) { return !x.coefficients[*k].is(0); });
       if (!batch) bytes *= static_cast<double>(program.tensor(id).shape[e].get());
     }
     bool paged = false;
     for (std::size_t e = 0; e < s.reads[r].element.size(); ++e)
-      paged = paged || (e != *d && strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) % static_cast<std::int64_t>(model::page) == 0);
+      paged = paged ||
+          (e != *d &&
+              strides[static_cast<std::size_t>(id)][e] * lang::bytes(program.tensor(id).dtype) %
+                      static_cast<std::int64_t>(model::page) ==
+                  0);
     const bool large = bytes >= model::large_for_panels * static_cast<double>(target.l2);
     if (bytes < static_cast<double>(target.l2) || !(paged || large)) continue;
     if (points(s) >= model::reuse_of_panels * elements(program, id)) return Panels{r, *d, *lane};
@@ -118,7 +133,8 @@ std::optional<Panels> panels_of(const Program& program, const Strides& strides, 
 
 // Which of the statement's reads of the same tensor.
 std::int64_t ordinal(const Statement& s, std::size_t r) {
-  return std::count_if(s.reads.begin(), s.reads.begin() + static_cast<std::ptrdiff_t>(r), [&](const Access& read) { return read.tensor == s.reads[r].tensor; });
+  return std::count_if(s.reads.begin(), s.reads.begin() + static_cast<std::ptrdiff_t>(r),
+      [&](const Access& read) { return read.tensor == s.reads[r].tensor; });
 }
 
 // The copy stands before the statement at n, which it returns the position of.
@@ -142,7 +158,8 @@ std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::
   Program& program = r.program;
   const auto& s = std::get<Statement>(program.nodes[n]);
   const TensorId source = s.reads[read].tensor;
-  r.done.push_back(directives::Copy{program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read)});
+  r.done.push_back(directives::Copy{
+      program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read)});
   const auto key = std::make_pair(source, order);
   n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order);
   Access& was = std::get<Statement>(program.nodes[n]).reads[read];
@@ -156,13 +173,16 @@ std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::
 std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::int64_t width) {
   Program& program = r.program;
   Statement use = std::get<Statement>(program.nodes[n]);
-  r.done.push_back(directives::Panels{program.tensor(use.reads[panels.read].tensor).name, target_name(program, use), use.indices[panels.index], width, ordinal(use, panels.read)});
+  r.done.push_back(directives::Panels{program.tensor(use.reads[panels.read].tensor).name, target_name(program, use),
+      use.indices[panels.index], width, ordinal(use, panels.read)});
   const std::size_t count = use.indices.size();
   const std::int64_t extent = use.domain[panels.index].extent->get(), pieces = (extent + width - 1) / width;
   // The packed operand: panel, the other dimensions in their order, element within the panel.
   const TensorId source = use.reads[panels.read].tensor;
-  poly::Tensor packed{fresh_name(program, program.tensor(source).name + "_p"), program.tensor(source).dtype, {poly::Size(pieces)}, {}};
-  for (std::size_t d = 0; d < program.tensor(source).shape.size(); ++d) if (d != panels.dimension) packed.shape.push_back(program.tensor(source).shape[d]);
+  poly::Tensor packed{
+      fresh_name(program, program.tensor(source).name + "_p"), program.tensor(source).dtype, {poly::Size(pieces)}, {}};
+  for (std::size_t d = 0; d < program.tensor(source).shape.size(); ++d)
+    if (d != panels.dimension) packed.shape.push_back(program.tensor(source).shape[d]);
   packed.shape.push_back(poly::Size(width));
   const std::size_t rank = packed.shape.size();
   r.strides.push_back(strides_between(packed, r.target));
@@ -171,7 +191,8 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
   Statement pack = copy(program, id, id, in_order(rank));
   Affine whole = Affine::index(0, rank).times(poly::Size(width)).plus(Affine::index(rank - 1, rank));
   Access from{source, {}};
-  for (std::size_t d = 0, next = 1; d < program.tensor(source).shape.size(); ++d) from.element.push_back(d == panels.dimension ? whole : Affine::index(next++, rank));
+  for (std::size_t d = 0, next = 1; d < program.tensor(source).shape.size(); ++d)
+    from.element.push_back(d == panels.dimension ? whole : Affine::index(next++, rank));
   pack.reads = {std::move(from)};
   if (pieces * width != extent) pack.domain.push_back({whole, poly::Size(extent)});
   // The use: its lane index becomes width·b + l.
@@ -185,9 +206,11 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
   for (Affine& e : use.target.element) e = e.compose(map, count + 1);
   for (Access& access : use.reads) for (Affine& e : access.element) e = e.compose(map, count + 1);
   use.reads[panels.read] = std::move(read);
-  for (std::size_t r = 0; r < use.domain.size(); ++r) use.domain[r].value = r == panels.index ? Affine::index(r, count + 1) : use.domain[r].value.compose(map, count + 1);
+  for (std::size_t r = 0; r < use.domain.size(); ++r)
+    use.domain[r].value = r == panels.index ? Affine::index(r, count + 1) : use.domain[r].value.compose(map, count + 1);
   use.domain[panels.index].extent = poly::Size(width);
-  use.domain.insert(use.domain.begin() + static_cast<std::ptrdiff_t>(count), {Affine::index(count, count + 1), poly::Size(pieces)});
+  use.domain.insert(
+      use.domain.begin() + static_cast<std::ptrdiff_t>(count), {Affine::index(count, count + 1), poly::Size(pieces)});
   if (pieces * width != extent) use.domain.push_back({map[panels.index], poly::Size(extent)});
   std::vector<int> same;
   for (std::size_t r = 0; r < use.reads.size(); ++r) same.push_back(static_cast<int>(r));
@@ -203,10 +226,12 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
 Layouts copies_for_lanes(const Program& program, const Strides& strides, const Statement& s) {
   Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
-  if (!lane || s.domain[*lane].extent->get() < model::few_lanes) return layouts;  // too few lanes: a reduction will have them
+  // too few lanes: a reduction will have them
+  if (!lane || s.domain[*lane].extent->get() < model::few_lanes) return layouts;
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const TensorId source = s.reads[read].tensor;
-    if (points(s) >= model::reuse_that_pays * elements(program, source)) layouts.reads[read] = better_order(s, s.reads[read], *lane, strides[static_cast<std::size_t>(source)]);
+    if (points(s) >= model::reuse_that_pays * elements(program, source))
+      layouts.reads[read] = better_order(s, s.reads[read], *lane, strides[static_cast<std::size_t>(source)]);
   }
   return layouts;
 }
@@ -221,7 +246,8 @@ std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
   if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
   if (layouts.boxes.empty()) return n;
   std::vector<std::pair<std::string, std::int64_t>> steps;
-  for (const auto& [k, step] : layouts.boxes) steps.emplace_back(std::get<Statement>(r.program.nodes[sum]).indices[k], step);
+  for (const auto& [k, step] : layouts.boxes)
+    steps.emplace_back(std::get<Statement>(r.program.nodes[sum]).indices[k], step);
   tile(r, tiled_with(r.program, sum), std::move(steps));
   return n;
 }
@@ -243,7 +269,8 @@ double predicted(Rewriting alike, const Layouts& layouts, double bar = std::nume
   return predicted_by_rows(std::move(alike), bar);
 }
 
-// The same layouts with another box: parts of the index, as even as they can be, about `factor` times as long. Nothing: there is no such box.
+// The same layouts with another box: parts of the index, as even as they can be, about `factor` times as long. Nothing:
+// there is no such box.
 std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t box, double factor) {
   auto& [k, step] = layouts.boxes[box];
   const std::int64_t whole = extent(s, k), wanted = static_cast<std::int64_t>(factor * static_cast<double>(step));
@@ -255,7 +282,8 @@ std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t
   return layouts.boxes.empty() ? std::nullopt : std::optional(std::move(layouts));
 }
 
-// Boxes were chosen by their bytes. The model, which knows what their leaves come to, may like longer or shorter ones better.
+// Boxes were chosen by their bytes. The model, which knows what their leaves come to, may like longer or shorter ones
+// better.
 Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts best, double& least) {
   for (int round = 0; round < model::rounds_of_boxes; ++round) {
     std::optional<Layouts> better;
@@ -263,7 +291,8 @@ Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts bes
       for (const double factor : model::factors_of_boxes) {
         std::optional<Layouts> other = with_box(s, best, box, factor);
         if (!other) continue;
-        if (const double time = predicted(part, *other, least); time < model::faster_by_a_box * least) least = time, better = std::move(other);
+        if (const double time = predicted(part, *other, least); time < model::faster_by_a_box * least)
+          least = time, better = std::move(other);
       }
     if (!better) break;
     best = *std::move(better);
@@ -271,14 +300,20 @@ Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts bes
   return best;
 }
 
-// Layouts one step from these: a dimension of a copy or of a staged result lies elsewhere, or there is one copy more, or one less.
+// Layouts one step from these: a dimension of a copy or of a staged result lies elsewhere, or there is one copy more,
+// or one less.
 std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bool stages) {
   std::vector<Layouts> all;
-  const auto with_read = [&](std::size_t read, std::vector<std::size_t> order) { all.push_back(layouts), all.back().reads[read] = std::move(order); };
-  const auto with_target = [&](std::vector<std::size_t> order) { all.push_back(layouts), all.back().target = std::move(order); };
+  const auto with_read = [&](std::size_t read, std::vector<std::size_t> order) {
+    all.push_back(layouts), all.back().reads[read] = std::move(order);
+  };
+  const auto with_target = [&](std::vector<std::size_t> order) {
+    all.push_back(layouts), all.back().target = std::move(order);
+  };
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const std::vector<std::size_t>& now = layouts.reads[read];
-    for (auto& order : other_orders(now.empty() ? in_order(s.reads[read].element.size()) : now)) with_read(read, std::move(order));
+    for (auto& order : other_orders(now.empty() ? in_order(s.reads[read].element.size()) : now))
+      with_read(read, std::move(order));
     with_read(read, now.empty() ? in_order(s.reads[read].element.size()) : std::vector<std::size_t>());
   }
   if (!stages) return all;
@@ -290,12 +325,16 @@ std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bo
 }
 
 // What takes much longer than would be enough.
-Layouts with_better_orders(const Rewriting& r, const Rewriting& part, const Statement& s, Layouts best, double least, double enough) {
+Layouts with_better_orders(
+    const Rewriting& r, const Rewriting& part, const Statement& s, Layouts best, double least, double enough) {
   const bool stages = may_stage(r.program, r.strides, s);
-  for (int round = 0; round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough; ++round) {
+  for (int round = 0;
+      round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
+      ++round) {
     std::optional<Layouts> better;
     for (Layouts& other : layouts_near(s, best, stages))
-      if (const double time = predicted(part, other, least); time < model::faster_by_an_order * least) least = time, better = std::move(other);
+      if (const double time = predicted(part, other, least); time < model::faster_by_an_order * least)
+        least = time, better = std::move(other);
     if (!better) break;
     best = *std::move(better);
   }
@@ -306,7 +345,8 @@ Layouts with_better_orders(const Rewriting& r, const Rewriting& part, const Stat
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
   if (has_threads(r.target)) return layouts_for_tiles(r.program, r.strides, s, r.target);
-  const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);  // nobody shares rows with these
+  // nobody shares rows with these
+  const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);
   Layouts today = copies_for_lanes(r.program, r.strides, s);
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Rewriting part = alone(r, alike);
@@ -321,7 +361,8 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
-    if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
+    if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least)
+      least = time, best = n;
   if (best == 0) least = first;
   Layouts chosen = std::move(all[best]);
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);
@@ -348,17 +389,21 @@ Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
   std::map<TensorId, TensorId> known;
   const auto taken = [&](TensorId id) {
     const auto [at, fresh] = known.emplace(id, static_cast<TensorId>(part.program.tensors.size()));
-    if (fresh) part.program.tensors.push_back(r.program.tensor(id)), part.strides.push_back(r.strides[static_cast<std::size_t>(id)]);
+    if (fresh)
+      part.program.tensors.push_back(r.program.tensor(id)),
+          part.strides.push_back(r.strides[static_cast<std::size_t>(id)]);
     return at->second;
   };
   std::vector<Statement> own(statements.begin(), statements.end());
   for (Statement& s : own)
     for (Access& read : s.reads) read.tensor = taken(read.tensor);
-  for (std::size_t id = 0; id < part.program.tensors.size(); ++id) part.program.inputs.push_back(static_cast<TensorId>(id));
+  for (std::size_t id = 0; id < part.program.tensors.size(); ++id)
+    part.program.inputs.push_back(static_cast<TensorId>(id));
   for (Statement& s : own) {
     if (const auto* filled = std::get_if<TensorId>(&s.fill)) {
       const auto made = known.find(*filled);
-      const bool before = made != known.end() && std::erase(part.program.outputs, made->second) > 0;  // by another of the statements
+      // by another of the statements
+      const bool before = made != known.end() && std::erase(part.program.outputs, made->second) > 0;
       if (before) s.fill = made->second;
       else s.fill = poly::Number{r.program.tensor(s.target.tensor).dtype};
     }
@@ -374,7 +419,8 @@ double enough_for(const Rewriting& r) {
   for (const auto* outside : {&r.program.inputs, &r.program.outputs})
     for (const TensorId id : *outside) bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
   for (const poly::Node& node : r.program.nodes)
-    if (const auto* s = std::get_if<Statement>(&node)) arithmetic += model::arithmetic(points(*s), s->value.type(), r.target);
+    if (const auto* s = std::get_if<Statement>(&node))
+      arithmetic += model::arithmetic(points(*s), s->value.type(), r.target);
   return model::near_the_least * model::least_milliseconds(arithmetic, bytes, r.target);
 }
 
@@ -382,7 +428,8 @@ void copy_operands(Rewriting& r) {
   const auto laid_out = [](const Statement& s) { return reduces(s) && s.reads.size() >= 2; };
   std::map<std::vector<std::int64_t>, std::vector<Statement>> alike;
   for (const poly::Node& node : r.program.nodes)
-    if (const auto* s = std::get_if<Statement>(&node); s != nullptr && laid_out(*s)) alike[steps_of(r, *s)].push_back(*s);
+    if (const auto* s = std::get_if<Statement>(&node); s != nullptr && laid_out(*s))
+      alike[steps_of(r, *s)].push_back(*s);
   std::map<std::vector<std::int64_t>, Layouts> known;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
@@ -391,7 +438,10 @@ void copy_operands(Rewriting& r) {
     auto found = known.find(key);
     if (found == known.end() || !suits(r, *s, found->second)) {
       const auto group = found == known.end() ? alike.find(key) : alike.end();
-      found = known.insert_or_assign(std::move(key), best_layouts(r, group == alike.end() ? std::span(s, 1) : std::span(std::as_const(group->second)))).first;
+      found = known
+                  .insert_or_assign(std::move(key),
+                      best_layouts(r, group == alike.end() ? std::span(s, 1) : std::span(std::as_const(group->second))))
+                  .first;
     }
     n = lay_out(r, n, found->second);
   }
@@ -417,11 +467,14 @@ namespace {
 
 // The statement that reads the operand, and which of its reads that is.
 struct Reading { std::size_t node, read; };
-std::variant<Reading, std::string> reading(const Program& program, const std::string& operand, const std::string& reader, std::int64_t read) {
+std::variant<Reading, std::string> reading(
+    const Program& program, const std::string& operand, const std::string& reader, std::int64_t read) {
   const auto n = statement_of(program, reader);
   if (!n) return no_statement(reader);
   const auto at = read_of(program, std::get<Statement>(program.nodes[*n]), operand, read);
-  if (!at) return read == 0 ? fmt::format("`{}` does not read `{}`", reader, operand) : fmt::format("`{}` has no read {} of `{}`", reader, read, operand);
+  if (!at)
+    return read == 0 ? fmt::format("`{}` does not read `{}`", reader, operand)
+                     : fmt::format("`{}` has no read {} of `{}`", reader, read, operand);
   return Reading{*n, *at};
 }
 
@@ -433,11 +486,14 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
   const auto [n, read] = std::get<Reading>(found);
   const auto& s = std::get<Statement>(r.program.nodes[n]);
   if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.reader);
-  if (std::any_of(r.copies.begin(), r.copies.end(), [&](const auto& made) { return made.second == s.target.tensor; })) return fmt::format("`{}` is a copy itself", directive.reader);
+  if (std::any_of(r.copies.begin(), r.copies.end(), [&](const auto& made) { return made.second == s.target.tensor; }))
+    return fmt::format("`{}` is a copy itself", directive.reader);
   const std::size_t rank = s.reads[read].element.size();
   std::vector<std::size_t> order(directive.order.begin(), directive.order.end()), sorted = order;
   std::sort(sorted.begin(), sorted.end());
-  if (sorted != in_order(rank)) return fmt::format("`{}` has {}, and {} is no order of them", directive.operand, lang::counted(rank, "dimension"), fmt::join(order, " "));
+  if (sorted != in_order(rank))
+    return fmt::format("`{}` has {}, and {} is no order of them", directive.operand, lang::counted(rank, "dimension"),
+        fmt::join(order, " "));
   static_cast<void>(read_copy(r, n, read, order));
   return std::nullopt;
 }
@@ -449,10 +505,15 @@ Refusal apply(Rewriting& r, const directives::Panels& directive) {
   const auto& s = std::get<Statement>(r.program.nodes[n]);
   if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.reader);
   const auto index = index_of(s, directive.index);
-  if (!index || !is_output_index(s, *index) || low(s, *index) != 0) return fmt::format("`{}` is no index of `{}` that runs over its elements from 0", directive.index, directive.reader);
+  if (!index || !is_output_index(s, *index) || low(s, *index) != 0)
+    return fmt::format(
+        "`{}` is no index of `{}` that runs over its elements from 0", directive.index, directive.reader);
   const auto d = dimension_of(s.reads[read], *index);
-  if (!d || plain_index(s.reads[read].element[*d]) != index) return fmt::format("no dimension of `{}` is read at `{}` itself", directive.operand, directive.index);
-  if (directive.width < 1 || directive.width >= extent(s, *index)) return fmt::format("panels of {} are not narrower than the {} values of `{}`, or are empty", directive.width, extent(s, *index), directive.index);
+  if (!d || plain_index(s.reads[read].element[*d]) != index)
+    return fmt::format("no dimension of `{}` is read at `{}` itself", directive.operand, directive.index);
+  if (directive.width < 1 || directive.width >= extent(s, *index))
+    return fmt::format("panels of {} are not narrower than the {} values of `{}`, or are empty", directive.width,
+        extent(s, *index), directive.index);
   static_cast<void>(read_panels(r, n, {read, *d, *index}, directive.width));
   return std::nullopt;
 }

@@ -14,7 +14,9 @@ lang::Span span_of(const poly::Node& node) {
   return std::visit([](const auto& one) { return one.span; }, node);
 }
 
-std::string target_name(const poly::Program& program, const poly::Node& node) { return program.tensor(autodiff::targets(node).front()).name; }
+std::string target_name(const poly::Program& program, const poly::Node& node) {
+  return program.tensor(autodiff::targets(node).front()).name;
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ void Origins::add(const lang::File& file) {
     if (at == position.end() || mention.kind != lang::Mention::Kind::Function) continue;
     using enum lang::Function::Role;
     for (const lang::Function::Role role : {Function, Gradient, Tangent})
-      for (const lang::Definition& definition : lang::definitions(file, mention.name, role)) calls_[at->second].insert(definition.function);
+      for (const lang::Definition& definition : lang::definitions(file, mention.name, role))
+        calls_[at->second].insert(definition.function);
   }
   for (const auto& item : file.items)
     if (const auto* import = std::get_if<lang::Import>(&item); import && import->file) add(*import->file);
@@ -76,7 +79,8 @@ std::vector<Origin> Origins::of(const poly::Program& program) const {
     const std::optional<std::size_t> place = at(span_of(node));
     if (place) nodes[k].insert(*place);
     if (!place || places_[*place].is_input)
-      for (const poly::TensorId id : autodiff::targets(node)) nodes[k].insert(of_readers[id].begin(), of_readers[id].end());
+      for (const poly::TensorId id : autodiff::targets(node))
+        nodes[k].insert(of_readers[id].begin(), of_readers[id].end());
     for (const poly::TensorId id : autodiff::operands(node)) of_readers[id].insert(nodes[k].begin(), nodes[k].end());
   }
   return nodes;

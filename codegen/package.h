@@ -1,4 +1,5 @@
-// A compiled program that needs no compiler any more: code, launches, memory, ports. Plain data; it can be saved and shipped.
+// A compiled program that needs no compiler any more: code, launches, memory, ports. Plain data; it can be saved and
+// shipped.
 //
 //   ports     A f32[64, 64]  B f32[64, 64]  ->  C f32[64, 64]
 //   buffers   A, B, C, and scratch at offsets of one workspace, where what lives at different times shares its place
@@ -23,7 +24,8 @@ struct Port {
   bool operator==(const Port&) const = default;
 };
 
-// Memory that launches read and write. Inputs first, in the order of their ports, then outputs, then parts of the workspace.
+// Memory that launches read and write. Inputs first, in the order of their ports, then outputs, then parts of the
+// workspace.
 struct Place {
   std::int64_t bytes = 0;
   std::int64_t offset = 0;                             // of a part of the workspace
@@ -36,7 +38,8 @@ struct Launch {
   std::int64_t code = 0;                               // cubins: the position of the one that has it
   std::int64_t grid[3] = {1, 1, 1};                    // simt, x first; a zero: nothing to do
   std::int64_t threads = 1;                            // simt: of a block
-  std::int64_t shared = 0, dynamic_shared = 0;         // simt: bytes of a block; how many of them are asked for at launch
+  std::int64_t shared = 0, dynamic_shared = 0;         // simt: bytes of a block; how many of them are asked for at
+                                                       // launch
   bool operator==(const Launch&) const = default;
 };
 
@@ -55,7 +58,8 @@ struct Package {
   std::int64_t workspace = 0;                          // bytes, aligned to workspace_alignment
   std::int64_t locals = 0;                             // cpu: bytes behind them for each worker of a pool
   std::vector<Launch> launches;
-  std::vector<std::int64_t> accumulate;                // positions of outputs that are added to: what they held are the last inputs, in this order
+  std::vector<std::int64_t> accumulate;                // positions of outputs that are added to: what they held are the
+                                                       // last inputs, in this order
   std::int64_t kept = 0;                               // outputs, the last ones, that are made for `backward` only
   std::vector<Package> backward;                       // one or none
   bool operator==(const Package&) const = default;

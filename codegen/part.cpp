@@ -46,13 +46,15 @@ Statement seen_in(const Statement& s, const Frame& f, const std::function<bool(c
   for (std::size_t r = 0; r < s.reads.size(); ++r) same.push_back(static_cast<int>(r));
   result.value = seen_from(s.value, f.map, f.count(), same);
   result.domain = f.hull;
-  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) if (keeps(s.domain[r].value)) result.domain.push_back({seen(s.domain[r].value), s.domain[r].extent});
+  for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r)
+    if (keeps(s.domain[r].value)) result.domain.push_back({seen(s.domain[r].value), s.domain[r].extent});
   return result;
 }
 
 bool mentions(const Affine& e, std::size_t k) { return !e.coefficients[k].is(0); }
 
-TensorId new_tensor(Program& program, Strides& strides, const Statement& s, const std::string& suffix, const Frame& f, std::size_t rank) {
+TensorId new_tensor(Program& program, Strides& strides, const Statement& s, const std::string& suffix, const Frame& f,
+    std::size_t rank) {
   poly::Tensor tensor{fresh_name(program, program.tensor(s.target.tensor).name + suffix), s.value.type(), {}, s.span};
   for (std::size_t d = 0; d < rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
   strides.push_back(row_major(extents(tensor)));
@@ -72,8 +74,12 @@ void write_part(Statement& part, TensorId target, std::size_t rank) {
 void drop_unused(Statement& s) {
   std::vector<bool> used(s.reads.size(), false);
   const std::function<void(const poly::Expr&)> visit = [&](const poly::Expr& e) {
-    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; }, [&](const poly::Cast& c) { visit(c.operand); },
-            [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) visit(o); }, [](const auto&) {});
+    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; },
+        [&](const poly::Cast& c) { visit(c.operand); },
+        [&](const poly::Apply& a) {
+          for (const poly::Expr& o : a.operands) visit(o);
+        },
+        [](const auto&) {});
   };
   visit(s.value);
   std::vector<Access> reads;
@@ -89,18 +95,29 @@ void drop_unused(Statement& s) {
 }
 
 void insert(Program& program, std::size_t n, std::vector<Statement> before) {
-  for (Statement& s : before) program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n++), std::move(s));
+  for (Statement& s : before)
+    program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n++), std::move(s));
 }
 
 void mark(const poly::Expr& e, const std::vector<Access>& reads, std::vector<bool>& in_value) {
-  const auto form = [&](const Affine& affine) { for (std::size_t k = 0; k < in_value.size(); ++k) if (!affine.coefficients[k].is(0)) in_value[k] = true; };
-  e.match([&](const poly::Read& r) { for (const Affine& x : reads[static_cast<std::size_t>(r.read)].element) form(x); }, [&](const poly::Index& i) { form(i.value); },
-          [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) mark(o, reads, in_value); }, [&](const poly::Cast& c) { mark(c.operand, reads, in_value); },
-          [](const poly::Number&) {});
+  const auto form = [&](const Affine& affine) {
+    for (std::size_t k = 0; k < in_value.size(); ++k)
+      if (!affine.coefficients[k].is(0)) in_value[k] = true;
+  };
+  e.match(
+      [&](const poly::Read& r) {
+        for (const Affine& x : reads[static_cast<std::size_t>(r.read)].element) form(x);
+      },
+      [&](const poly::Index& i) { form(i.value); },
+      [&](const poly::Apply& a) {
+        for (const poly::Expr& o : a.operands) mark(o, reads, in_value);
+      },
+      [&](const poly::Cast& c) { mark(c.operand, reads, in_value); }, [](const poly::Number&) {});
 }
 
 bool is_output_index(const Statement& s, std::size_t k) {
-  return std::any_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
+  return std::any_of(
+      s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });
 }
 
 }  // namespace tilec::codegen

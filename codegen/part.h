@@ -1,6 +1,6 @@
 // A statement cut into statements: the indices that each part keeps, and the tensor between them.
 //
-//   Y[j] = +(A[k, d]), k <= j      ⇒      part T[k] = +(A[k, d]) in the frame {k, d}, the rest Y[j] = +(T[k]), k <= j in {j, k}
+//   Y[j] = +(A[k, d]), k <= j  ⇒  part T[k] = +(A[k, d]) in the frame {k, d}, the rest Y[j] = +(T[k]), k <= j in {j, k}
 //
 // What the rewrites scan.h and factor.h share. All statements are bound.
 #pragma once
@@ -24,10 +24,12 @@ struct Frame {
 // New indices for the old ones `kept`, and behind them `more`.
 Frame frame(const poly::Statement& s, const std::vector<std::size_t>& kept, const std::vector<Dim>& more);
 // The statement over the frame's indices, with its rows that `keeps` says.
-poly::Statement seen_in(const poly::Statement& s, const Frame& f, const std::function<bool(const poly::Affine&)>& keeps);
+poly::Statement seen_in(
+    const poly::Statement& s, const Frame& f, const std::function<bool(const poly::Affine&)>& keeps);
 
 // A tensor named after the statement's, over the frame's first `rank` indices, in the type of the fold.
-TensorId new_tensor(poly::Program& program, Strides& strides, const poly::Statement& s, const std::string& suffix, const Frame& f, std::size_t rank);
+TensorId new_tensor(poly::Program& program, Strides& strides, const poly::Statement& s, const std::string& suffix,
+    const Frame& f, std::size_t rank);
 // A part is written to the first `rank` indices of its frame; the fill is what a fold of nothing is.
 void write_part(poly::Statement& part, TensorId target, std::size_t rank);
 // Drops reads that nothing mentions: an index of theirs may be gone.

@@ -18,7 +18,8 @@ std::optional<PlanText> plan_in(const lang::File& file, const Request& request) 
   lang::Diagnostics unheard;
   const lang::Function* function = poly::chosen_function(file, request.signature, unheard);
   if (function == nullptr) return std::nullopt;
-  const auto plan = std::find_if(function->attributes.begin(), function->attributes.end(), [](const lang::Attribute& a) { return a.name.text == "plan"; });
+  const auto plan = std::find_if(function->attributes.begin(), function->attributes.end(),
+      [](const lang::Attribute& a) { return a.name.text == "plan"; });
   if (plan == function->attributes.end()) return std::nullopt;
   PlanText lines{"", plan->span.source};
   for (const lang::Value& value : plan->values) {
@@ -30,8 +31,8 @@ std::optional<PlanText> plan_in(const lang::File& file, const Request& request) 
   return lines;
 }
 
-// What is said of the function and of its pair, in the text or by the caller; derivatives of other kinds are programs of which nothing is said in
-// the text. Nothing: a part begins twice, or what the caller says is of another program.
+// What is said of the function and of its pair, in the text or by the caller; derivatives of other kinds are programs
+// of which nothing is said in the text. Nothing: a part begins twice, or what the caller says is of another program.
 std::optional<PlanParts> plan_of(const lang::File& file, const Request& request, lang::Diagnostics& diagnostics) {
   const bool is_own = request.derivatives.size() == (request.pair ? 1 : 0);
   const std::optional<PlanText> plan = request.plan ? request.plan : is_own ? plan_in(file, request) : std::nullopt;
@@ -39,13 +40,17 @@ std::optional<PlanParts> plan_of(const lang::File& file, const Request& request,
   PlanFault fault;
   std::optional<PlanParts> parts = parts_of(*plan, fault);
   const bool of_pair = parts && (parts->forward || parts->backward);
-  if (parts && request.plan && request.pair && parts->function && !of_pair) fault = {parts->first, "a pair is compiled: `forward` or `backward` stands before what is said of it"}, parts.reset();
-  else if (parts && request.plan && !request.pair && !parts->function && of_pair) fault = {parts->first, "this part is of a pair, and one program is compiled"}, parts.reset();
+  if (parts && request.plan && request.pair && parts->function && !of_pair)
+    fault = {parts->first, "a pair is compiled: `forward` or `backward` stands before what is said of it"},
+    parts.reset();
+  else if (parts && request.plan && !request.pair && !parts->function && of_pair)
+    fault = {parts->first, "this part is of a pair, and one program is compiled"}, parts.reset();
   if (!parts) diagnostics.report(fault.span, lang::messages::plan_line, fault.what);
   return parts;
 }
 
-std::optional<Stages> planned(Meaning meaning, const Request& request, const std::optional<PlanText>& plan, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Stages> planned(Meaning meaning, const Request& request, const std::optional<PlanText>& plan, Until until,
+    lang::Diagnostics& diagnostics) {
   if (until < Until::Plan) return Stages{std::move(meaning), {}};
   Request own = request;
   own.plan = plan;
@@ -54,14 +59,17 @@ std::optional<Stages> planned(Meaning meaning, const Request& request, const std
   return Stages{std::move(meaning), std::move(*choice)};
 }
 
-std::optional<Pair> pair_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Pair> pair_of(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   const std::optional<PlanParts> parts = plan_of(file, request, diagnostics);
   std::optional<Meaning> meaning = parts ? meaning_of(file, request, until, diagnostics) : std::nullopt;
   if (!meaning) return std::nullopt;
   const auto half = [&](Half which) {
     const Request asked = request_of(request, which);
     std::optional<Meaning> own = half_of(*meaning, which, asked, until, diagnostics);
-    return own ? planned(std::move(*own), asked, which == Half::Forward ? parts->forward : parts->backward, until, diagnostics) : std::nullopt;
+    return own
+        ? planned(std::move(*own), asked, which == Half::Forward ? parts->forward : parts->backward, until, diagnostics)
+        : std::nullopt;
   };
   std::optional<Stages> forward = half(Half::Forward);
   std::optional<Stages> backward = forward ? half(Half::Backward) : std::nullopt;
@@ -69,7 +77,8 @@ std::optional<Pair> pair_of(const lang::File& file, const Request& request, Unti
   return Pair{std::move(*meaning), std::move(*forward), std::move(*backward)};
 }
 
-std::optional<Stages> stages_of(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Stages> stages_of(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   if (request.pair && until >= Until::Plan) {
     std::optional<Pair> pair = pair_of(file, request, until, diagnostics);
     if (!pair) return std::nullopt;
@@ -88,12 +97,14 @@ std::optional<Stages> stages_of(const lang::File& file, const Request& request, 
 // Numbers that no pass can hold are the program's fault, wherever they show.
 template <class F> auto guarded(const Request& request, lang::Diagnostics& diagnostics, F f) -> decltype(f()) try {
   if (request.plan && request.target.family == Target::Family::Reference) {
-    diagnostics.report({}, lang::messages::plan_unused, "the interpreter").hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
+    diagnostics.report({}, lang::messages::plan_unused, "the interpreter")
+        .hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
     return std::nullopt;
   }
   return f();
 } catch (const poly::Overflow& error) {
-  diagnostics.report(error.span, lang::messages::overflow, error.what()).hint("write smaller numbers in its indices and constraints, or give smaller sizes");
+  diagnostics.report(error.span, lang::messages::overflow, error.what())
+      .hint("write smaller numbers in its indices and constraints, or give smaller sizes");
   return std::nullopt;
 } catch (const poly::SizeError& error) {
   diagnostics.report(error.span, lang::messages::size_arithmetic, error.what());
@@ -102,16 +113,20 @@ template <class F> auto guarded(const Request& request, lang::Diagnostics& diagn
 
 }  // namespace
 
-std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Stages> compile(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   return guarded(request, diagnostics, [&] { return stages_of(file, request, until, diagnostics); });
 }
 
-std::optional<Pair> compile_pair(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
+std::optional<Pair> compile_pair(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics) {
   Request of_pair = request;
   of_pair.pair = true;
   return guarded(request, diagnostics, [&] { return pair_of(file, of_pair, until, diagnostics); });
 }
 
-std::string print(const Plan& forward, const Plan& backward) { return "forward\n" + print(forward) + "backward\n" + print(backward); }
+std::string print(const Plan& forward, const Plan& backward) {
+  return "forward\n" + print(forward) + "backward\n" + print(backward);
+}
 
 }  // namespace tilec::codegen

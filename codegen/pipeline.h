@@ -21,8 +21,10 @@ struct Stages : Meaning, Chosen {};
 struct Pair { Meaning meaning; Stages forward, backward; };
 
 // Of a request for a pair: its meaning, and as far as a plan the plans of both halves.
-std::optional<Stages> compile(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
-std::optional<Pair> compile_pair(const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+std::optional<Stages> compile(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
+std::optional<Pair> compile_pair(
+    const lang::File& file, const Request& request, Until until, lang::Diagnostics& diagnostics);
 
 // As `parts_of` reads it.
 std::string print(const Plan& forward, const Plan& backward);

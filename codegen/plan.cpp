@@ -31,7 +31,9 @@ using lang::InternalError;
 
 std::string print(const poly::Program& program, const Compute& leaf) {
   std::string line = fmt::format("{} {}", word_of(leaf.form), program.tensor(target_of(program, leaf.node)).name);
-  const auto number = [&](const char* key, std::int64_t value) { if (value) line += fmt::format("  {} {}", key, value); };
+  const auto number = [&](const char* key, std::int64_t value) {
+    if (value) line += fmt::format("  {} {}", key, value);
+  };
   if (!leaf.outer.empty()) line += fmt::format("  over {}", fmt::join(leaf.outer, " "));
   if (const auto* scan = leaf.as<forms::Scan>()) line += "  along " + scan->along;
   if (!leaf.m().empty()) line += fmt::format("  m {}", fmt::join(leaf.all_of_m(), " "));
@@ -48,7 +50,8 @@ std::string print(const poly::Program& program, const Compute& leaf) {
     if (!online->instruction.empty()) line += "  mma " + online->instruction;
   }
   if (const auto* cores = leaf.as<forms::TensorCores>())
-    line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m, cores->warps_n, cores->buffers);
+    line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m,
+        cores->warps_n, cores->buffers);
   if (leaf.block() && leaf.block()->turned) line += "  turned";
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
@@ -59,7 +62,8 @@ std::string print(const poly::Program& program, const Compute& leaf) {
 
 std::string list_of(const std::vector<Loop>& loops) {
   std::vector<std::string> parts;
-  for (const Loop& loop : loops) parts.push_back(fmt::format("{} by {}{}", loop.index, loop.step, loop.walk ? fmt::format("/{}", loop.walk) : ""));
+  for (const Loop& loop : loops)
+    parts.push_back(fmt::format("{} by {}{}", loop.index, loop.step, loop.walk ? fmt::format("/{}", loop.walk) : ""));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -80,7 +84,8 @@ class LeafReader {
     while (!fault_ && line_.more()) part();
     if (auto* online = leaf_.as<forms::Online>()) pass(*online);
     else if (depth_ || cores_) stage();
-    else if (!outside_.empty() || !outside_n_.empty()) unfit(fmt::format("`{}` is one index, unless the leaf is staged", outside_.empty() ? "n" : "m"));
+    else if (!outside_.empty() || !outside_n_.empty())
+      unfit(fmt::format("`{}` is one index, unless the leaf is staged", outside_.empty() ? "n" : "m"));
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
@@ -95,9 +100,13 @@ class LeafReader {
   void form() {
     const lang::Span span = line_.here();
     const std::string word = line_.next();
-    const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Online{}, forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
-    const auto known = std::find_if(std::begin(all), std::end(all), [&](const LeafForm& form) { return word == word_of(form); });
-    if (known == std::end(all)) refuse(span, "`" + word + "` is no form of a leaf: contract, map, reduce, scan, online, fill, gather, scatter or sort");
+    const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Online{},
+        forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
+    const auto known =
+        std::find_if(std::begin(all), std::end(all), [&](const LeafForm& form) { return word == word_of(form); });
+    if (known == std::end(all))
+      refuse(span,
+          "`" + word + "` is no form of a leaf: contract, map, reduce, scan, online, fill, gather, scatter or sort");
     else leaf_.form = *known;
   }
 
@@ -117,7 +126,8 @@ class LeafReader {
     const lang::Span span = line_.here();
     const bool begins = line_.begins_part();
     const std::string key = line_.next();
-    if (!begins) return refuse(span, "`" + key + "` goes on the part in front of it: parts of a leaf stand two blanks apart");
+    if (!begins)
+      return refuse(span, "`" + key + "` goes on the part in front of it: parts of a leaf stand two blanks apart");
     const bool loops = key == "over" || key == "along" || key == "m" || key == "n" || key == "k";
     (loops ? loops_ : block_) = true;
     if (key == "over") leaf_.outer = line_.list();
@@ -147,8 +157,11 @@ class LeafReader {
     const lang::Span span = line_.here();
     const std::string both = line_.next();
     const std::size_t x = both.find('x');
-    const auto first = number_in(both.substr(0, x)), second = number_in(x == std::string::npos ? "" : both.substr(x + 1));
-    if (!first || !second || !*first || !*second) return refuse(span, fmt::format("`{} {}` is not {}", key, both, key == "block" ? "ROWSxVECTORS" : "ROWSxCOLUMNS"));
+    const auto first = number_in(both.substr(0, x)),
+               second = number_in(x == std::string::npos ? "" : both.substr(x + 1));
+    if (!first || !second || !*first || !*second)
+      return refuse(
+          span, fmt::format("`{} {}` is not {}", key, both, key == "block" ? "ROWSxVECTORS" : "ROWSxCOLUMNS"));
     rows = *first, columns = *second;
   }
 
@@ -188,7 +201,10 @@ class LeafReader {
   }
 
   void streamed() {
-    if (!leaf_.set_streams()) unfit(fmt::format("only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and this is a `{}`", word_of(leaf_.form)));
+    if (!leaf_.set_streams())
+      unfit(fmt::format(
+          "only a result that a `map` or a `contract` writes once and nobody here reads is streamed, and this is a `{}`",
+          word_of(leaf_.form)));
   }
 
   void chunk(const std::string& key) {
@@ -210,7 +226,9 @@ class LeafReader {
   void pass(forms::Online& online) {
     online.depth = depth_;
     if (cores_) online.instruction = cores_->instruction;
-    if (!outside_.empty() || !outside_n_.empty() || (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty()) unfit("a leaf of a pass has one form only");
+    if (!outside_.empty() || !outside_n_.empty() ||
+        (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty())
+      unfit("a leaf of a pass has one form only");
   }
 
   // A staged leaf is a contract that has nothing else.
@@ -219,7 +237,9 @@ class LeafReader {
     plain.m = leaf_.m();
     if (!leaf_.is<forms::Contract>()) unfit(fmt::format("`{}` belongs to `contract`", cores_ ? "mma" : "stage"));
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
-    else if (cores_) cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, cores_->outside_n = outside_n_, leaf_.form = *cores_;
+    else if (cores_)
+      cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, cores_->outside_n = outside_n_,
+      leaf_.form = *cores_;
     else leaf_.form = forms::Staged{plain.m, depth_, outside_, outside_n_};
   }
 
@@ -228,7 +248,8 @@ class LeafReader {
     number(key, one.count);
     one.index = this->one(key);
     leaf_.ahead.push_back(std::move(one));
-    if (!leaf_.is<forms::Contract>() && !leaf_.is<forms::Reduce>() && !leaf_.is<forms::Map>()) unfit("`ahead` belongs to a `map`, a `contract` or a `reduce` on a CPU");
+    if (!leaf_.is<forms::Contract>() && !leaf_.is<forms::Reduce>() && !leaf_.is<forms::Map>())
+      unfit("`ahead` belongs to a `map`, a `contract` or a `reduce` on a CPU");
   }
 
   void claimed() {
@@ -267,7 +288,8 @@ std::optional<std::vector<Loop>> parse_loops(PlanLine line, PlanFault& fault) {
     const lang::Span number = line.here();
     const std::string size = line.next();
     const std::size_t slash = size.find('/');
-    const auto step = number_in(size.substr(0, slash)), walk = slash == std::string::npos ? std::optional<std::int64_t>(0) : number_in(size.substr(slash + 1));
+    const auto step = number_in(size.substr(0, slash)),
+               walk = slash == std::string::npos ? std::optional<std::int64_t>(0) : number_in(size.substr(slash + 1));
     if (!walk || (slash != std::string::npos && !*walk)) {
       fault = {number, "the part of a turn of `" + loop.index + "` is no number above 0"};
       return std::nullopt;
@@ -326,10 +348,13 @@ std::optional<Tie> tie_of(const poly::Statement& s, const Loop& loop) {
 // The leaf of an Intrinsic has its form and stands alone; a Reshape is a map of its elements.
 void verify(const poly::Program& program, const poly::Intrinsic& intrinsic, const Group& group, const Compute& leaf) {
   const std::string& name = program.tensor(intrinsic.targets.front()).name;
-  if (leaf.form.index() != form_of(intrinsic.op).index()) throw InternalError("plan: the leaf of `" + name + "` has another form than what makes it");
+  if (leaf.form.index() != form_of(intrinsic.op).index())
+    throw InternalError("plan: the leaf of `" + name + "` has another form than what makes it");
   if (intrinsic.op == poly::IntrinsicOp::Reshape) return;
-  if (group.body.size() != 1 || !group.loops.empty()) throw InternalError("plan: `" + name + "` does not stand alone in its group");
-  if (leaf.rows < 1 || leaf.vectors < 1 || leaf.lanes < 1) throw InternalError("plan: the leaf of `" + name + "` has a block of nothing");
+  if (group.body.size() != 1 || !group.loops.empty())
+    throw InternalError("plan: `" + name + "` does not stand alone in its group");
+  if (leaf.rows < 1 || leaf.vectors < 1 || leaf.lanes < 1)
+    throw InternalError("plan: the leaf of `" + name + "` has a block of nothing");
 }
 
 }  // namespace
@@ -406,12 +431,16 @@ TensorId target_of(const poly::Program& program, int node) {
   return std::get<poly::Intrinsic>(n).targets.front();
 }
 
-bool is_kept(const Group& group, TensorId id) { return std::find(group.kept.begin(), group.kept.end(), id) != group.kept.end(); }
+bool is_kept(const Group& group, TensorId id) {
+  return std::find(group.kept.begin(), group.kept.end(), id) != group.kept.end();
+}
 
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
   const poly::Node& node = program.nodes[static_cast<std::size_t>(leaf.node)];
   if (const auto* intrinsic = std::get_if<poly::Intrinsic>(&node))
-    return intrinsic->op == poly::IntrinsicOp::Reshape ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]) : intrinsic_nest(program, *intrinsic, strides);
+    return intrinsic->op == poly::IntrinsicOp::Reshape
+        ? reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0])
+        : intrinsic_nest(program, *intrinsic, strides);
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.is<forms::Fill>()) return fill_nest(program, s, strides);
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
@@ -424,14 +453,16 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   if (group.body.size() > 1) for (const Loop& loop : group.loops) keep.insert(loop.index);
   Nest nest = nest_of(s, [&](TensorId id) { return turn_strides(program, group, strides, id); }, keep);
   for (const Loop& loop : group.loops)
-    if (const auto part = group.body.size() > 1 ? part_of_turn(s, loop, strides) : std::nullopt) leave_to_turn(nest, part->index, loop.index, loop.step);
+    if (const auto part = group.body.size() > 1 ? part_of_turn(s, loop, strides) : std::nullopt)
+      leave_to_turn(nest, part->index, loop.index, loop.step);
   nest.locals = group.locals;
   return nest;
 }
 
 std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId id) {
   std::vector<std::int64_t> shape = extents(program.tensor(id));
-  const auto made = std::find_if(group.body.begin(), group.body.end(), [&](const Compute& leaf) { return target_of(program, leaf.node) == id; });
+  const auto made = std::find_if(
+      group.body.begin(), group.body.end(), [&](const Compute& leaf) { return target_of(program, leaf.node) == id; });
   if (made == group.body.end()) throw InternalError("a group has a local that it does not make");
   const auto& s = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(made->node)]);
   for (const Loop& loop : group.loops)
@@ -448,16 +479,19 @@ std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& 
   return shape;
 }
 
-std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id) {
+std::vector<std::int64_t> turn_strides(
+    const poly::Program& program, const Group& group, const Strides& strides, TensorId id) {
   const bool local = std::find(group.locals.begin(), group.locals.end(), id) != group.locals.end();
-  return local || is_kept(group, id) ? row_major(turn_shape(program, group, id)) : strides[static_cast<std::size_t>(id)];
+  return local || is_kept(group, id) ? row_major(turn_shape(program, group, id))
+                                     : strides[static_cast<std::size_t>(id)];
 }
 
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides) {
   return part_of_turn(s, loop, strides[static_cast<std::size_t>(s.target.tensor)]);
 }
 
-std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target) {
+std::optional<PartOfTurn> part_of_turn(
+    const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target) {
   const auto tie = tie_of(s, loop);
   for (std::size_t d = 0; tie && d < s.target.element.size(); ++d)
     if (s.target.element[d].single_index() == tie->part) return PartOfTurn{s.indices[tie->part], of_target[d]};
@@ -496,7 +530,8 @@ std::string print(const Plan& plan) {
   return text;
 }
 
-std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault) {
+std::optional<std::vector<GivenGroup>> parse_groups(
+    const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault) {
   std::vector<GivenGroup> groups;
   for (const PlanLine& line : lines) {
     if (line.head() == "group") {
@@ -524,7 +559,8 @@ std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>&
   return groups;
 }
 
-std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message) {
+std::optional<std::vector<Group>> parse_groups(
+    const std::string& text, const poly::Program& program, std::string& message) {
   PlanFault fault;
   const auto given = parse_groups(lines_of(text), program, fault);
   message = fault.what;
@@ -548,7 +584,9 @@ void verify(const Plan& plan, const Strides& strides) {
   for (const Group& group : plan.groups) {
     for (const Compute& leaf : group.body) {
       const auto* s = std::get_if<poly::Statement>(&plan.program.nodes.at(static_cast<std::size_t>(leaf.node)));
-      if (!s) verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group, leaf);
+      if (!s)
+        verify(plan.program, std::get<poly::Intrinsic>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]), group,
+            leaf);
       if (leaf.is<forms::Fill>() || !s) {
         leaves[leaf.node] += !leaf.is<forms::Fill>();
         continue;
@@ -560,7 +598,8 @@ void verify(const Plan& plan, const Strides& strides) {
       for (const Loop& loop : origins(group)) walked.insert(loop.index);
       const auto walk = [&](const std::string& name) {
         if (name.empty()) return;
-        if (!nest.dim(name) || !walked.insert(name).second) throw InternalError("plan: `" + name + "` is no dimension of its leaf, or is walked twice");
+        if (!nest.dim(name) || !walked.insert(name).second)
+          throw InternalError("plan: `" + name + "` is no dimension of its leaf, or is walked twice");
       };
       for (const auto& name : leaf.outer) walk(name);
       for (const auto& name : leaf.k) walk(name);
@@ -569,9 +608,11 @@ void verify(const Plan& plan, const Strides& strides) {
       for (const auto& name : leaf.all_of_n()) walk(name);
       for (const Loop& loop : group.loops) {
         const auto d = nest.dim(loop.index);
-        if (d && nest.dims[*d].reduction && !(group.body.size() > 1 && part_of_turn(*s, loop, strides))) throw InternalError("plan: turns over `" + loop.index + "`, which is reduced, write the same elements");
+        if (d && nest.dims[*d].reduction && !(group.body.size() > 1 && part_of_turn(*s, loop, strides)))
+          throw InternalError("plan: turns over `" + loop.index + "`, which is reduced, write the same elements");
       }
-      for (const Dim& dim : nest.dims) if (!walked.count(dim.name)) throw InternalError("plan: no loop walks `" + dim.name + "`");
+      for (const Dim& dim : nest.dims)
+        if (!walked.count(dim.name)) throw InternalError("plan: no loop walks `" + dim.name + "`");
     }
   }
   for (std::size_t n = 0; n < plan.program.nodes.size(); ++n)
@@ -596,7 +637,8 @@ std::vector<TensorId> buffers(const poly::Program& program) {
     const auto* s = std::get_if<poly::Statement>(&program.nodes[n]);
     if (!s || !std::holds_alternative<TensorId>(s->fill)) continue;
     const TensorId from = std::get<TensorId>(s->fill);
-    if (uses[static_cast<std::size_t>(from)] == 1) buffer[static_cast<std::size_t>(from)] = buffer[static_cast<std::size_t>(s->target.tensor)];
+    if (uses[static_cast<std::size_t>(from)] == 1)
+      buffer[static_cast<std::size_t>(from)] = buffer[static_cast<std::size_t>(s->target.tensor)];
   }
   return buffer;
 }

@@ -7,11 +7,13 @@
 //
 // In front of the groups stand the directives that made the Program of the reduced one (rewrite/directive.h).
 //
-// A group is one launch. Its loops are over output dimensions that all its statements share by name; `by` is how many of them one
-// turn covers, `by 64/4` that its leaves have 4 of the 64 at a time, so that what one leaves the next finds in cache. A loop may be over
-// a reduction too, where the statement has a part of its sum for each turn (`part_of_turn`). A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks the rest in the
-// order written. Rows of the domain become exact loop bounds at the level of their last dimension; where they couple m or n with
-// something further in, `lower` splits interior and border at that loop, so no leaf has a guard in its innermost loop.
+// A group is one launch. Its loops are over output dimensions that all its statements share by name; `by` is how many
+// of them one turn covers, `by 64/4` that its leaves have 4 of the 64 at a time, so that what one leaves the next finds
+// in cache. A loop may be over a reduction too, where the statement has a part of its sum for each turn
+// (`part_of_turn`). A leaf covers what the loops leave of its statement: `lower` cuts `m` and `n` into blocks and walks
+// the rest in the order written. Rows of the domain become exact loop bounds at the level of their last dimension;
+// where they couple m or n with something further in, `lower` splits interior and border at that loop, so no leaf has a
+// guard in its innermost loop.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +35,11 @@ namespace forms {
 // Blocks of `rows` of m by `vectors` of n.
 struct Block {
   std::string m;                                       // empty: none
-  bool turned = false;                                 // accesses with unit stride along m go through squares transposed in registers, on a GPU in shared memory: turned.h
+  bool turned = false;                                 // accesses with unit stride along m go through squares
+                                                       // transposed in registers, on a GPU in shared memory: turned.h
   bool m_inner = true;                                 // blocks of m run inside blocks of n
-  bool claims = false;                                 // lines of the result are asked for, to be written, before a block computes them
+  bool claims = false;                                 // lines of the result are asked for, to be written, before a
+                                                       // block computes them
   bool operator==(const Block&) const = default;
 };
 struct Map : Block {
@@ -46,8 +50,10 @@ struct Map : Block {
 // Reductions inside of a block of accumulators.
 struct Contract : Block {
   static constexpr const char* word = "contract";
-  std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block; 0: all
-  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where they bound one a value at a time: its bounds are exact
+  std::int64_t chunk = 0;                              // how much of the first of `k` is folded before the next block;
+                                                       // 0: all
+  std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where
+                                                       // they bound one a value at a time: its bounds are exact
   bool stream = false;                                 // as of a map, where each element is written once
   bool operator==(const Contract&) const = default;
 };
@@ -56,11 +62,12 @@ struct Staged {
   static constexpr const char* word = "contract";
   std::string m;
   std::int64_t depth = 0;
-  std::vector<std::string> outside = {}, outside_n = {};  // output dimensions that are one with m, and with n, around it
+  std::vector<std::string> outside = {}, outside_n = {};  // output dimensions that are one with m, and with n, around
+                                                          // it
   bool operator==(const Staged&) const = default;
 };
-// cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are the threads of the instruction, a warp's or those of four warps; `rows` x
-// `vectors` of its results are theirs, and `warps_m` x `warps_n` times so many a block.
+// cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are the threads of the instruction, a warp's or those of
+// four warps; `rows` x `vectors` of its results are theirs, and `warps_m` x `warps_n` times so many a block.
 struct TensorCores {
   static constexpr const char* word = "contract";
   std::string m, instruction;                          // its name in matrix_instruction.h
@@ -72,13 +79,14 @@ struct TensorCores {
   std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
 };
-// simt: of a pass (online.h), as all of its group; n of the first one is what it passes over. Of products and sums `lanes` threads side by
-// side have `rows` x `vectors` of m and n each, of others so many threads have a row.
+// simt: of a pass (online.h), as all of its group; n of the first one is what it passes over. Of products and sums
+// `lanes` threads side by side have `rows` x `vectors` of m and n each, of others so many threads have a row.
 struct Online {
   static constexpr const char* word = "online";
   std::string m;
   std::int64_t depth = 0;                              // of what is passed over, a turn
-  std::string instruction = {};                        // of tensor cores, for all products and sums, `rows` x `vectors` of its results of a warp (online_cores.h); empty: none
+  std::string instruction = {};                        // of tensor cores, for all products and sums, `rows` x `vectors`
+                                                       // of its results of a warp (online_cores.h); empty: none
   bool operator==(const Online&) const = default;
 };
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
@@ -87,8 +95,8 @@ struct Reduce {
   std::string m;                                       // empty: none
   bool operator==(const Reduce&) const = default;
 };
-// Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows` elements a
-// step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
+// Partial results along an output dimension, lanes over another one, n. Without n: along it alone, on the CPU `rows`
+// elements a step, on a GPU `rows` to each of `lanes` threads (1: a thread for each scan).
 struct Scan {
   static constexpr const char* word = "scan";
   std::string along;                                   // each of its elements goes on from the one before
@@ -99,7 +107,8 @@ struct Fill : Block {
   static constexpr const char* word = "fill";
   bool operator==(const Fill&) const = default;
 };
-// Gather, Scatter, Sort: of the Intrinsic of that name, alone in their group, which has no loops: `rows` a turn owns, lanes over n.
+// Gather, Scatter, Sort: of the Intrinsic of that name, alone in their group, which has no loops: `rows` a turn owns,
+// lanes over n.
 struct Gather {
   static constexpr const char* word = "gather";
   bool operator==(const Gather&) const = default;
@@ -117,7 +126,8 @@ struct Sort {
 
 }  // namespace forms
 
-using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Online, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
+using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Online,
+    forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
 
 // A leaf: what all forms have, and its form.
 // What is read so many steps of a reduction, blocks of m or n, or turns of a loop around them later is asked for.
@@ -143,32 +153,39 @@ struct Compute {
   const std::string& m() const;                        // empty: none
   std::vector<std::string> all_of_m() const, all_of_n() const;  // outermost first; but for a staged leaf at most one
   bool set_m(const std::string& m);                    // false: its form has none
-  bool streams() const { return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream; }
+  bool streams() const {
+    return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream;
+  }
   bool set_streams();                                  // false: its form cannot
   bool operator==(const Compute&) const = default;
 };
 struct Loop {
   std::string index;
   std::int64_t step = 1;
-  std::int64_t walk = 0;                               // how much of a turn its leaves have at a time, one part after the other; 0: all of it
+  std::int64_t walk = 0;                               // how much of a turn its leaves have at a time, one part after
+                                                       // the other; 0: all of it
   std::int64_t part() const { return walk ? walk : step; }
   bool operator==(const Loop&) const = default;
 };
 struct Group {
   std::string name;
   std::vector<Loop> loops;                             // parallel (cpu), blocks (simt)
-  std::vector<Loop> tile;                              // tile.h: boxes of these indices of a contraction are the turns, and there are no loops
-  std::vector<TensorId> locals;                        // never in global memory: one turn's part of it is a buffer of the turn
+  std::vector<Loop> tile;                              // tile.h: boxes of these indices of a contraction are the turns,
+                                                       // and there are no loops
+  std::vector<TensorId> locals;                        // never in global memory: one turn's part of it is a buffer of
+                                                       // the turn
   std::vector<Compute> body;
   std::int64_t threads = 0;                            // simt: per block
-  std::vector<TensorId> kept = {};                     // simt: sums in parts, each added up in shared memory and written where the turn ends
+  std::vector<TensorId> kept = {};                     // simt: sums in parts, each added up in shared memory and
+                                                       // written where the turn ends
   bool operator==(const Group&) const = default;
 };
-// What the scheduler compared: lanes over n, in blocks of `rows` of m by `vectors` (0: before blocking). Cycles of its model.
+// What the scheduler compared: lanes over n, in blocks of `rows` of m by `vectors` (0: before blocking). Cycles of its
+// model.
 struct Weighed { std::string n, m; std::int64_t rows = 0, vectors = 0; double cycles = 0; };
-// Why a group is as it is: how many elements each of its loops has; per leaf, for one turn, the lanes and the blocks that were
-// weighed, the best first, and the milliseconds that the model predicts where it knows a faster leaf than these counts. Empty where a rule
-// decides. For `explain` only.
+// Why a group is as it is: how many elements each of its loops has; per leaf, for one turn, the lanes and the blocks
+// that were weighed, the best first, and the milliseconds that the model predicts where it knows a faster leaf than
+// these counts. Empty where a rule decides. For `explain` only.
 struct Why {
   struct Leaf {
     std::vector<Weighed> lanes, blocks;
@@ -195,9 +212,11 @@ struct Plan {
 bool is_kept(const Group& group, TensorId id);
 
 std::string print(const Plan& plan);
-// Reads back the groups that print wrote, over the same Program, and passes over directives. Null with a message when a line is not a plan's.
+// Reads back the groups that print wrote, over the same Program, and passes over directives. Null with a message when a
+// line is not a plan's.
 
-// A group as a text says it: `loops` of a leaf are all its indices, `block` is what follows them; what is not said is chosen.
+// A group as a text says it: `loops` of a leaf are all its indices, `block` is what follows them; what is not said is
+// chosen.
 struct GivenLeaf {
   Compute leaf;
   bool loops = false, block = false;
@@ -210,24 +229,32 @@ struct GivenGroup {
   bool parallel = false;                               // its loops are said
   lang::Span span;
 };
-std::optional<std::vector<GivenGroup>> parse_groups(const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault);
-std::optional<std::vector<Group>> parse_groups(const std::string& text, const poly::Program& program, std::string& message);
-// Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read outside its group.
+std::optional<std::vector<GivenGroup>> parse_groups(
+    const std::vector<PlanLine>& lines, const poly::Program& program, PlanFault& fault);
+std::optional<std::vector<Group>> parse_groups(
+    const std::string& text, const poly::Program& program, std::string& message);
+// Throws InternalError: a leaf names a dimension its nest lacks, a statement has no leaf or two, a local is read
+// outside its group.
 void verify(const Plan& plan, const Strides& strides);
 
 const char* word_of(const LeafForm& form);
 LeafForm form_of(poly::IntrinsicOp op);
 TensorId target_of(const poly::Program& program, int node);
-// What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the turn holds them.
+// What a leaf covers; indices that a group of several leaves loops over are dimensions of their own. Locals lie as the
+// turn holds them.
 Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
 // Of each local and each sum that is kept, strides of the dense part that a turn holds; of others those given.
-std::vector<std::int64_t> turn_strides(const poly::Program& program, const Group& group, const Strides& strides, TensorId id);
+std::vector<std::int64_t> turn_strides(
+    const poly::Program& program, const Group& group, const Strides& strides, TensorId id);
 std::vector<std::int64_t> turn_shape(const poly::Program& program, const Group& group, TensorId id);
 
-// P[s, j] = +(X[i, j]), 0 <= i - 188 s < 188: with turns of 188 of i, turn s computes row s of P. Such an s is no dimension of the leaf.
-struct PartOfTurn { std::string index; std::int64_t stride; };  // that index, and how far its elements lie apart in the target
+// P[s, j] = +(X[i, j]), 0 <= i - 188 s < 188: with turns of 188 of i, turn s computes row s of P. Such an s is no
+// dimension of the leaf.
+struct PartOfTurn { std::string index; std::int64_t stride; };  // that index, and how far its elements lie apart in the
+                                                                // target
 std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const Strides& strides);
-std::optional<PartOfTurn> part_of_turn(const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target);
+std::optional<PartOfTurn> part_of_turn(
+    const poly::Statement& s, const Loop& loop, const std::vector<std::int64_t>& of_target);
 
 // Which buffer each tensor lives in: the links of a chain of `default`s share the last one's.
 std::vector<TensorId> buffers(const poly::Program& program);

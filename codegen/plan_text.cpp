@@ -11,7 +11,9 @@ std::vector<std::string> PlanLine::list() {
 }
 
 lang::Span PlanLine::here() const { return more() ? words_[at_].span : words_.back().span; }
-lang::Span PlanLine::span() const { return {words_.front().span.begin, words_.back().span.end, words_.front().span.source}; }
+lang::Span PlanLine::span() const {
+  return {words_.front().span.begin, words_.back().span.end, words_.front().span.source};
+}
 
 namespace {
 
@@ -20,10 +22,12 @@ std::vector<PlanWord> words_of(const std::string& line, std::size_t begin, std::
   constexpr const char* blanks = " \t\r";
   std::vector<PlanWord> words;
   std::size_t end = 0;
-  for (std::size_t at = line.find_first_not_of(blanks); at != std::string::npos; at = line.find_first_not_of(blanks, end)) {
+  const auto next = [&] { return line.find_first_not_of(blanks, end); };
+  for (std::size_t at = next(); at != std::string::npos; at = next()) {
     const bool first = words.empty() || at != end + 1;
     end = std::min(line.find_first_of(blanks, at), line.size());
-    words.push_back({line.substr(at, end - at), {static_cast<std::uint32_t>(begin + at), static_cast<std::uint32_t>(begin + end), source}, first});
+    words.push_back({line.substr(at, end - at),
+        {static_cast<std::uint32_t>(begin + at), static_cast<std::uint32_t>(begin + end), source}, first});
   }
   return words;
 }
@@ -50,7 +54,8 @@ std::optional<PlanParts> parts_of(const PlanText& plan, PlanFault& fault) {
     const std::size_t end = std::min(plan.text.find('\n', at), plan.text.size());
     const std::string line = plan.text.substr(at, end - at);
     const std::vector<PlanWord> words = words_of(line.substr(0, line.find("//")), at, plan.source);
-    if (!words.empty() && begun.empty() && !parts.function) parts.first = {words.front().span.begin, words.back().span.end, plan.source};
+    if (!words.empty() && begun.empty() && !parts.function)
+      parts.first = {words.front().span.begin, words.back().span.end, plan.source};
     if (words.size() == 1 && (words[0].text == "forward" || words[0].text == "backward")) {
       if (std::ranges::count(begun, words[0].text) > 0) {
         fault = {words[0].span, "this part of the plan has begun before"};
@@ -71,7 +76,8 @@ std::optional<PlanParts> parts_of(const PlanText& plan, PlanFault& fault) {
 
 std::optional<std::int64_t> number_in(std::string text) {
   if (!text.empty() && text.back() == ',') text.pop_back();
-  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
   return std::stoll(text);
 }
 

@@ -67,7 +67,8 @@ struct PlanFault {
 //     group dX
 //       …
 struct PlanParts {
-  std::optional<PlanText> function, forward, backward;  // each alone, at its places in the text; none: nothing is said of it
+  std::optional<PlanText> function, forward, backward;  // each alone, at its places in the text; none: nothing is said
+                                                        // of it
   lang::Span first;                                    // line that says anything
 };
 // None with a fault: a part begins twice.

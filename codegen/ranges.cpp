@@ -11,7 +11,8 @@ namespace tilec::codegen {
 namespace {
 
 // a·d + rest within [0, extent) as bounds of d, where `least` and `most` are what rest can be.
-void tighten(Interval& r, std::int64_t a, const Expr& least, const Expr& most, const std::optional<std::int64_t>& extent) {
+void tighten(
+    Interval& r, std::int64_t a, const Expr& least, const Expr& most, const std::optional<std::int64_t>& extent) {
   const Expr zero(std::int64_t{0}), one(std::int64_t{1});
   if (a > 0) {
     r.lo = maximum(r.lo, ceil_divide(zero - least, a));
@@ -59,7 +60,8 @@ bool Ranges::others_fixed(const Row& row, std::size_t d) const {
 
 Expr Ranges::known_part(const Form& form) const {
   Expr sum(form.constant);
-  for (std::size_t d = 0; d < at_.size(); ++d) if (form.coefficients[d] && at_[d]) sum = sum + *at_[d] * Expr(form.coefficients[d]);
+  for (std::size_t d = 0; d < at_.size(); ++d)
+    if (form.coefficients[d] && at_[d]) sum = sum + *at_[d] * Expr(form.coefficients[d]);
   return sum;
 }
 
@@ -86,7 +88,8 @@ std::optional<Interval> Ranges::interior(std::size_t d, const Interval& range) c
       const std::int64_t c = row.form.coefficients[k];
       if (k == d || !c || at_[k]) continue;
       const bool known = is_const(limit_[k].lo) && is_const(limit_[k].hi);
-      const std::int64_t first = known ? const_or(limit_[k].lo, 0) : 0, last = known ? const_or(limit_[k].hi, 0) - 1 : nest_.dims[k].extent - 1;
+      const std::int64_t first = known ? const_or(limit_[k].lo, 0) : 0,
+                         last = known ? const_or(limit_[k].hi, 0) - 1 : nest_.dims[k].extent - 1;
       least += c * (c > 0 ? first : last);
       most += c * (c > 0 ? last : first);
     }
@@ -112,7 +115,8 @@ std::optional<Expr> Ranges::fixed_rows() const {
 
 bool bounds_elements(const Nest& nest) {
   return std::ranges::any_of(nest.rows, [&](const Row& row) {
-    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (nest.dims[d].reduction && row.form.coefficients[d] != 0) return false;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      if (nest.dims[d].reduction && row.form.coefficients[d] != 0) return false;
     return true;
   });
 }
@@ -121,7 +125,9 @@ bool always_reached(const Nest& nest) {
   for (const Dim& dim : nest.dims) if (dim.reduction && dim.extent == 0) return false;
   std::vector<std::size_t> coupled;
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
-    if (nest.dims[d].reduction && std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& r) { return r.form.coefficients[d] != 0; })) coupled.push_back(d);
+    if (nest.dims[d].reduction &&
+        std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& r) { return r.form.coefficients[d] != 0; }))
+      coupled.push_back(d);
   if (coupled.size() > 4) return false;
   std::vector<std::int64_t> tap(nest.dims.size(), 0);
   const std::function<bool(std::size_t)> search = [&](std::size_t c) {

@@ -20,7 +20,8 @@ class Ranges {
 
   void fix(std::size_t d, Expr value) { at_[d] = std::move(value); }
   void release(std::size_t d) { at_[d].reset(); }
-  Interval limit(std::size_t d, Interval interval) { return std::exchange(limit_[d], std::move(interval)); }  // returns what it was
+  // returns what it was
+  Interval limit(std::size_t d, Interval interval) { return std::exchange(limit_[d], std::move(interval)); }
   const std::optional<Expr>& at(std::size_t d) const { return at_[d]; }
 
   bool all_fixed(const Row& row) const;
@@ -28,12 +29,13 @@ class Ranges {
   // The form's constant and its fixed dimensions' part.
   Expr known_part(const Form& form) const;
   Expr holds(const Row& row, const Expr& value) const;   // 0 <= value (and value < the row's extent)
-  std::optional<Expr> fixed_rows() const;              // what the rows ask whose dimensions are all fixed; none: there is no such row
+  std::optional<Expr> fixed_rows() const;              // what the rows ask whose dimensions are all fixed; none: there
+                                                       // is no such row
 
   // Bounds of d from its limit and the rows whose other dimensions are fixed: exact.
   Interval bounds(std::size_t d) const;
-  // The part of `range` where every row that couples d with a dimension not yet fixed holds for all values of that one; none when
-  // there is no such row.
+  // The part of `range` where every row that couples d with a dimension not yet fixed holds for all values of that one;
+  // none when there is no such row.
   std::optional<Interval> interior(std::size_t d, const Interval& range) const;
 
  private:
@@ -44,7 +46,8 @@ class Ranges {
 
 // Whether rows bound outputs alone: they say which elements there are, and leaves touch no others.
 bool bounds_elements(const Nest& nest);
-// A proof that every output point of the box has a valid reduction point: some constant choice of taps satisfies all rows.
+// A proof that every output point of the box has a valid reduction point: some constant choice of taps satisfies all
+// rows.
 bool always_reached(const Nest& nest);
 // Whether folding nothing gives what an unreached element holds.
 bool identity_is_fill(const Nest& nest);

@@ -1,6 +1,7 @@
 // What a directive of a plan does for its program, in words with numbers: for `tilec explain`.
 //
-//   split S  over k  by 32768     ⇒   "1,000,003 points for 1 element: parts of 32,768 of k are folded side by side, then the 31 parts"
+//   split S  over k  by 32768
+//     ⇒  "1,000,003 points for 1 element: parts of 32,768 of k are folded side by side, then the 31 parts"
 #pragma once
 
 #include <string>

@@ -55,7 +55,8 @@ std::optional<Given> given_in(const std::vector<PlanLine>& lines, lang::Diagnost
   Given given;
   for (const PlanLine& line : lines) {
     if (line.head() == "group") break;
-    if (line.head() == "no" ? !says_none(line, given, diagnostics) : !add(line, given, diagnostics)) return std::nullopt;
+    if (line.head() == "no" ? !says_none(line, given, diagnostics) : !add(line, given, diagnostics))
+      return std::nullopt;
   }
   return given;
 }
@@ -69,21 +70,31 @@ class Replay {
 
   bool group(const GivenGroup& given) {
     const auto at = place_of(given);
-    if (!at) return refuse(given.span, given, given.leaves.empty() ? "no launch has this name" : fmt::format("no launch computes {} and nothing else; `share` says which statements have one", what(given)));
+    if (!at)
+      return refuse(given.span, given,
+          given.leaves.empty()
+              ? "no launch has this name"
+              : fmt::format(
+                    "no launch computes {} and nothing else; `share` says which statements have one", what(given)));
     if (taken_[*at]) return refuse(given.span, given, "it is given twice");
     taken_[*at] = true;
     const Group chosen = plan_.groups[*at];
     Group group = given.group;
     if (group.threads == 0) group.threads = chosen.threads;
     if (given.leaves.empty() && !given.parallel) group.loops = chosen.loops, group.tile = chosen.tile;
-    if (given.leaves.empty() && !given.parallel && group.locals.empty()) group.locals = chosen.locals, group.kept = chosen.kept;
-    if (group.loops != chosen.loops || group.tile != chosen.tile || group.locals != chosen.locals || group.kept != chosen.kept || group.threads != chosen.threads || group.name != chosen.name)
-      if (const auto why = loops_fault(plan_, group, chosen, fused_.sets, fused_.strides, target_)) return refuse(given.span, given, *why);
+    if (given.leaves.empty() && !given.parallel && group.locals.empty())
+      group.locals = chosen.locals, group.kept = chosen.kept;
+    if (group.loops != chosen.loops || group.tile != chosen.tile || group.locals != chosen.locals ||
+        group.kept != chosen.kept || group.threads != chosen.threads || group.name != chosen.name)
+      if (const auto why = loops_fault(plan_, group, chosen, fused_.sets, fused_.strides, target_))
+        return refuse(given.span, given, *why);
     group.body = chosen.body;                          // so many leaves: their dimensions depend on it
     std::vector<Compute> body;
     for (std::size_t l = 0; l < chosen.body.size(); ++l) {
       if (given.leaves.empty()) {
-        body.push_back(group.loops == chosen.loops ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_));
+        body.push_back(group.loops == chosen.loops
+                ? chosen.body[l]
+                : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_));
         continue;
       }
       const auto made = completed(given.leaves[l], group, chosen, l);
@@ -93,7 +104,8 @@ class Replay {
     group.body = std::move(body);
     if (group == chosen) return true;
     for (std::size_t l = 0; l < group.body.size(); ++l)
-      if (const auto why = leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_)) return refuse(given.leaves.empty() ? given.span : given.leaves[l].span, given, *why);
+      if (const auto why = leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_))
+        return refuse(given.leaves.empty() ? given.span : given.leaves[l].span, given, *why);
     plan_.why[*at] = {extents_of(group), {}};
     plan_.groups[*at] = std::move(group);
     return true;
@@ -118,7 +130,8 @@ class Replay {
 
   std::string what(const GivenGroup& given) const {
     std::vector<std::string> names;
-    for (const GivenLeaf& leaf : given.leaves) names.push_back(fmt::format("`{}`", plan_.program.tensor(target_of(plan_.program, leaf.leaf.node)).name));
+    for (const GivenLeaf& leaf : given.leaves)
+      names.push_back(fmt::format("`{}`", plan_.program.tensor(target_of(plan_.program, leaf.leaf.node)).name));
     return fmt::format("{}", fmt::join(names, ", "));
   }
 
@@ -127,8 +140,11 @@ class Replay {
     for (std::size_t g = plan_.groups.size(); g-- > 0;) {
       const Group& group = plan_.groups[g];
       if (given.leaves.empty() ? group.name != given.group.name : group.body.size() != given.leaves.size()) continue;
-      const auto same = [](const Compute& a, const GivenLeaf& b) { return a.node == b.leaf.node && a.is<forms::Fill>() == b.leaf.is<forms::Fill>(); };
-      if (given.leaves.empty() || std::equal(group.body.begin(), group.body.end(), given.leaves.begin(), same)) return g;
+      const auto same = [](const Compute& a, const GivenLeaf& b) {
+        return a.node == b.leaf.node && a.is<forms::Fill>() == b.leaf.is<forms::Fill>();
+      };
+      if (given.leaves.empty() || std::equal(group.body.begin(), group.body.end(), given.leaves.begin(), same))
+        return g;
     }
     return std::nullopt;
   }
@@ -142,12 +158,17 @@ class Replay {
     if (!given.misfit.empty()) return refused(given.misfit);
     if (given.loops && given.block) return given.leaf;
     if (given.loops) return refused("a leaf that says its indices also says its `block` and `lanes`");
-    Compute leaf = group.loops == chosen.loops && same_word(given.leaf, chosen.body[l]) ? chosen.body[l] : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_);
-    if (!same_word(leaf, given.leaf)) return refused("a leaf of another form than the chosen one says its indices and its `block` and `lanes`");
+    Compute leaf = group.loops == chosen.loops && same_word(given.leaf, chosen.body[l])
+        ? chosen.body[l]
+        : chosen_leaf(plan_, group, chosen.body[l], fused_.strides, target_);
+    if (!same_word(leaf, given.leaf))
+      return refused("a leaf of another form than the chosen one says its indices and its `block` and `lanes`");
     return given.block ? sized(given.leaf, leaf) : leaf;
   }
 
-  static bool same_word(const Compute& a, const Compute& b) { return std::string_view(word_of(a.form)) == word_of(b.form); }
+  static bool same_word(const Compute& a, const Compute& b) {
+    return std::string_view(word_of(a.form)) == word_of(b.form);
+  }
 
   // What is said, over the indices of what is chosen.
   static Compute sized(Compute said, const Compute& chosen) {
@@ -166,7 +187,8 @@ class Replay {
 
 }  // namespace
 
-bool replay(Plan& plan, const Fused& fused, const std::vector<PlanLine>& lines, const Target& target, lang::Diagnostics& diagnostics) {
+bool replay(Plan& plan, const Fused& fused, const std::vector<PlanLine>& lines, const Target& target,
+    lang::Diagnostics& diagnostics) {
   if (lines.empty()) return true;
   PlanFault fault;
   const auto groups = parse_groups(lines, plan.program, fault);

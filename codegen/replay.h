@@ -24,6 +24,7 @@ namespace tilec::codegen {
 std::optional<Given> given_in(const std::vector<PlanLine>& lines, lang::Diagnostics& diagnostics);
 
 // The groups take the place of those that compute the same. `plan`: as chosen for `fused`.
-bool replay(Plan& plan, const Fused& fused, const std::vector<PlanLine>& lines, const Target& target, lang::Diagnostics& diagnostics);
+bool replay(Plan& plan, const Fused& fused, const std::vector<PlanLine>& lines, const Target& target,
+    lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::codegen

@@ -1,5 +1,6 @@
-// Columns are as wide as their widest cell; numbers stand right, words left. Every number is a count of the bound Program: points
-// of the domain times operations of the value, bytes of whole tensors. `<=` marks the few that were too many to count exactly.
+// Columns are as wide as their widest cell; numbers stand right, words left. Every number is a count of the bound
+// Program: points of the domain times operations of the value, bytes of whole tensors. `<=` marks the few that were too
+// many to count exactly.
 #include "codegen/report.h"
 
 #include <fmt/core.h>
@@ -36,7 +37,9 @@ std::string print(const Table& table) {
   std::string text;
   for (const auto& row : table.rows) {
     std::string line;
-    for (std::size_t c = 0; c < row.size(); ++c) line += "  " + (table.right[c] ? fmt::format("{:>{}}", row[c], width[c]) : fmt::format("{:<{}}", row[c], width[c]));
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line +=
+          "  " + (table.right[c] ? fmt::format("{:>{}}", row[c], width[c]) : fmt::format("{:<{}}", row[c], width[c]));
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
@@ -78,7 +81,8 @@ std::string statement_table(const Program& program, const Split* split) {
   Table table{{{"tensor"}}, {false}};
   if (split != nullptr) table.rows[0].push_back("made in"), table.right.push_back(false);
   const auto makers = split != nullptr ? std::optional<Makers>(*split) : std::nullopt;
-  for (const char* head : {"points", "flop", "bytes read", "bytes written"}) table.rows[0].push_back(head), table.right.push_back(true);
+  for (const char* head : {"points", "flop", "bytes read", "bytes written"})
+    table.rows[0].push_back(head), table.right.push_back(true);
   for (const Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
     const auto name = program.tensor(targets(node)[0]).name;
@@ -101,8 +105,12 @@ std::string why(const Residual& r) {
   if (r.asked == poly::Keep::Recompute) return "[[recompute]]";
   if (r.way == Way::Output) return "an output of the forward";
   const bool cheaper = r.cost_recomputed < r.cost_saved;
-  if (r.way == Way::Recomputed && !cheaper) return fmt::format("what needs it is recomputed too: {} operations to make it, {} to keep it", grouped(r.cost_recomputed), grouped(r.cost_saved));
-  if (r.way == Way::Saved && cheaper) return fmt::format("its operands would have to be kept: {} operations to make it, {} to keep it", grouped(r.cost_recomputed), grouped(r.cost_saved));
+  if (r.way == Way::Recomputed && !cheaper)
+    return fmt::format("what needs it is recomputed too: {} operations to make it, {} to keep it",
+        grouped(r.cost_recomputed), grouped(r.cost_saved));
+  if (r.way == Way::Saved && cheaper)
+    return fmt::format("its operands would have to be kept: {} operations to make it, {} to keep it",
+        grouped(r.cost_recomputed), grouped(r.cost_saved));
   return fmt::format("{} operations to make it, {} to keep it", grouped(r.cost_recomputed), grouped(r.cost_saved));
 }
 
@@ -123,7 +131,8 @@ std::string sums(const Split& split) {
   Table table{{{"program", "statements", "flop", "bytes read", "bytes written"}}, {false, true, true, true, true}};
   const auto add = [&](const char* name, const Program& program) {
     const Totals sum = totals(program);
-    table.rows.push_back({name, grouped(std::ssize(program.nodes)), grouped(sum.operations), grouped(sum.read), grouped(sum.written)});
+    table.rows.push_back(
+        {name, grouped(std::ssize(program.nodes)), grouped(sum.operations), grouped(sum.read), grouped(sum.written)});
   };
   add("forward", split.forward);
   add("backward", split.backward);
@@ -154,7 +163,8 @@ Totals totals(const Program& program) {
 std::vector<KeptRow> kept_rows(const Split& split) {
   static const char* const ways[] = {"input", "output", "saved", "recomputed"};
   std::vector<KeptRow> rows;
-  for (const Residual& r : split.residuals) rows.push_back({split.joint.tensor(r.tensor).name, ways[static_cast<int>(r.way)], why(r), r.bytes});
+  for (const Residual& r : split.residuals)
+    rows.push_back({split.joint.tensor(r.tensor).name, ways[static_cast<int>(r.way)], why(r), r.bytes});
   return rows;
 }
 
@@ -164,13 +174,19 @@ std::string report(const Stages& stages) {
   std::string text = "statements\n" + statement_table(program, split);
   if (split == nullptr) {
     const Totals sum = totals(program);
-    text += fmt::format("\ntotal: {} flop, {} bytes read, {} bytes written\n", grouped(sum.operations), grouped(sum.read), grouped(sum.written));
+    text += fmt::format("\ntotal: {} flop, {} bytes read, {} bytes written\n", grouped(sum.operations),
+        grouped(sum.read), grouped(sum.written));
   } else {
-    text += "\nwhat backward has of the forward (an operation costs 1, a division or a function 8, a byte that crosses 5)\n" + residual_table(*split);
+    text +=
+        "\nwhat backward has of the forward (an operation costs 1, a division or a function 8, a byte that crosses 5)\n" +
+        residual_table(*split);
     text += "\nprograms\n" + sums(*split);
-    text += fmt::format("\nresiduals: {} bytes saved, {} bytes recomputed\n", grouped(bytes_of(*split, Way::Saved)), grouped(bytes_of(*split, Way::Recomputed)));
+    text += fmt::format("\nresiduals: {} bytes saved, {} bytes recomputed\n", grouped(bytes_of(*split, Way::Saved)),
+        grouped(bytes_of(*split, Way::Recomputed)));
   }
-  if (stages.lowered) text += fmt::format("scratch{}: {} bytes on {}\n", split != nullptr ? " of the gradient program" : "", grouped(scratch(*stages.lowered)), stages.lowered->target);
+  if (stages.lowered)
+    text += fmt::format("scratch{}: {} bytes on {}\n", split != nullptr ? " of the gradient program" : "",
+        grouped(scratch(*stages.lowered)), stages.lowered->target);
   return text;
 }
 

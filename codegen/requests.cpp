@@ -21,18 +21,23 @@ std::vector<std::int64_t> extents_of(const Nest& nest) {
 }
 
 // What a leaf touches in all its turns.
-model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) { return model::footprint(access, extents_of(nest), bytes); }
+model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
+  return model::footprint(access, extents_of(nest), bytes);
+}
 
 }  // namespace
 
 bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed && leaves_cache(nest, read, bytes);
+  return static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) >= model::ahead::followed &&
+      leaves_cache(nest, read, bytes);
 }
 
-double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read, const std::vector<std::int64_t>& extents) {
+double readings(
+    const Nest& nest, const Compute& leaf, const FlatAccess& read, const std::vector<std::int64_t>& extents) {
   const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
   const auto extent = [&](const std::string& index) { return static_cast<double>(extents[*nest.dim(index)]); };
-  double count = !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
+  double count =
+      !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
   for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
   return count;
 }
@@ -50,10 +55,14 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
   for (std::size_t level = leaf.k.size(); level-- > 0 && inside <= model::ahead::most_inside;) {
     const std::size_t d = *nest.dim(leaf.k[level]);
     for (const FlatAccess& read : nest.reads) {
-      if (!asks_for(nest, leaf, read, d, bytes) || model::footprint(read, extents, bytes).lines > model::ahead::short_run) continue;
+      if (!asks_for(nest, leaf, read, d, bytes) ||
+          model::footprint(read, extents, bytes).lines > model::ahead::short_run)
+        continue;
       if (!near) near = level;
       if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
-      if (const double elements = of_whole(nest, read, bytes).elements; !far || elements > model::ahead::much_more * waits) far = level, waits = elements;
+      if (const double elements = of_whole(nest, read, bytes).elements;
+          !far || elements > model::ahead::much_more * waits)
+        far = level, waits = elements;
     }
     extents[d] = nest.dims[d].extent;
     if (__builtin_mul_overflow(inside, std::max<std::int64_t>(1, nest.dims[d].extent), &inside)) break;
@@ -65,13 +74,17 @@ bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess
   if (!leaf.is<forms::Contract>() || leaf.n.empty() || taps_around(nest, leaf) >= leaf.k.size()) return false;
   const auto step = [&](const std::string& index) { return std::abs(read.offset.coefficients[*nest.dim(index)]); };
   const auto extent = [&](const std::string& index) { return nest.dims[*nest.dim(index)].extent; };
-  if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 || static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed) return false;
+  if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 ||
+      static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed)
+    return false;
   return readings(nest, leaf, read, extents_of(nest)) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
 }
 
 bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
-  const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
-  return by != leaf.ahead.end() && !leaf.k.empty() && by->index == leaf.k.back() && streams_under_masks(nest, leaf, read, bytes);
+  const auto by = std::ranges::find_if(
+      leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
+  return by != leaf.ahead.end() && !leaf.k.empty() && by->index == leaf.k.back() &&
+      streams_under_masks(nest, leaf, read, bytes);
 }
 
 std::size_t taps_around(const Nest& nest, const Compute& leaf) {
@@ -89,17 +102,23 @@ bool asks_by_block(const Nest& nest, const Compute& leaf) {
   return !level || *level < taps_around(nest, leaf);
 }
 
-std::optional<InTurn> in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
+std::optional<InTurn> in_turn(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d,
+    std::int64_t rows, std::int64_t columns, std::int64_t bytes) {
   const std::size_t taps = taps_around(nest, leaf);
   if (!leaf.is<forms::Contract>() || taps >= leaf.k.size()) return std::nullopt;
   const auto dim = [&](std::size_t level) { return *nest.dim(leaf.k[level]); };
-  const auto moves = [&](const std::string& index) { return !index.empty() && read.offset.coefficients[*nest.dim(index)] != 0; };
+  const auto moves = [&](const std::string& index) {
+    return !index.empty() && read.offset.coefficients[*nest.dim(index)] != 0;
+  };
   constexpr auto line = static_cast<std::int64_t>(model::line);
   const std::size_t last = leaf.k.size() - 1;
   const std::int64_t step = std::abs(read.offset.coefficients[dim(last)]) * bytes, extent = nest.dims[dim(last)].extent;
-  if (d == dim(last) || step == 0 || step >= line || extent * step < model::ahead::run_in_turn * line) return std::nullopt;
+  if (d == dim(last) || step == 0 || step >= line || extent * step < model::ahead::run_in_turn * line)
+    return std::nullopt;
   if (moves(leaf.m()) == moves(leaf.n)) return std::nullopt;
-  if (const std::int64_t further = std::abs(read.offset.coefficients[d]) * bytes; further && further < line) return std::nullopt;  // in the same lines
+  // in the same lines
+  if (const std::int64_t further = std::abs(read.offset.coefficients[d]) * bytes; further && further < line)
+    return std::nullopt;
   const bool by_rows = moves(leaf.m());
   InTurn made{*nest.dim(by_rows ? leaf.m() : leaf.n), by_rows ? rows : columns, 1, 0};
   if (std::abs(read.offset.coefficients[made.along]) * bytes < extent * step) return std::nullopt;
@@ -158,8 +177,10 @@ RowsOfStep new_rows(const Form& offset, int m, std::int64_t rows, std::size_t d)
   return {0, rows};
 }
 
-std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns, std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner, std::int64_t first) {
-  const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)], by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
+std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns,
+    std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner, std::int64_t first) {
+  const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)],
+                     by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
   std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
   std::vector<std::int64_t> starts{first * by_m};
   for (const auto& [d, count] : inner) {
@@ -182,7 +203,8 @@ std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t 
 
 Body among_stores(Body body, const std::string& view, Body requests) {
   if (requests.empty()) return body;
-  const auto split = std::ranges::stable_partition(requests, [](const Stmt& s) { return !std::get<Prefetch>(s.node).to_write; });
+  const auto split =
+      std::ranges::stable_partition(requests, [](const Stmt& s) { return !std::get<Prefetch>(s.node).to_write; });
   std::span<Stmt> reads(requests.begin(), split.begin()), claims(split.begin(), split.end());
   const auto stores = [&](const Stmt& s) {
     const auto* store = std::get_if<Store>(&s.node);

@@ -28,7 +28,8 @@ constexpr std::int64_t far = std::int64_t{1} << 30;
 
 bool is_near(const Row& row) {
   const auto near = [](std::int64_t c) { return c > -far && c < far; };
-  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) && std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
+  return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) &&
+      std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
 }
 
 // With a range per index first, as everywhere in codegen; nothing where there is none.
@@ -52,8 +53,15 @@ std::optional<Affine> only_form(const Statement& s, std::size_t k) {
     found = e;
   };
   const std::function<void(const poly::Expr&)> visit = [&](const poly::Expr& e) {
-    e.match([&](const poly::Read& r) { for (const Affine& x : s.reads[static_cast<std::size_t>(r.read)].element) see(x); }, [&](const poly::Index& i) { see(i.value); },
-            [&](const poly::Cast& c) { visit(c.operand); }, [&](const poly::Apply& a) { for (const poly::Expr& o : a.operands) visit(o); }, [](const poly::Number&) {});
+    e.match(
+        [&](const poly::Read& r) {
+          for (const Affine& x : s.reads[static_cast<std::size_t>(r.read)].element) see(x);
+        },
+        [&](const poly::Index& i) { see(i.value); }, [&](const poly::Cast& c) { visit(c.operand); },
+        [&](const poly::Apply& a) {
+          for (const poly::Expr& o : a.operands) visit(o);
+        },
+        [](const poly::Number&) {});
   };
   visit(s.value);
   if (!found || !one || found->single_index()) return std::nullopt;
@@ -67,7 +75,8 @@ bool follow(const std::vector<poly::Range>& wanted, const Statement& s) {
   const std::vector<poly::Row> rows = poly::rows_of(s);
   poly::Box box{false, std::vector<poly::Interval>(s.indices.size())};
   poly::tighten(rows, box);
-  return std::all_of(wanted.begin(), wanted.end(), [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
+  return std::all_of(wanted.begin(), wanted.end(),
+      [&](const poly::Range& row) { return poly::follows(poly::row_of(row), rows, box); });
 }
 
 namespace {
@@ -79,7 +88,8 @@ poly::Range at_least_zero(Affine form) { return {std::move(form), std::nullopt};
 // An integer that is affine in the indices, in a type that it does not leave.
 std::optional<Affine> affine(const poly::Expr& e, std::size_t count) {
   if (e.type() != DType::I32 && e.type() != DType::I64) return std::nullopt;
-  if (const auto* index = e.as<poly::Index>()) return index->value.divisor.is(1) ? std::optional(index->value) : std::nullopt;
+  if (const auto* index = e.as<poly::Index>())
+    return index->value.divisor.is(1) ? std::optional(index->value) : std::nullopt;
   if (const auto* number = e.as<poly::Number>()) return Affine::of(poly::Size(number->integer), count);
   return std::nullopt;
 }
@@ -95,7 +105,8 @@ std::optional<Affine> whole(const poly::Expr& e, std::size_t count) {
   }
   if (const auto* cast = e.as<poly::Cast>()) return whole(cast->operand, count);
   const auto* apply = e.as<poly::Apply>();
-  if (!apply || (apply->op != Op::Add && apply->op != Op::Sub) || !apply->operands[1].as<poly::Number>()) return std::nullopt;
+  if (!apply || (apply->op != Op::Add && apply->op != Op::Sub) || !apply->operands[1].as<poly::Number>())
+    return std::nullopt;
   const auto left = whole(apply->operands[0], count), right = whole(apply->operands[1], count);
   if (!left || !right) return std::nullopt;
   return left->plus(right->times(poly::Size(apply->op == Op::Add ? 1 : -1)));
@@ -122,15 +133,18 @@ bool add_rows(const poly::Expr& condition, bool wanted, const Statement& s, std:
   if (!apply) return false;
   const auto& operands = apply->operands;
   if (apply->op == Op::Not) return add_rows(operands[0], !wanted, s, rows);
-  if (apply->op == (wanted ? Op::And : Op::Or) && apply->type == DType::Bool) return add_rows(operands[0], wanted, s, rows) && add_rows(operands[1], wanted, s, rows);
+  if (apply->op == (wanted ? Op::And : Op::Or) && apply->type == DType::Bool)
+    return add_rows(operands[0], wanted, s, rows) && add_rows(operands[1], wanted, s, rows);
   if (apply->op == (wanted ? Op::Ne : Op::Eq)) {
     const auto left = whole(operands[0], count), right = whole(operands[1], count);
     return left && right && add_side(left->plus(right->times(poly::Size(-1))), s, rows);
   }
   const bool compares = apply->op == Op::Lt || apply->op == Op::Le || apply->op == Op::Gt || apply->op == Op::Ge;
-  const auto left = compares ? affine(operands[0], count) : std::nullopt, right = compares ? affine(operands[1], count) : std::nullopt;
+  const auto left = compares ? affine(operands[0], count) : std::nullopt,
+             right = compares ? affine(operands[1], count) : std::nullopt;
   if (!left || !right) return false;
-  const bool less = (apply->op == Op::Lt || apply->op == Op::Le) == wanted, strict = (apply->op == Op::Lt || apply->op == Op::Gt) == wanted;
+  const bool less = (apply->op == Op::Lt || apply->op == Op::Le) == wanted,
+             strict = (apply->op == Op::Lt || apply->op == Op::Gt) == wanted;
   Affine form = less ? right->plus(left->times(poly::Size(-1))) : left->plus(right->times(poly::Size(-1)));
   if (strict) form.constant = poly::Size(form.constant.get() - 1);
   rows.push_back(at_least_zero(std::move(form)));
@@ -138,13 +152,15 @@ bool add_rows(const poly::Expr& condition, bool wanted, const Statement& s, std:
 }
 
 // Takes conditions off the value, as long as what they choose instead is `ignored`.
-poly::Expr without_conditions(const poly::Expr& value, const poly::Number& ignored, const Statement& s, std::vector<poly::Range>& rows) {
+poly::Expr without_conditions(
+    const poly::Expr& value, const poly::Number& ignored, const Statement& s, std::vector<poly::Range>& rows) {
   const auto* select = value.as<poly::Apply>();
   if (!select || select->op != Op::Select) return value;
   for (const bool wanted : {true, false}) {
     const auto* other = select->operands[wanted ? 2 : 1].as<poly::Number>();
     const std::size_t before = rows.size();
-    if (other && *other == ignored && add_rows(select->operands[0], wanted, s, rows)) return without_conditions(select->operands[wanted ? 1 : 2], ignored, s, rows);
+    if (other && *other == ignored && add_rows(select->operands[0], wanted, s, rows))
+      return without_conditions(select->operands[wanted ? 1 : 2], ignored, s, rows);
     rows.resize(before);
   }
   return value;
@@ -157,7 +173,8 @@ void drop_weaker_rows(Statement& s) {
     const auto says_it = [&](std::size_t m) {
       const Affine& other = s.domain[m].value;
       const std::int64_t gap = row.value.constant.get() - other.constant.get();
-      return m != n && !row.extent && other.coefficients == row.value.coefficients && other.divisor == row.value.divisor && (gap > 0 || (gap == 0 && m < n));
+      return m != n && !row.extent && other.coefficients == row.value.coefficients &&
+          other.divisor == row.value.divisor && (gap > 0 || (gap == 0 && m < n));
     };
     for (std::size_t m = s.indices.size(); m < s.domain.size(); ++m) {
       if (!says_it(m)) continue;
@@ -208,7 +225,10 @@ std::optional<Statement> straightened(const Statement& s) {
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     if (is_output_index(s, k)) continue;
     const auto form = only_form(result, k);
-    if (!form || std::count_if(form->coefficients.begin(), form->coefficients.end(), [](const poly::Size& c) { return !c.is(0); }) < 2) continue;
+    if (!form || std::count_if(form->coefficients.begin(), form->coefficients.end(), [](const poly::Size& c) {
+          return !c.is(0);
+        }) < 2)
+      continue;
     // form = c·k + rest   ⇒   k = c·(form - rest), the form being the new index
     const std::size_t count = s.indices.size();
     std::vector<Affine> map;
@@ -263,7 +283,8 @@ std::optional<poly::Expr> in_front(Op op, const poly::Expr& left, const poly::Ex
     return other && other->real == 0;
   };
   if (is_masked(p) && is_masked(q) && p->operands[0] == q->operands[0]) {
-    const poly::Expr sum = in_front(op, p->operands[1], q->operands[1], type).value_or(poly::Expr(poly::Apply{op, {p->operands[1], q->operands[1]}, type}));
+    const poly::Expr sum = in_front(op, p->operands[1], q->operands[1], type)
+                               .value_or(poly::Expr(poly::Apply{op, {p->operands[1], q->operands[1]}, type}));
     return poly::Expr(poly::Apply{Op::Select, {p->operands[0], sum, p->operands[2]}, type});
   }
   Factors a, b, common;
@@ -299,7 +320,9 @@ bool is_small(const poly::Expr& e, int& left) {
   if (--left < 0) return false;
   if (const auto* cast = e.as<poly::Cast>()) return is_small(cast->operand, left);
   const auto* apply = e.as<poly::Apply>();
-  return !apply || std::all_of(apply->operands.begin(), apply->operands.end(), [&](const poly::Expr& operand) { return is_small(operand, left); });
+  return !apply || std::all_of(apply->operands.begin(), apply->operands.end(), [&](const poly::Expr& operand) {
+    return is_small(operand, left);
+  });
 }
 
 }  // namespace
@@ -391,9 +414,13 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
   const TensorId id = producer.target.tensor;
   const DType type = program.tensor(id).dtype;
   const auto sums = [&](const Statement& s) { return s.aggregation == Aggregation::Sum && s.value.type() == type; };
-  const auto reads = std::count_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; });
-  if (!sums(producer) || !sums(reader) || reads != 1 || !producer.kernel_name.empty() || !lang::is_float(type)) return std::nullopt;
-  const auto r = static_cast<std::size_t>(std::find_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; }) - reader.reads.begin());
+  const auto reads =
+      std::count_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; });
+  if (!sums(producer) || !sums(reader) || reads != 1 || !producer.kernel_name.empty() || !lang::is_float(type))
+    return std::nullopt;
+  const auto r = static_cast<std::size_t>(
+      std::find_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; }) -
+      reader.reads.begin());
   Statement result = reader;
   std::vector<std::size_t> where(reader.indices.size());
   std::iota(where.begin(), where.end(), std::size_t{0});
@@ -403,7 +430,8 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
     if (!k || dimension[*k]) return std::nullopt;
     dimension[*k] = d;
   }
-  for (std::size_t k = 0; k < dimension.size(); ++k) if (!dimension[k]) result.indices.push_back(fresh_index(result, producer.indices[k]));
+  for (std::size_t k = 0; k < dimension.size(); ++k)
+    if (!dimension[k]) result.indices.push_back(fresh_index(result, producer.indices[k]));
   const std::size_t count = result.indices.size();
   const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
   for (Affine& e : result.target.element) wider(e);
@@ -412,7 +440,8 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
   std::vector<Affine> same;
   for (const std::size_t k : where) same.push_back(Affine::index(k, count));
   std::vector<Affine> map;
-  for (std::size_t k = 0, next = reader.indices.size(); k < dimension.size(); ++k) map.push_back(dimension[k] ? result.reads[r].element[*dimension[k]] : Affine::index(next++, count));
+  for (std::size_t k = 0, next = reader.indices.size(); k < dimension.size(); ++k)
+    map.push_back(dimension[k] ? result.reads[r].element[*dimension[k]] : Affine::index(next++, count));
   // Elements of the producer that no point reaches are its fill: none are read, or they are 0 and add nothing.
   std::vector<poly::Range> outer, inner;
   for (std::size_t row = 0; row < producer.domain.size(); ++row) {
@@ -421,7 +450,8 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
     for (std::size_t k = 0; k < dimension.size(); ++k) sum = sum || (!dimension[k] && mentions(value, k));
     (sum ? inner : outer).push_back({value.compose(map, count), producer.domain[row].extent});
   }
-  const bool coupled = std::any_of(inner.begin(), inner.end(), [](const poly::Range& row) { return !row.value.single_index(); });
+  const bool coupled =
+      std::any_of(inner.begin(), inner.end(), [](const poly::Range& row) { return !row.value.single_index(); });
   if ((coupled || !follow(outer, result)) && !(is_zero(producer.fill) && is_zero(reader.fill))) return std::nullopt;
   std::vector<int> read_at, renamed(reader.reads.size());
   for (const Access& access : producer.reads) {

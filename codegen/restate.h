@@ -22,7 +22,8 @@ std::optional<poly::Statement> gathered(const poly::Statement& s);
 // Conditions on indices that choose between a value and what the fold ignores are rows.
 std::optional<poly::Statement> unmasked(const poly::Program& program, const poly::Statement& s);
 // The reader sums over the producer's points too. Both are sums in the type of the tensor between them.
-std::optional<poly::Statement> merged(const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
+std::optional<poly::Statement> merged(
+    const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
 
 // The sum over a triangle as that over a strip of it and that over the rest, which is a scan (`values_apart`).
 //   O[t] = +((t - s - 3) * X[s]), s <= t

@@ -19,7 +19,8 @@ using poly::Statement;
 
 std::string fresh_name(const Program& program, const std::string& stem) {
   const auto taken = [&](const std::string& name) {
-    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& t) { return t.name == name; });
+    return std::any_of(
+        program.tensors.begin(), program.tensors.end(), [&](const poly::Tensor& t) { return t.name == name; });
   };
   std::string base = stem;
   while (!base.empty() && base.back() == '\'') base.pop_back();
@@ -31,7 +32,8 @@ std::string fresh_name(const Program& program, const std::string& stem) {
 // target[o] = source[o with its dimensions in the order `order`].
 Statement copy(const Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order) {
   const std::size_t rank = order.size();
-  Statement s{{target, {}}, {}, {}, Aggregation::Assign, Expr(poly::Read{0, program.tensor(source).dtype}), {}, poly::Number{program.tensor(target).dtype}, {}, "", {}, {}};
+  Statement s{{target, {}}, {}, {}, Aggregation::Assign, Expr(poly::Read{0, program.tensor(source).dtype}), {},
+      poly::Number{program.tensor(target).dtype}, {}, "", {}, {}};
   Access read{source, std::vector<Affine>(rank)};
   for (std::size_t d = 0; d < rank; ++d) {
     s.indices.push_back(fmt::format("c{}", d));
@@ -51,10 +53,11 @@ std::vector<std::size_t> in_order(std::size_t rank) {
 
 std::optional<std::size_t> plain_index(const Affine& e) { return e.single_index(); }
 
-// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs: every
-// element is written.
-// Element 0 of a dimension that has no other.
-bool only_element(const Affine& e, const poly::Size& extent) { return e.is_constant() && e.constant.is(0) && extent.is(1); }
+// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs:
+// every element is written. Element 0 of a dimension that has no other.
+bool only_element(const Affine& e, const poly::Size& extent) {
+  return e.is_constant() && e.constant.is(0) && extent.is(1);
+}
 
 bool covers(const Program& program, const Statement& s) {
   const poly::Tensor& tensor = program.tensor(s.target.tensor);
@@ -70,7 +73,8 @@ bool covers(const Program& program, const Statement& s) {
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (!output[k] && s.domain[k].extent->is(0)) return false;
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
     bool reduces = false;
-    for (std::size_t k = 0; k < s.indices.size(); ++k) reduces = reduces || (!output[k] && !s.domain[r].value.coefficients[k].is(0));
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      reduces = reduces || (!output[k] && !s.domain[r].value.coefficients[k].is(0));
     if (!reduces) return false;
   }
   return !std::holds_alternative<TensorId>(s.fill);
@@ -78,12 +82,15 @@ bool covers(const Program& program, const Statement& s) {
 
 bool reduces(const Statement& s) {
   for (std::size_t k = 0; k < s.indices.size(); ++k)
-    if (std::all_of(s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); })) return true;
+    if (std::all_of(
+            s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return e.coefficients[k].is(0); }))
+      return true;
   return false;
 }
 
 bool elementwise(const Program& program, const Statement& s) {
-  return s.aggregation == Aggregation::Assign && !reduces(s) && s.domain.size() == s.indices.size() && covers(program, s);
+  return s.aggregation == Aggregation::Assign && !reduces(s) && s.domain.size() == s.indices.size() &&
+      covers(program, s);
 }
 
 bool contracts(const Program& program, const Statement& s) {
@@ -106,7 +113,8 @@ std::vector<Tie> ties(const Statement& s) {
       else if (row.coefficients[k].is(-size->get()) && !part) part = k;
       else two = false;
     }
-    if (two && whole && part && s.domain[*whole].value.constant.is(0) && s.domain[*part].value.constant.is(0)) found.push_back({*whole, *part, size->get()});
+    if (two && whole && part && s.domain[*whole].value.constant.is(0) && s.domain[*part].value.constant.is(0))
+      found.push_back({*whole, *part, size->get()});
   }
   return found;
 }
@@ -115,7 +123,9 @@ double points(const Statement& s) {
   double count = 1;
   for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(s.domain[k].extent->get());
   for (const Tie& tie : ties(s)) count /= std::max(1.0, static_cast<double>(s.domain[tie.part].extent->get()));
-  if (const auto scan = scan_of(s)) count /= std::max(1.0, static_cast<double>(std::min(s.domain[scan->along].extent->get(), s.domain[scan->over].extent->get())));
+  if (const auto scan = scan_of(s))
+    count /= std::max(
+        1.0, static_cast<double>(std::min(s.domain[scan->along].extent->get(), s.domain[scan->over].extent->get())));
   return count;
 }
 
@@ -131,25 +141,37 @@ bool reuses(const Statement& s) {
   for (const Affine& e : s.target.element) {
     const auto k = plain_index(e);
     for (const Access& read : s.reads)
-      if (k && std::all_of(read.element.begin(), read.element.end(), [&](const Affine& x) { return x.coefficients[*k].is(0); })) return true;
+      if (k && std::all_of(read.element.begin(), read.element.end(), [&](const Affine& x) {
+            return x.coefficients[*k].is(0);
+          }))
+        return true;
   }
   return false;
 }
 
 int weight(const Expr& e) {
-  return e.match([](const poly::Apply& a) {
-                   int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg || a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select ? 1 : model::function_operations;
-                   for (const Expr& o : a.operands) sum += weight(o);
-                   return sum;
-                 },
-                 [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
+  return e.match(
+      [](const poly::Apply& a) {
+        int sum = a.op == lang::Op::Add || a.op == lang::Op::Sub || a.op == lang::Op::Mul || a.op == lang::Op::Neg ||
+                a.op == lang::Op::Max || a.op == lang::Op::Min || a.op == lang::Op::Relu || a.op == lang::Op::Select
+            ? 1
+            : model::function_operations;
+        for (const Expr& o : a.operands) sum += weight(o);
+        return sum;
+      },
+      [](const poly::Cast& c) { return weight(c.operand); }, [](const auto&) { return 0; });
 }
 
 double cycles(const Statement& s) { return points(s) * std::max(1, weight(s.value)) / model::operations_a_cycle; }
 
 int nodes(const Expr& e) {
-  return e.match([](const poly::Apply& a) { int sum = 1; for (const Expr& o : a.operands) sum += nodes(o); return sum; },
-                 [](const poly::Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
+  return e.match(
+      [](const poly::Apply& a) {
+        int sum = 1;
+        for (const Expr& o : a.operands) sum += nodes(o);
+        return sum;
+      },
+      [](const poly::Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
 }
 
 const poly::Statement* maker(const poly::Program& program, TensorId id) {
@@ -170,16 +192,18 @@ bool reads(const poly::Node& node, TensorId id) {
 // `e` over the producer's indices, seen from the consumer: index k of the producer is map[k].
 Expr seen_from(const Expr& e, const std::vector<Affine>& map, std::size_t count, const std::vector<int>& read_at) {
   return e.match([&](const poly::Number& n) { return Expr(n); },
-                 [&](const poly::Read& r) { return Expr(poly::Read{read_at[static_cast<std::size_t>(r.read)], r.type}); },
-                 [&](const poly::Index& i) { return Expr(poly::Index{i.value.compose(map, count), i.type}); },
-                 [&](const poly::Cast& c) { return Expr(poly::Cast{seen_from(c.operand, map, count, read_at), c.type}); },
-                 [&](const poly::Apply& a) {
-                   std::vector<Expr> operands;
-                   for (const Expr& o : a.operands) operands.push_back(seen_from(o, map, count, read_at));
-                   return Expr(poly::Apply{a.op, std::move(operands), a.type});
-                 });
+      [&](const poly::Read& r) { return Expr(poly::Read{read_at[static_cast<std::size_t>(r.read)], r.type}); },
+      [&](const poly::Index& i) { return Expr(poly::Index{i.value.compose(map, count), i.type}); },
+      [&](const poly::Cast& c) { return Expr(poly::Cast{seen_from(c.operand, map, count, read_at), c.type}); },
+      [&](const poly::Apply& a) {
+        std::vector<Expr> operands;
+        for (const Expr& o : a.operands) operands.push_back(seen_from(o, map, count, read_at));
+        return Expr(poly::Apply{a.op, std::move(operands), a.type});
+      });
 }
 
-bool is_output(const Program& program, TensorId id) { return std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end(); }
+bool is_output(const Program& program, TensorId id) {
+  return std::find(program.outputs.begin(), program.outputs.end(), id) != program.outputs.end();
+}
 
 }  // namespace tilec::codegen

@@ -15,11 +15,12 @@ namespace tilec::codegen {
 std::string fresh_name(const poly::Program& program, const std::string& stem);
 std::vector<std::size_t> in_order(std::size_t rank);   // 0, 1, 2, …
 // target[o] = source[o with its dimensions in the order `order`].
-poly::Statement copy(const poly::Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order);
+poly::Statement copy(
+    const poly::Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order);
 
 std::optional<std::size_t> plain_index(const poly::Affine& e);
-// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs: every
-// element is written.
+// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs:
+// every element is written.
 bool covers(const poly::Program& program, const poly::Statement& s);
 bool reduces(const poly::Statement& s);
 bool elementwise(const poly::Program& program, const poly::Statement& s);
@@ -33,13 +34,15 @@ bool contracts(const poly::Program& program, const poly::Statement& s);
 double points(const poly::Statement& s);               // of the box; of a scan, what is computed
 double elements(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);
-const poly::Statement* maker(const poly::Program& program, TensorId id);  // the statement that computes a tensor; null: none does
+// the statement that computes a tensor; null: none does
+const poly::Statement* maker(const poly::Program& program, TensorId id);
 bool reads(const poly::Node& node, TensorId id);       // as an operand or a fill
 int weight(const poly::Expr& e);                       // cycles, roughly
 double cycles(const poly::Statement& s);               // of all its points on one core, more roughly
 int nodes(const poly::Expr& e);
 
 // `e` over other indices: index k is map[k], read r is read_at[r].
-poly::Expr seen_from(const poly::Expr& e, const std::vector<poly::Affine>& map, std::size_t count, const std::vector<int>& read_at);
+poly::Expr seen_from(
+    const poly::Expr& e, const std::vector<poly::Affine>& map, std::size_t count, const std::vector<int>& read_at);
 
 }  // namespace tilec::codegen

@@ -30,7 +30,9 @@ struct Running { std::size_t along, over; std::int64_t sign, constant; };
 std::optional<Running> running(const Program& program, const Statement& s) {
   if (s.aggregation != Aggregation::Max && s.aggregation != Aggregation::Min) return std::nullopt;
   const auto scan = scan_of(s);
-  if (!scan || !scan->steady() || scan->along_down != scan->over_down || std::holds_alternative<TensorId>(s.fill) || program.tensor(s.target.tensor).dtype == DType::Bool) return std::nullopt;
+  if (!scan || !scan->steady() || scan->along_down != scan->over_down || std::holds_alternative<TensorId>(s.fill) ||
+      program.tensor(s.target.tensor).dtype == DType::Bool)
+    return std::nullopt;
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
     const Affine& row = s.domain[r].value;
     if (!mentions(row, scan->along) || !mentions(row, scan->over) || s.domain[r].extent) continue;
@@ -61,7 +63,8 @@ struct Seen {
   bool by_value(const Expr& value, const Expr& e) {
     if (const auto* a = value.as<poly::Read>()) {
       const auto* b = e.as<poly::Read>();
-      return b && a->type == b->type && by_read(maker.reads[static_cast<std::size_t>(a->read)], s.reads[static_cast<std::size_t>(b->read)]);
+      return b && a->type == b->type &&
+          by_read(maker.reads[static_cast<std::size_t>(a->read)], s.reads[static_cast<std::size_t>(b->read)]);
     }
     if (const auto* a = value.as<poly::Cast>()) {
       const auto* b = e.as<poly::Cast>();
@@ -105,7 +108,8 @@ struct Seen {
       known.push_back(*form);
     }
     std::vector<poly::Range> rows;
-    for (const poly::Range& row : maker.domain) rows.push_back({row.value.compose(known, s.indices.size()), row.extent});
+    for (const poly::Range& row : maker.domain)
+      rows.push_back({row.value.compose(known, s.indices.size()), row.extent});
     return follow(rows, s);
   }
 };
@@ -148,7 +152,9 @@ class Rewrite {
     return both_equal(value, *made, *run, seen, access, extreme);
   }
 
-  // First[t] == s   ⇒   First[s] == s && First[s] == First[t]: what is first of some values is first of fewer, as long as it is among them.
+  // First[t] == s
+  //   ⇒  First[s] == s && First[s] == First[t]: what is first of some values is first of fewer, as long as it is among
+  //      them.
   std::optional<Expr> told_of_first(const Expr& first, const Expr& index) {
     const auto *read = first.as<poly::Read>();
     const auto* here = index.as<poly::Index>();
@@ -158,9 +164,13 @@ class Rewrite {
     const auto run = made ? running(program_, *made) : std::nullopt;
     if (!run || made->value.type() != program_.tensor(access.tensor).dtype) return std::nullopt;
     const auto* select = made->value.as<poly::Apply>();
-    const auto* place = select && select->op == Op::Select && is_equal_run(*made, *run, select->operands[0]) ? select->operands[1].as<poly::Index>() : nullptr;
+    const auto* place = select && select->op == Op::Select && is_equal_run(*made, *run, select->operands[0])
+        ? select->operands[1].as<poly::Index>()
+        : nullptr;
     Seen seen{program_, *made, result_, {}};
-    if (!place || plain_index(place->value) != run->over || place->type != here->type || !seen.by_element(access) || !seen.by_form(place->value, here->value) || !seen.within()) return std::nullopt;
+    if (!place || plain_index(place->value) != run->over || place->type != here->type || !seen.by_element(access) ||
+        !seen.by_form(place->value, here->value) || !seen.within())
+      return std::nullopt;
     return both_equal(index, *made, *run, seen, access, first);
   }
 
@@ -173,17 +183,21 @@ class Rewrite {
     std::vector<bool> used(made.indices.size(), false);
     if (!here) return false;
     mark(all->operands[0], made.reads, used);
-    const Access &p = made.reads[static_cast<std::size_t>(there->read)], &q = made.reads[static_cast<std::size_t>(here->read)];
+    const Access &p = made.reads[static_cast<std::size_t>(there->read)],
+                 &q = made.reads[static_cast<std::size_t>(here->read)];
     if (used[run.along] || p.tensor != q.tensor) return false;
     std::vector<Affine> map;
-    for (std::size_t k = 0; k < made.indices.size(); ++k) map.push_back(Affine::index(k == run.along ? run.over : k, made.indices.size()));
+    for (std::size_t k = 0; k < made.indices.size(); ++k)
+      map.push_back(Affine::index(k == run.along ? run.over : k, made.indices.size()));
     map[run.along].constant = poly::Size(-run.sign * run.constant);
-    for (std::size_t d = 0; d < p.element.size(); ++d) if (!(q.element[d].compose(map, map.size()) == p.element[d])) return false;
+    for (std::size_t d = 0; d < p.element.size(); ++d)
+      if (!(q.element[d].compose(map, map.size()) == p.element[d])) return false;
     return true;
   }
 
   // value == there && there == extreme, where `there` is the element of `made` whose last value is s, if there is one.
-  std::optional<Expr> both_equal(const Expr& value, const Statement& made, const Running& run, const Seen& seen, Access at, const Expr& extreme) {
+  std::optional<Expr> both_equal(
+      const Expr& value, const Statement& made, const Running& run, const Seen& seen, Access at, const Expr& extreme) {
     Affine first = *seen.map[run.over];
     first.constant = poly::Size(first.constant.get() - run.sign * run.constant);
     Affine place = first;
@@ -206,7 +220,8 @@ class Rewrite {
 }  // namespace
 
 std::optional<Statement> told_by_runs(const Program& program, const Statement& s) {
-  return s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Product ? std::nullopt : Rewrite(program, s).run();
+  return s.aggregation == Aggregation::Assign || s.aggregation == Aggregation::Product ? std::nullopt
+                                                                                       : Rewrite(program, s).run();
 }
 
 namespace {
@@ -230,11 +245,16 @@ bool reach_all_values(Rewriting& r, std::size_t n) {
   const Statement made = std::get<Statement>(program.nodes[n]);
   const auto run = running(program, made);
   const TensorId id = made.target.tensor;
-  const auto asks = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && reduces(*s) && compares_with(*s, id); };
+  const auto asks = [&](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && reduces(*s) && compares_with(*s, id);
+  };
   if (!run || !covers(program, made) || std::none_of(program.nodes.begin(), program.nodes.end(), asks)) return false;
   // v = t + ahead is the last value of element t
-  const std::int64_t ahead = run->sign * run->constant, first = low(made, run->along) + ahead, first_value = low(made, run->over);
-  const std::int64_t begin = std::min(first, first_value), end = std::max(first + extent(made, run->along), first_value + extent(made, run->over));
+  const std::int64_t ahead = run->sign * run->constant, first = low(made, run->along) + ahead,
+                     first_value = low(made, run->over);
+  const std::int64_t begin = std::min(first, first_value),
+                     end = std::max(first + extent(made, run->along), first_value + extent(made, run->over));
   if (end - begin == extent(made, run->along)) return false;
   std::size_t dimension = 0;
   while (plain_index(made.target.element[dimension]) != run->along) ++dimension;
@@ -264,13 +284,15 @@ bool reach_all_values(Rewriting& r, std::size_t n) {
     e.constant = poly::Size(e.constant.get() + ahead - begin);
   };
   for (std::size_t later = n + 1; later < program.nodes.size(); ++later)
-    if (auto* s = std::get_if<Statement>(&program.nodes[later])) std::for_each(s->reads.begin(), s->reads.end(), instead);
+    if (auto* s = std::get_if<Statement>(&program.nodes[later]))
+      std::for_each(s->reads.begin(), s->reads.end(), instead);
   Statement own = copy(program, id, id, in_order(made.target.element.size()));
   std::for_each(own.reads.begin(), own.reads.end(), instead);
   own.kernel_name = made.kernel_name;
   own.span = made.span;
   program.nodes[n] = std::move(all);
-  const bool wanted = is_output(program, id) || std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return reads(node, id); });
+  const bool wanted = is_output(program, id) ||
+      std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return reads(node, id); });
   if (wanted) program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(own));
   return true;
 }

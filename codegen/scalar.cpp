@@ -17,7 +17,9 @@ DType compute_type(DType type) { return type == DType::F16 || type == DType::BF1
 Expr convert(const Expr& e, DType type) {
   if (e.type() == type) return e;
   const auto* wide = e.as<Convert>();
-  if (wide && wide->operand.type() == type && lang::is_float(type) && lang::is_float(e.type()) && lang::bits(type) < lang::bits(e.type())) return wide->operand;
+  if (wide && wide->operand.type() == type && lang::is_float(type) && lang::is_float(e.type()) &&
+      lang::bits(type) < lang::bits(e.type()))
+    return wide->operand;
   return Convert{e, type};
 }
 
@@ -50,8 +52,9 @@ bool is_half(DType type) { return type == DType::F16 || type == DType::BF16; }
 
 // What was read or cast has been rounded to its type; what was computed has not.
 bool is_rounded(const poly::Expr& value) {
-  return value.match([](const poly::Read&) { return true; }, [](const poly::Number&) { return true; }, [](const poly::Index&) { return false; },
-                     [](const poly::Cast&) { return true; }, [](const poly::Apply&) { return false; });
+  return value.match([](const poly::Read&) { return true; }, [](const poly::Number&) { return true; },
+      [](const poly::Index&) { return false; }, [](const poly::Cast&) { return true; },
+      [](const poly::Apply&) { return false; });
 }
 
 Expr rounded(const Expr& value, DType half) { return Convert{Expr(Convert{value, half}), DType::F32}; }

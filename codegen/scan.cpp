@@ -41,7 +41,8 @@ std::vector<Form> halves(const Shape& shape) {
   std::vector<Form> found;
   const auto add = [&](const Form& form) {
     std::int64_t least = form.constant;
-    for (std::size_t d = 0; d < shape.dims.size(); ++d) least += std::min<std::int64_t>(0, form.coefficients[d] * (shape.dims[d].extent - 1));
+    for (std::size_t d = 0; d < shape.dims.size(); ++d)
+      least += std::min<std::int64_t>(0, form.coefficients[d] * (shape.dims[d].extent - 1));
     if (least < 0) found.push_back(form);
   };
   for (const Row& row : shape.rows) {
@@ -82,12 +83,17 @@ std::optional<Scan> find(const Shape& shape, const Decays& decays) {
     std::optional<Scan> scan = cut_by(shape, half);
     if (!scan) continue;
     const auto reductions = [&](const Form& form, bool and_over) {
-      for (std::size_t d = 0; d < shape.dims.size(); ++d) if (shape.dims[d].reduction && form.coefficients[d] && (and_over || d != scan->over)) return true;
+      for (std::size_t d = 0; d < shape.dims.size(); ++d)
+        if (shape.dims[d].reduction && form.coefficients[d] && (and_over || d != scan->over)) return true;
       return false;
     };
-    const bool plain = std::none_of(all.begin(), all.end(), [&](const Form& other) { return &other != &half && (reductions(other, false) || (other.coefficients[scan->along] && reductions(other, true))); });
+    const bool plain = std::none_of(all.begin(), all.end(), [&](const Form& other) {
+      return &other != &half &&
+          (reductions(other, false) || (other.coefficients[scan->along] && reductions(other, true)));
+    });
     if (!plain) continue;
-    for (std::size_t d = 0; d < shape.dims.size(); ++d) scan->further = scan->further || (shape.dims[d].reduction && d != scan->over);
+    for (std::size_t d = 0; d < shape.dims.size(); ++d)
+      scan->further = scan->further || (shape.dims[d].reduction && d != scan->over);
     if (shape.in_value[scan->along]) {
       if (scan->further || !scan->steady() || !decays(*scan)) continue;
       scan->decays = true;
@@ -120,9 +126,13 @@ std::optional<Scan> all_but_one(const Shape& shape, const Expr& value, const Mar
     else if (difference.coefficients[d] && along) return std::nullopt;
     else if (difference.coefficients[d]) along = d;
   }
-  if (!along || !over || difference.constant || std::abs(difference.coefficients[*along]) != 1 || difference.coefficients[*along] != -difference.coefficients[*over]) return std::nullopt;
+  if (!along || !over || difference.constant || std::abs(difference.coefficients[*along]) != 1 ||
+      difference.coefficients[*along] != -difference.coefficients[*over])
+    return std::nullopt;
   if (shape.dims[*along].extent != shape.dims[*over].extent || shape.dims[*over].extent < 2) return std::nullopt;
-  if (std::any_of(shape.rows.begin(), shape.rows.end(), [&](const Row& row) { return row.form.coefficients[*along] || row.form.coefficients[*over]; })) return std::nullopt;
+  if (std::any_of(shape.rows.begin(), shape.rows.end(),
+          [&](const Row& row) { return row.form.coefficients[*along] || row.form.coefficients[*over]; }))
+    return std::nullopt;
   std::vector<bool> own(shape.dims.size(), false), factor = own;
   mark_value(select->operands[1], own);
   mark_value(select->operands[2], factor);
@@ -143,15 +153,18 @@ const poly::Read* read_below_casts(const poly::Expr& e) {
   return cast ? read_below_casts(cast->operand) : e.as<poly::Read>();
 }
 
-// Whether `there` is what `here` was at an earlier element, or is at this one: the same tensor, each index in the other's place. Then what
-// rises along it and is equal at two elements is equal in between.
+// Whether `there` is what `here` was at an earlier element, or is at this one: the same tensor, each index in the
+// other's place. Then what rises along it and is equal at two elements is equal in between.
 bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const PlaceOf& place_of) {
   const auto *here = read_below_casts(run.here), *there = read_below_casts(run.there);
-  if (!here || !there || here->type != there->type || run.here.type() != run.there.type() || scan.along_down != scan.over_down) return false;
+  if (!here || !there || here->type != there->type || run.here.type() != run.there.type() ||
+      scan.along_down != scan.over_down)
+    return false;
   const Place p = place_of(here->read), q = place_of(there->read);
   if (p.tensor != q.tensor) return false;
   // the last value of element j is j + last
-  const std::int64_t last = scan.over_down ? shape.dims[scan.over].extent - shape.dims[scan.along].extent - scan.c : scan.c;
+  const std::int64_t last =
+      scan.over_down ? shape.dims[scan.over].extent - shape.dims[scan.along].extent - scan.c : scan.c;
   bool moves = false;
   for (std::size_t e = 0; e < p.element.size(); ++e) {
     Form moved = q.element[e];
@@ -168,7 +181,8 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
 }
 
 // Nothing where one of them does not grow with the distance alone, or an element has several values to begin with.
-std::optional<std::vector<Line>> lines_of(const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
+std::optional<std::vector<Line>> lines_of(
+    const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
   std::vector<Line> lines;
   for (const Length& length : lengths) {
     const auto line = line_of(form_of(length.index.as<poly::Index>()->value), scan, dims);
@@ -178,17 +192,23 @@ std::optional<std::vector<Line>> lines_of(const std::vector<Length>& lengths, co
   return lines;
 }
 
-bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::Expr& value, const ReachOf& reach, const PlaceOf& place_of, const FormOf& form_of) {
+bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::Expr& value, const ReachOf& reach,
+    const PlaceOf& place_of, const FormOf& form_of) {
   const auto decay = decay_of(how, value, reach);
   if (!decay) return false;
   const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty();
   if (!weighed && decay->lengths.empty() && decay->runs.empty()) return false;
   const auto line = [&](const Length& length) { return lines_of({length}, scan, shape.dims, form_of); };
-  if (!std::all_of(decay->powers.begin(), decay->powers.end(), [&](const Power& power) { return line(power.exponent).has_value(); })) return false;
-  if (!std::all_of(decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); })) return false;
+  if (!std::all_of(decay->powers.begin(), decay->powers.end(),
+          [&](const Power& power) { return line(power.exponent).has_value(); }))
+    return false;
+  if (!std::all_of(
+          decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); }))
+    return false;
   const auto lengths = lines_of(decay->lengths, scan, shape.dims, form_of);
   if (!lengths || !binomials(*lengths)) return false;
-  return std::all_of(decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
+  return std::all_of(
+      decay->runs.begin(), decay->runs.end(), [&](const Run& run) { return is_earlier(shape, scan, run, place_of); });
 }
 
 Form from_zero(const Affine& affine, const Statement& s) {
@@ -201,7 +221,10 @@ Form from_zero(const Affine& affine, const Statement& s) {
 }
 
 void mark_dims(const Nest& nest, const poly::Expr& e, std::vector<bool>& used) {
-  const auto form = [&](const Form& f) { for (std::size_t d = 0; d < used.size(); ++d) if (f.coefficients[d]) used[d] = true; };
+  const auto form = [&](const Form& f) {
+    for (std::size_t d = 0; d < used.size(); ++d)
+      if (f.coefficients[d]) used[d] = true;
+  };
   for (const poly::Expr& part : poly::parts(e)) {
     if (const auto* read = part.as<poly::Read>()) form(nest.reads[static_cast<std::size_t>(read->read)].offset);
     if (const auto* index = part.as<poly::Index>()) form(nest.form(index->value));
@@ -210,7 +233,8 @@ void mark_dims(const Nest& nest, const poly::Expr& e, std::vector<bool>& used) {
 
 Shape shape_of(const Statement& s) {
   Shape shape{{}, {}, std::vector<bool>(s.indices.size(), false)};
-  for (std::size_t k = 0; k < s.indices.size(); ++k) shape.dims.push_back({s.indices[k], std::max<std::int64_t>(0, s.domain[k].extent->get()), !is_output_index(s, k)});
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    shape.dims.push_back({s.indices[k], std::max<std::int64_t>(0, s.domain[k].extent->get()), !is_output_index(s, k)});
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r) {
     Row row{from_zero(s.domain[r].value, s), std::nullopt};
     if (s.domain[r].extent) row.extent = s.domain[r].extent->get();
@@ -250,7 +274,8 @@ std::optional<LastValues> values_apart(const Statement& s) {
       mark(e, s.reads, used);
       return Reach{used[scan->along], used[scan->over]};
     });
-    const std::int64_t count = decay ? last_values(shape, *scan, *decay, [&](const Affine& e) { return from_zero(e, s); }) : 0;
+    const std::int64_t count =
+        decay ? last_values(shape, *scan, *decay, [&](const Affine& e) { return from_zero(e, s); }) : 0;
     if (count > 0) return LastValues{row, count};
   }
   return std::nullopt;
@@ -263,7 +288,10 @@ std::optional<Scan> scan_of(const Statement& s) {
   if (s.aggregation == Aggregation::Assign || (!scaled && s.domain.size() == s.indices.size())) return std::nullopt;
   Shape shape = shape_of(s);
   if (scaled)
-    if (const auto scan = all_but_one(shape, s.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark(e, s.reads, used); }, [&](const Affine& e) { return from_zero(e, s); })) return scan;
+    if (const auto scan = all_but_one(
+            shape, s.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark(e, s.reads, used); },
+            [&](const Affine& e) { return from_zero(e, s); }))
+      return scan;
   mark(s.value, s.reads, shape.in_value);
   std::optional<Scan> scan = find(shape, [&](const Scan& found) {
     const ReachOf reach = [&](const poly::Expr& e) {
@@ -294,15 +322,19 @@ ReachOf reach_in(const Nest& nest, const Scan& scan) {
 }  // namespace
 
 std::optional<Line> line_of(const Form& form, const Scan& scan, const std::vector<Dim>& dims) {
-  for (std::size_t d = 0; d < dims.size(); ++d) if (form.coefficients[d] && d != scan.along && d != scan.over) return std::nullopt;
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (form.coefficients[d] && d != scan.along && d != scan.over) return std::nullopt;
   const std::int64_t j = form.coefficients[scan.along], k = form.coefficients[scan.over];
   const std::int64_t up = scan.along_down ? -j : j;    // counted so that elements go on from one another
   if (up != (scan.over_down ? k : -k)) return std::nullopt;
-  const std::int64_t first = form.constant + (scan.along_down ? j * (dims[scan.along].extent - 1) : 0) + (scan.over_down ? k * (dims[scan.over].extent - 1) : 0);
+  const std::int64_t first = form.constant + (scan.along_down ? j * (dims[scan.along].extent - 1) : 0) +
+      (scan.over_down ? k * (dims[scan.over].extent - 1) : 0);
   return Line{static_cast<double>(first - up * scan.c), static_cast<double>(up)};
 }
 
-Decay decay_of(const Nest& nest, const Scan& scan) { return decay_of(nest.aggregation, *nest.value, reach_in(nest, scan)).value(); }
+Decay decay_of(const Nest& nest, const Scan& scan) {
+  return decay_of(nest.aggregation, *nest.value, reach_in(nest, scan)).value();
+}
 
 std::optional<Scan> scan_of(const Nest& nest) {
   if (nest.aggregation == Aggregation::Assign || !nest.value) return std::nullopt;
@@ -312,13 +344,20 @@ std::optional<Scan> scan_of(const Nest& nest) {
     for (const auto& form : nest.forms) shape.in_value[d] = shape.in_value[d] || form.second.coefficients[d];
   }
   if (has_scale(nest.aggregation, compute_type(nest.value->type())))
-    if (const auto scan = all_but_one(shape, *nest.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark_dims(nest, e, used); }, [&](const Affine& e) { return nest.form(e); })) return scan;
+    if (const auto scan = all_but_one(
+            shape, *nest.value, [&](const poly::Expr& e, std::vector<bool>& used) { mark_dims(nest, e, used); },
+            [&](const Affine& e) { return nest.form(e); }))
+      return scan;
   if (nest.rows.empty()) return std::nullopt;
   std::optional<Scan> scan = find(shape, [&](const Scan& found) {
-    return nest.aggregation != Aggregation::Product && decays(shape, found, nest.aggregation, *nest.value, reach_in(nest, found), [&](int read) {
-      const FlatAccess& access = nest.reads[static_cast<std::size_t>(read)];
-      return Place{access.tensor, {access.offset}};
-    }, [&](const Affine& e) { return nest.form(e); });
+    return nest.aggregation != Aggregation::Product &&
+        decays(
+            shape, found, nest.aggregation, *nest.value, reach_in(nest, found),
+            [&](int read) {
+              const FlatAccess& access = nest.reads[static_cast<std::size_t>(read)];
+              return Place{access.tensor, {access.offset}};
+            },
+            [&](const Affine& e) { return nest.form(e); });
   });
   return scan && !scan->further ? scan : std::nullopt;  // split_scans has seen to those
 }
@@ -338,7 +377,8 @@ std::vector<std::size_t> outputs_of_parts(const Statement& s, const Scan& scan) 
     for (std::size_t k = 0; k < used.size(); ++k) used[k] = used[k] || (reduces && mentions(row, k));
   }
   std::vector<std::size_t> found;
-  for (std::size_t k = 0; k < used.size(); ++k) if (used[k] && k != scan.along && is_output_index(s, k)) found.push_back(k);
+  for (std::size_t k = 0; k < used.size(); ++k)
+    if (used[k] && k != scan.along && is_output_index(s, k)) found.push_back(k);
   return found;
 }
 
@@ -356,7 +396,8 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
   const Frame inner = frame(whole, kept, {});
   const auto within = [&](const std::vector<std::size_t>& seen) {
     return [&](const Affine& row) {
-      for (std::size_t k = 0; k < whole.indices.size(); ++k) if (mentions(row, k) && std::find(seen.begin(), seen.end(), k) == seen.end()) return false;
+      for (std::size_t k = 0; k < whole.indices.size(); ++k)
+        if (mentions(row, k) && std::find(seen.begin(), seen.end(), k) == seen.end()) return false;
       return true;
     };
   };
@@ -377,12 +418,14 @@ void fold_further(Program& program, Strides& strides, std::size_t n, const Scan&
   insert(program, n, {std::move(part)});
 }
 
-void fold_terms(Rewriting& r, std::size_t n, const Window& window) { fold_further(r.program, r.strides, n, Scan{window.along, window.over, false, false, 1, 1, 0}); }
+void fold_terms(Rewriting& r, std::size_t n, const Window& window) {
+  fold_further(r.program, r.strides, n, Scan{window.along, window.over, false, false, 1, 1, 0});
+}
 
 // ---- two passes
 
-// Whether every block but the first starts with a value of its own, which brings what is before it. Values that another row leaves out
-// may be these.
+// Whether every block but the first starts with a value of its own, which brings what is before it. Values that another
+// row leaves out may be these.
 bool starts_blocks(const Statement& s, const Scan& scan, std::int64_t block) {
   for (std::size_t r = s.indices.size(); r < s.domain.size(); ++r)
     if (mentions(s.domain[r].value, scan.over) && !mentions(s.domain[r].value, scan.along)) return false;
@@ -394,16 +437,26 @@ bool starts_blocks(const Statement& s, const Scan& scan, std::int64_t block) {
 std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& scan, const Target& target) {
   const std::int64_t length = extent(s, scan.along);
   double rows = 1;
-  for (std::size_t k = 0; k < s.indices.size(); ++k) if (k != scan.along && is_output_index(s, k)) rows *= static_cast<double>(extent(s, k));
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (k != scan.along && is_output_index(s, k)) rows *= static_cast<double>(extent(s, k));
   std::int64_t stride = 0;
-  for (std::size_t d = 0; d < s.target.element.size(); ++d) stride += s.target.element[d].coefficients[scan.along].get() * strides[static_cast<std::size_t>(s.target.tensor)][d];
+  for (std::size_t d = 0; d < s.target.element.size(); ++d)
+    stride +=
+        s.target.element[d].coefficients[scan.along].get() * strides[static_cast<std::size_t>(s.target.tensor)][d];
   const bool threads = has_threads(target);
-  const double shared = threads ? model::threads::scan_units : model::scan_vectors * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));  // rows side by side are one unit
-  const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared), wanted = threads ? model::threads::scan_wanted * target.multiprocessors : model::scans_wanted;
+  // rows side by side are one unit
+  const double shared = threads ? model::threads::scan_units
+                                : model::scan_vectors * target.vector_bytes / std::max(4, lang::bytes(s.value.type()));
+  const double units = std::max(1.0, std::abs(stride) == 1 ? rows : rows / shared),
+               wanted = threads ? model::threads::scan_wanted * target.multiprocessors : model::scans_wanted;
   const double cached = static_cast<double>(target.l1) / 2 / std::max(4, lang::bytes(s.value.type()));
-  if (!scan.steady() || scan.decays || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 || rows < 1 || rows * static_cast<double>(length) < model::scan_worth_blocks * cached) return 0;
-  const double least = threads ? model::threads::scan_block : std::max(static_cast<double>(model::scan_block), cached / rows);
-  const auto block = static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
+  if (!scan.steady() || scan.decays || has_scale(s.aggregation, compute_type(s.value.type())) || units >= wanted / 4 ||
+      rows < 1 || rows * static_cast<double>(length) < model::scan_worth_blocks * cached)
+    return 0;
+  const double least =
+      threads ? model::threads::scan_block : std::max(static_cast<double>(model::scan_block), cached / rows);
+  const auto block =
+      static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
   const std::int64_t rounded = (block + model::scan_block - 1) / model::scan_block * model::scan_block;
   const std::int64_t blocks = (length + rounded - 1) / rounded;
   return blocks < model::least_blocks || !starts_blocks(s, scan, rounded) ? 0 : rounded;
@@ -414,8 +467,10 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
 poly::Expr combined(Aggregation how, const poly::Expr& a, const poly::Expr& b) {
   const lang::DType type = a.type();
   const bool truth = type == lang::DType::Bool;
-  const lang::Op op = how == Aggregation::Sum ? (truth ? lang::Op::Or : lang::Op::Add) : how == Aggregation::Product ? (truth ? lang::Op::And : lang::Op::Mul)
-                    : how == Aggregation::Max ? lang::Op::Max : lang::Op::Min;
+  const lang::Op op = how == Aggregation::Sum ? (truth ? lang::Op::Or : lang::Op::Add)
+      : how == Aggregation::Product           ? (truth ? lang::Op::And : lang::Op::Mul)
+      : how == Aggregation::Max               ? lang::Op::Max
+                                              : lang::Op::Min;
   return poly::Apply{op, {a, b}, type};
 }
 
@@ -423,8 +478,10 @@ namespace {
 
 void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& scan, std::int64_t block) {
   const Statement whole = std::get<Statement>(program.nodes[n]);
-  const std::int64_t length = extent(whole, scan.along), values = extent(whole, scan.over), blocks = (length + block - 1) / block;
-  const std::int64_t first = scan.c > 0 ? -((scan.c + block - 1) / block) : 0, parts = blocks - 1 - first;  // the block of value 0
+  const std::int64_t length = extent(whole, scan.along), values = extent(whole, scan.over),
+                     blocks = (length + block - 1) / block;
+  // the block of value 0
+  const std::int64_t first = scan.c > 0 ? -((scan.c + block - 1) / block) : 0, parts = blocks - 1 - first;
   // k of place u of block b: counted from the end where the scan is.
   const auto value_at = [&](std::size_t b, std::int64_t shift, std::size_t u, std::size_t count) {
     Affine k = Affine::index(b, count).times(poly::Size(block)).plus(Affine::index(u, count));
@@ -440,18 +497,21 @@ void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& s
     if (least < 0 || most >= end) s.domain.push_back({e, poly::Size(end)});
   };
   const std::vector<std::size_t> used = outputs_of_parts(whole, scan);
-  const auto of_parts = [&](const Affine& row) {       // what bounds the values of a part, where reads exist; not the triangle
+  const auto of_parts = [&](const Affine& row) {       // what bounds the values of a part, where reads exist; not the
+                                                       // triangle
     for (std::size_t k = 0; k < whole.indices.size(); ++k)
       if (mentions(row, k) && k != scan.over && std::ranges::find(used, k) == used.end()) return false;
     return true;
   };
-  const std::string in_over = fresh_index(whole, whole.indices[scan.over] + "_b"), in_along = fresh_index(whole, whole.indices[scan.along] + "_b");
+  const std::string in_over = fresh_index(whole, whole.indices[scan.over] + "_b"),
+                    in_along = fresh_index(whole, whole.indices[scan.along] + "_b");
 
   Frame f = frame(whole, used, {{in_over, parts, false}, {whole.indices[scan.over], block, true}});
   const std::size_t b = used.size(), u = b + 1;
   f.map[scan.over] = from_end(scan.over, value_at(b, first, u, f.count()), scan.over_down);
   Statement total = seen_in(whole, f, of_parts);
-  bounded(total, value_at(b, first, u, f.count()), scan.c + first * block, scan.c + (first + parts) * block - 1, values);
+  bounded(
+      total, value_at(b, first, u, f.count()), scan.c + first * block, scan.c + (first + parts) * block - 1, values);
   const TensorId totals = new_tensor(program, strides, whole, "_parts", f, b + 1);
   write_part(total, totals, b + 1);
   drop_unused(total);
@@ -470,22 +530,30 @@ void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& s
 
   std::vector<std::size_t> others;
   for (std::size_t k = 0; k < whole.indices.size(); ++k) if (k != scan.along && k != scan.over) others.push_back(k);
-  Frame h = frame(whole, others, {{in_along, blocks, false}, {whole.indices[scan.along], block, false}, {whole.indices[scan.over], block, true}});
+  Frame h = frame(whole, others,
+      {{in_along, blocks, false}, {whole.indices[scan.along], block, false}, {whole.indices[scan.over], block, true}});
   const std::size_t s = others.size(), t = s + 1, v = s + 2;
   Affine place = Affine::index(s, h.count()).times(poly::Size(block)).plus(Affine::index(t, h.count()));
   h.map[scan.along] = from_end(scan.along, place, scan.along_down);
   h.map[scan.over] = from_end(scan.over, value_at(s, 0, v, h.count()), scan.over_down);
-  Statement rest = seen_in(whole, h, [&](const Affine& row) { return !mentions(row, scan.over) || !mentions(row, scan.along); });
-  rest.domain.push_back({Affine::index(t, h.count()).plus(Affine::index(v, h.count()).times(poly::Size(-1))), std::nullopt});
+  Statement rest =
+      seen_in(whole, h, [&](const Affine& row) { return !mentions(row, scan.over) || !mentions(row, scan.along); });
+  rest.domain.push_back(
+      {Affine::index(t, h.count()).plus(Affine::index(v, h.count()).times(poly::Size(-1))), std::nullopt});
   bounded(rest, place, 0, blocks * block - 1, length);
   bounded(rest, value_at(s, 0, v, h.count()), scan.c, scan.c + blocks * block - 1, values);
   Access offset{offsets, {}};
-  for (const std::size_t k : used) offset.element.push_back(Affine::index(static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), h.count()));
+  for (const std::size_t k : used)
+    offset.element.push_back(Affine::index(
+        static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), h.count()));
   offset.element.push_back(Affine::index(s, h.count()));
   const Expr earlier_ones = poly::Read{static_cast<int>(rest.reads.size()), whole.value.type()};
   rest.reads.push_back(std::move(offset));
-  const Expr starts = poly::Apply{lang::Op::Eq, {Expr(poly::Index{Affine::index(v, h.count()), lang::DType::I64}), Expr(poly::Number{lang::DType::I64, 0, 0})}, lang::DType::Bool};
-  rest.value = poly::Apply{lang::Op::Select, {starts, combined(whole.aggregation, earlier_ones, rest.value), rest.value}, whole.value.type()};
+  const Expr starts = poly::Apply{lang::Op::Eq,
+      {Expr(poly::Index{Affine::index(v, h.count()), lang::DType::I64}), Expr(poly::Number{lang::DType::I64, 0, 0})},
+      lang::DType::Bool};
+  rest.value = poly::Apply{lang::Op::Select,
+      {starts, combined(whole.aggregation, earlier_ones, rest.value), rest.value}, whole.value.type()};
   program.nodes[n] = std::move(rest);
   insert(program, n, {std::move(total), std::move(before)});
 }
@@ -556,10 +624,15 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive) {
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
   const auto scan = scan_of(s);
   if (!scan || scan->further) return fmt::format("`{}` is no scan, or its terms are sums", directive.tensor);
-  if (!scan->steady() || scan->all_but_one || has_scale(s.aggregation, compute_type(s.value.type()))) return fmt::format("`{}` does not take one more value for each element", directive.tensor);
-  if (scan->decays) return fmt::format("`{}` decays: what is before a block changes from one element to the next", directive.tensor);
-  for (std::size_t k = 0; k < s.indices.size(); ++k) if (extent(s, k) < 1) return fmt::format("`{}` has no value", directive.tensor);
-  if (directive.size < 1 || directive.size >= extent(s, scan->along)) return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size, extent(s, scan->along), directive.tensor);
+  if (!scan->steady() || scan->all_but_one || has_scale(s.aggregation, compute_type(s.value.type())))
+    return fmt::format("`{}` does not take one more value for each element", directive.tensor);
+  if (scan->decays)
+    return fmt::format("`{}` decays: what is before a block changes from one element to the next", directive.tensor);
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    if (extent(s, k) < 1) return fmt::format("`{}` has no value", directive.tensor);
+  if (directive.size < 1 || directive.size >= extent(s, scan->along))
+    return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size,
+        extent(s, scan->along), directive.tensor);
   if (!starts_blocks(s, *scan, directive.size)) return "a block would start without a value of its own";
   two_passes(r.program, r.strides, *n, *scan, directive.size);
   r.done.push_back(directive);

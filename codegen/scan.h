@@ -2,17 +2,20 @@
 //
 //   Y[r, j] = +(X[r, k]), k <= j      ⇒   a running sum: n additions a row instead of n²/2
 //
-// Also k < j, k >= j + 3, 2*k <= 3*j + 1, 7 - j - k >= 0: after counting both indices from the end where that is needed, element j
-// folds the first ⌊(p·j + c)/q⌋ + 1 values of k, with p, q > 0; so each element goes on where the one before stopped.
-// A product of all values but one is taken for a scan too: it costs a division for each element instead of n² multiplications.
+// Also k < j, k >= j + 3, 2*k <= 3*j + 1, 7 - j - k >= 0: after counting both indices from the end where that is
+// needed, element j folds the first ⌊(p·j + c)/q⌋ + 1 values of k, with p, q > 0; so each element goes on where the one
+// before stopped. A product of all values but one is taken for a scan too: it costs a division for each element instead
+// of n² multiplications.
 //
-//   Y[r, j] = *(j == k ? C[r, j] : X[r, k])           n values in both dimensions, C or an expression without k, X one without j
+//   Y[r, j] = *(j == k ? C[r, j] : X[r, k])           n values in both dimensions, C or an expression without k, X one
+//                                                     without j
 //
 // And a sum whose value depends on j by a decay (decay.h): partial results are multiplied from one element to the next.
 //
 //   Y[r, j] = +(exp(L[j] - L[k]) * X[r, k]), k <= j
 //
-// Not a scan: any other value that reads or mentions j, a window (two rows between j and k: window.h), further rows between j or k and a reduction.
+// Not a scan: any other value that reads or mentions j, a window (two rows between j and k: window.h), further rows
+// between j or k and a reduction.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +42,8 @@ struct Scan {
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
 Decay decay_of(const Nest& nest, const Scan& scan);    // of one that decays
-// Which row cuts a triangle that were a scan without the last values of each element, and how many of them; the other values are one then.
+// Which row cuts a triangle that were a scan without the last values of each element, and how many of them; the other
+// values are one then.
 //   +((j - k - 3) * X[k]), k <= j      3: distances below 3 are of another sign
 //   +(pow(A, j - k) * X[k]), k <= j + 2      2: powers of distances below 0 do not go on from one another
 struct LastValues { std::size_t row; std::int64_t count; };
@@ -53,8 +57,9 @@ poly::Expr combined(Aggregation how, const poly::Expr& a, const poly::Expr& b); 
 
 // Rewrites scans for speed, and windows (window.h) as scans.
 //   further reductions first        Y[j] = +(A[k, d]), k <= j       ⇒  T[k] = +(A[k, d]); Y[j] = +(T[k]), k <= j
-//   few long ones in two passes     Y[j] = +(X[k]), k <= j          ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
-//                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] : X[64*s + u]), u <= t
+//   few long ones in two passes     Y[j] = +(X[k]), k <= j  ⇒  S[s] = +(X[64*s + t]); P[s] = +(S[b]), b <= s - 1;
+//                                                                      Y[64*s + t] = +(u == 0 ? P[s] + X[64*s + u] :
+//                                                                      X[64*s + u]), u <= t
 // Blocks depend on shapes alone: the same sums for any number of threads.
 void split_scans(Rewriting& r);
 

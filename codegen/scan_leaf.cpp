@@ -6,11 +6,12 @@
 //     main    one more value for each element           j in [0, 8), k = j + 2
 //     tail    elements that the last value reaches      j in [8, 12)
 //
-// Additions wait for each other four cycles. So main adds up the values of a step among themselves first, which needs nothing from
-// the step before, and then adds what came before to each: x0, x0 + x1, x0 + x1 + x2, …, one dependent addition a step.
+// Additions wait for each other four cycles. So main adds up the values of a step among themselves first, which needs
+// nothing from the step before, and then adds what came before to each: x0, x0 + x1, x0 + x1 + x2, …, one dependent
+// addition a step.
 //
-// A block of threads does the same with a step of `rows` values to each thread, and adds up the threads' totals by doubling
-// (Hillis, Steele 1986) in shared memory: total of 1, 2, 4, … threads up to this one.
+// A block of threads does the same with a step of `rows` values to each thread, and adds up the threads' totals by
+// doubling (Hillis, Steele 1986) in shared memory: total of 1, 2, 4, … threads up to this one.
 #include "codegen/scan_leaf.h"
 
 #include <algorithm>
@@ -53,8 +54,17 @@ Scan known_scan(const Nest& nest) {
 class ScanLeaf {
  public:
   ScanLeaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names)
-      : nest_(nest), leaf_(leaf), scan_(known_scan(nest)), storage_(storage), around_(around), names_(names), points_(nest_), type_(compute_type(nest.value->type())),
-        target_type_(storage.plan.program.tensor(nest.target.tensor).dtype), along_(scan_.along), over_(scan_.over),
+      : nest_(nest),
+        leaf_(leaf),
+        scan_(known_scan(nest)),
+        storage_(storage),
+        around_(around),
+        names_(names),
+        points_(nest_),
+        type_(compute_type(nest.value->type())),
+        target_type_(storage.plan.program.tensor(nest.target.tensor).dtype),
+        along_(scan_.along),
+        over_(scan_.over),
         scaled_(has_scale(nest.aggregation, type_)) {
     if (scan_.along_down) count_down(nest_, along_);
     if (scan_.over_down) count_down(nest_, over_);
@@ -76,7 +86,8 @@ class ScanLeaf {
   // ---- loops around
 
   Body outer(std::size_t level) {
-    if (level == leaf_.outer.size()) return n_ ? tiles(points_.bounds(*n_)) : around_.threads && leaf_.lanes > 1 ? by_threads() : scalar();
+    if (level == leaf_.outer.size())
+      return n_ ? tiles(points_.bounds(*n_)) : around_.threads && leaf_.lanes > 1 ? by_threads() : scalar();
     const std::size_t d = *nest_.dim(leaf_.outer[level]);
     return serial(names_, nest_.dims[d].name, points_.bounds(d), [&](const Expr& value) {
       points_.fix(d, value);
@@ -102,14 +113,19 @@ class ScanLeaf {
   Body tiles(const Interval& range) {
     const std::int64_t width = leaf_.lanes * leaf_.vectors;
     Body body;
-    const Expr lo = named(body, "lo", range.lo), count = named(body, "n", range.hi - lo), full = named(body, "full", floor_divide(count, width));
-    append(body, serial(names_, nest_.dims[*n_].name + "_v", {i64(0), full}, [&](const Expr& turn) { return tile(lo + turn * i64(width), leaf_.vectors, std::nullopt); }));
-    const Expr rest = named(body, "rest", lo + full * i64(width)), left = named(body, "left", count - full * i64(width));
-    append(body, serial(names_, nest_.dims[*n_].name + "_v", {i64(0), ceil_divide(left, leaf_.lanes)}, [&](const Expr& turn) {
-      const Expr first = turn * i64(leaf_.lanes);
-      const bool whole = is_const(left) && const_or(left, 0) % leaf_.lanes == 0;
-      return tile(rest + first, 1, whole ? std::optional<Expr>() : std::optional<Expr>(left - first));
+    const Expr lo = named(body, "lo", range.lo), count = named(body, "n", range.hi - lo),
+               full = named(body, "full", floor_divide(count, width));
+    append(body, serial(names_, nest_.dims[*n_].name + "_v", {i64(0), full}, [&](const Expr& turn) {
+      return tile(lo + turn * i64(width), leaf_.vectors, std::nullopt);
     }));
+    const Expr rest = named(body, "rest", lo + full * i64(width)),
+               left = named(body, "left", count - full * i64(width));
+    append(body,
+        serial(names_, nest_.dims[*n_].name + "_v", {i64(0), ceil_divide(left, leaf_.lanes)}, [&](const Expr& turn) {
+          const Expr first = turn * i64(leaf_.lanes);
+          const bool whole = is_const(left) && const_or(left, 0) % leaf_.lanes == 0;
+          return tile(rest + first, 1, whole ? std::optional<Expr>() : std::optional<Expr>(left - first));
+        }));
     return body;
   }
 
@@ -141,7 +157,8 @@ class ScanLeaf {
       body.push_back(stmt(Allocate{product_.exponent, DType::I32, vectors_, Memory::Register}));
       for (std::int64_t v = 0; v < vectors_; ++v) begin_product(body, product_, v, type_);
     } else {
-      for (std::int64_t v = 0; v < vectors_; ++v) body.push_back(stmt(Store{acc_, i64(v), identity(nest_.aggregation, type_)}));
+      for (std::int64_t v = 0; v < vectors_; ++v)
+        body.push_back(stmt(Store{acc_, i64(v), identity(nest_.aggregation, type_)}));
     }
     append(body, std::move(inside));
     return body;
@@ -156,7 +173,8 @@ class ScanLeaf {
 
   // ---- which elements
 
-  // The values [k.lo, k.hi) that there are, the elements [j.lo, j.hi) to write; from `first` on they are reached, from `full` on by all.
+  // The values [k.lo, k.hi) that there are, the elements [j.lo, j.hi) to write; from `first` on they are reached, from
+  // `full` on by all.
   struct Parts { Interval k, j; Expr first = i64(0), full = i64(0); };
 
   Expr clamped(const Expr& value, const Interval& range) const { return maximum(range.lo, minimum(value, range.hi)); }
@@ -166,12 +184,15 @@ class ScanLeaf {
     for (Expr* e : {&p.k.lo, &p.k.hi, &p.j.lo}) *e = named(body, "at", *e);
     p.j.hi = named(body, "at", maximum(p.j.lo, p.j.hi));
     p.first = named(body, "first", clamped(ceil_divide(p.k.lo * i64(scan_.q) - i64(scan_.c), scan_.p), p.j));
-    p.full = named(body, "full", clamped(ceil_divide(p.k.hi * i64(scan_.q) - i64(scan_.c), scan_.p), {p.first, p.j.hi}));
+    p.full =
+        named(body, "full", clamped(ceil_divide(p.k.hi * i64(scan_.q) - i64(scan_.c), scan_.p), {p.first, p.j.hi}));
     return p;
   }
 
   // How many values element j folds, as the end of a range that starts at k.lo.
-  Expr end_at(const Expr& j, const Parts& p) const { return clamped(floor_divide(j * i64(scan_.p) + i64(scan_.c), scan_.q) + i64(1), p.k); }
+  Expr end_at(const Expr& j, const Parts& p) const {
+    return clamped(floor_divide(j * i64(scan_.p) + i64(scan_.c), scan_.q) + i64(1), p.k);
+  }
 
   Body phases() {
     Body body;
@@ -211,13 +232,17 @@ class ScanLeaf {
     return body;
   }
 
-  Body tail(const Parts& p) { return each_element({p.full, p.j.hi}, [&](Body& body, std::int64_t v) { return stored_value(folded(body, v)); }); }
+  Body tail(const Parts& p) {
+    return each_element({p.full, p.j.hi}, [&](Body& body, std::int64_t v) { return stored_value(folded(body, v)); });
+  }
 
   Body chunks(const Interval& j, std::int64_t unroll) {
     Body body;
-    const Expr count = j.hi - j.lo, turns = named(body, "turns", floor_divide(count, unroll)), done = turns * i64(unroll);
+    const Expr count = j.hi - j.lo, turns = named(body, "turns", floor_divide(count, unroll)),
+               done = turns * i64(unroll);
     append(body, moving(j.lo, j.lo + i64(scan_.c), turns, unroll, unroll));
-    if (unroll > 1) append(body, moving(j.lo + done, j.lo + done + i64(scan_.c), named(body, "rest", count - done), 1, 1));
+    if (unroll > 1)
+      append(body, moving(j.lo + done, j.lo + done + i64(scan_.c), named(body, "rest", count - done), 1, 1));
     return body;
   }
 
@@ -251,7 +276,9 @@ class ScanLeaf {
     Body body;
     Divisible product;
     allocate_divisible(body, names_, product, vectors_, type_);
-    append(body, walk({over_}, [&](Body& turn, std::int64_t v) { multiply_divisible(turn, names_, product, v, convert(value(turn, factor, v, 0), type_)); }));
+    append(body, walk({over_}, [&](Body& turn, std::int64_t v) {
+      multiply_divisible(turn, names_, product, v, convert(value(turn, factor, v, 0), type_));
+    }));
     append(body, walk({over_, along_}, [&](Body& turn, std::int64_t v) {
       const Expr x = convert(value(turn, factor, v, 0), type_), instead = convert(value(turn, own, v, 0), type_);
       put(turn, v, 0, stored_value(product_with(turn, names_, product, v, x, instead)));
@@ -299,44 +326,68 @@ class ScanLeaf {
 
   // What a scan with a decay keeps while it walks along a tile: names of registers, each with a value for every lane.
   struct Partial {
-    std::vector<std::string> sums;                     // for each n, Σ w C(d, n) x over the elements so far: w an element's weight here, d how far back it lies
+    std::vector<std::string> sums;                     // for each n, Σ w C(d, n) x over the elements so far: w an
+                                                       // element's weight here, d how far back it lies
     std::string size;                                  // Σ |w| (|x| + 1): no term is larger
-    std::string growth;                                // Σ |w| over the steps so far: how large an error of 1 at each of them has become
-    std::string exponent;                              // of this element's weight; the next step subtracts it from its own
-    std::vector<std::string> runs;                     // the value of each run at this element; the next step compares its own with it
-    std::string rises, falls;                          // 1 until a run's value falls, or rises; where both are 0 it may return to a value that it left
-    std::string wrong;                                 // 1 from the first element on where something holds that a decay cannot say
-    // If anchored(), weights in the sums are those at an anchor, an element passed before, and `growth` counts terms below least_kept() only.
-    std::vector<std::string> lost, anchors;            // what additions to each sum rounded away; each level at the anchor
+    std::string growth;                                // Σ |w| over the steps so far: how large an error of 1 at each
+                                                       // of them has become
+    std::string exponent;                              // of this element's weight; the next step subtracts it from its
+                                                       // own
+    std::vector<std::string> runs;                     // the value of each run at this element; the next step compares
+                                                       // its own with it
+    std::string rises, falls;                          // 1 until a run's value falls, or rises; where both are 0 it may
+                                                       // return to a value that it left
+    std::string wrong;                                 // 1 from the first element on where something holds that a decay
+                                                       // cannot say
+    // If anchored(), weights in the sums are those at an anchor, an element passed before, and `growth` counts terms
+    // below least_kept() only.
+    std::vector<std::string> lost, anchors;            // what additions to each sum rounded away; each level at the
+                                                       // anchor
     std::string weight, steps;                         // of this element at the anchor; from the anchor to it
-    std::string terms, moved;                          // Σ |w x|; the same, each term as often as its anchor has changed
+    std::string terms, moved;                          // Σ |w x|; the same, each term as often as its anchor has
+                                                       // changed
   };
 
-  // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not grow into sight.
-  double largest_term() const { return decay_->written == DType::F64 ? 0x1p1000 : decay_->written == DType::F16 ? 0x1p15 : 0x1p126; }
+  // A step loses nothing while terms stay in the type that the text makes them in, and what was lost below f64 does not
+  // grow into sight.
+  double largest_term() const {
+    return decay_->written == DType::F64 ? 0x1p1000 : decay_->written == DType::F16 ? 0x1p15 : 0x1p126;
+  }
   double largest_growth() const { return decay_->written == DType::F64 ? 0x1p50 : 0x1p700; }
 
-  // No type has more digits than the text's: weights are rounded once for an anchor instead of once for each step, and sums keep what they lose.
-  bool anchored() const { return decay_->written == DType::F64 && lang::is_float(decay_->type) && (weighed() || !decay_->lengths.empty()); }
+  // No type has more digits than the text's: weights are rounded once for an anchor instead of once for each step, and
+  // sums keep what they lose.
+  bool anchored() const {
+    return decay_->written == DType::F64 && lang::is_float(decay_->type) && (weighed() || !decay_->lengths.empty());
+  }
   static double farthest() { return 0x1p100; }          // weight of an element at its anchor
   static double least_kept() { return 0x1p-900; }       // smaller terms may lose digits before they have grown
-  static double most_moved() { return 2; }              // of a term: a move rounds twice, and the text's term may be off by 12 roundings
+  static double most_moved() { return 2; }              // of a term: a move rounds twice, and the text's term may be
+                                                        // off by 12 roundings
 
   static Expr real(double value) { return Constant{DType::F64, 0, value}; }
   static Expr times(const Expr& a, const Expr& b) { return Operation{Op::Mul, {a, b}, a.type()}; }
-  static Expr plus(const Expr& a, const Expr& b) { return a.type() == DType::I64 ? a + b : Expr(Operation{Op::Add, {a, b}, a.type()}); }
+  static Expr plus(const Expr& a, const Expr& b) {
+    return a.type() == DType::I64 ? a + b : Expr(Operation{Op::Add, {a, b}, a.type()});
+  }
   static Expr size_of(const Expr& a) { return Operation{Op::Abs, {a}, a.type()}; }
   static Expr chosen(const Expr& c, const Expr& a, const Expr& b) { return Operation{Op::Select, {c, a, b}, a.type()}; }
   static Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
   static Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
   Expr ignored() const { return identity(nest_.aggregation, decay_->type); }
-  Expr combined(const Expr& a, const Expr& b) const { return nest_.aggregation == Aggregation::Sum ? plus(a, b) : combine(nest_.aggregation, a, b); }
+  Expr combined(const Expr& a, const Expr& b) const {
+    return nest_.aggregation == Aggregation::Sum ? plus(a, b) : combine(nest_.aggregation, a, b);
+  }
 
   bool weighed() const { return decay_->here || decay_->there || !decay_->powers.empty() || !decay_->rates.empty(); }
-  bool bounded() const { return weighed() || !decay_->lengths.empty() || (decay_->scale && lang::is_float(decay_->type)); }
+  bool bounded() const {
+    return weighed() || !decay_->lengths.empty() || (decay_->scale && lang::is_float(decay_->type));
+  }
 
   Expr held(const std::string& view, std::int64_t v, DType type) const { return Load{view, i64(v), type}; }
-  static void hold(Body& body, const std::string& view, std::int64_t v, const Expr& value) { body.push_back(stmt(Store{view, i64(v), value})); }
+  static void hold(Body& body, const std::string& view, std::int64_t v, const Expr& value) {
+    body.push_back(stmt(Store{view, i64(v), value}));
+  }
 
   Line line(const Length& length) const {
     Scan counted = scan_;
@@ -352,7 +403,8 @@ class ScanLeaf {
     for (const Length& length : decay_->lengths) {
       const Line one = line(length);
       lines.push_back(one);
-      longest_ *= std::max({1.0, std::abs(one.start), std::abs(one.start + one.slope * static_cast<double>(nest_.dims[over_].extent))});
+      longest_ *= std::max(
+          {1.0, std::abs(one.start), std::abs(one.start + one.slope * static_cast<double>(nest_.dims[over_].extent))});
     }
     binomials_ = binomials(lines).value();
   }
@@ -368,11 +420,14 @@ class ScanLeaf {
       for (std::int64_t v = 0; v < vectors_; ++v) hold(body, name, v, start);
       return name;
     };
-    const auto allocate = [&](const char* stem, DType type, double start) { return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start}); };
+    const auto allocate = [&](const char* stem, DType type, double start) {
+      return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start});
+    };
     for (std::size_t n = 0; n < binomials_.size(); ++n) p.sums.push_back(allocated("sum", decay_->type, ignored()));
     if (anchored()) {
       for (std::size_t n = 0; n < binomials_.size(); ++n) p.lost.push_back(allocate("lost", DType::F64, 0));
-      for (std::size_t n = 0; n < decay_->levels_here.size(); ++n) p.anchors.push_back(allocate("anchor", DType::F64, 0));
+      for (std::size_t n = 0; n < decay_->levels_here.size(); ++n)
+        p.anchors.push_back(allocate("anchor", DType::F64, 0));
       p.weight = allocate("weight", DType::F64, 1), p.steps = allocate("steps", DType::F64, -1);
       p.terms = allocate("terms", DType::F64, 0), p.moved = allocate("moved", DType::F64, 0);
     }
@@ -409,8 +464,10 @@ class ScanLeaf {
     for (std::int64_t v = 0; v < vectors_; ++v)
       append(body, masked_turn(v, [&](Body& turn, std::int64_t) {
         if (!p.exponent.empty()) hold(turn, p.exponent, v, value(turn, *decay_->here, v, 0));
-        for (std::size_t n = 0; n < p.anchors.size(); ++n) hold(turn, p.anchors[n], v, value(turn, decay_->levels_here[n].value, v, 0));
-        for (std::size_t r = 0; r < p.runs.size(); ++r) hold(turn, p.runs[r], v, value(turn, decay_->runs[r].here, v, 0));
+        for (std::size_t n = 0; n < p.anchors.size(); ++n)
+          hold(turn, p.anchors[n], v, value(turn, decay_->levels_here[n].value, v, 0));
+        for (std::size_t r = 0; r < p.runs.size(); ++r)
+          hold(turn, p.runs[r], v, value(turn, decay_->runs[r].here, v, 0));
       }));
     points_.release(over_);
     const Expr turns = named(body, "turns", clamped(parts_here.first + i64(scan_.c), parts_here.k) - parts_here.k.lo);
@@ -420,7 +477,9 @@ class ScanLeaf {
       views_of_reads(turn);
       for (std::int64_t v = 0; v < vectors_; ++v) append(turn, masked_turn(v, [&](Body& inside, std::int64_t) {
         add_term(inside, p, v);
-        if (!decay_->powers.empty() || !decay_->rates.empty() || !decay_->lengths.empty()) demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));  // the first element would take a step more
+        // the first element would take a step more
+        if (!decay_->powers.empty() || !decay_->rates.empty() || !decay_->lengths.empty())
+          demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));
       }));
       points_.release(over_);
       return turn;
@@ -455,7 +514,8 @@ class ScanLeaf {
     std::optional<Expr> exponent, step;
     if (decay_->here) {
       const Expr now = value(body, *decay_->here, v, 0);
-      exponent = named(body, "moved", Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64});  // before what it compares with is another
+      // before what it compares with is another
+      exponent = named(body, "moved", Operation{Op::Sub, {now, held(p.exponent, v, DType::F64)}, DType::F64});
       hold(body, p.exponent, v, now);
     }
     for (const Rate& rate : decay_->rates) {
@@ -513,11 +573,14 @@ class ScanLeaf {
       const Exact moved = exact_sum(body, value(body, level.value, v, 0), negated(held(p.anchors[n], v, DType::F64)));
       exponent = exact_sum(body, exponent, scaled(body, level, v, moved));
     }
-    for (const Rate& rate : decay_->rates) exponent = exact_sum(body, exponent, exact_product(body, value(body, rate.rate, v, 0), times(real(line(rate.length).slope), steps)));
+    for (const Rate& rate : decay_->rates)
+      exponent = exact_sum(body, exponent,
+          exact_product(body, value(body, rate.rate, v, 0), times(real(line(rate.length).slope), steps)));
     std::optional<Expr> weight;
     if (exponent) weight = exponential(body, *exponent);
     for (const Power& power : decay_->powers) {
-      const Expr one = Operation{Op::Pow, {value(body, power.base, v, 0), times(real(line(power.exponent).slope), steps)}, DType::F64};
+      const Expr one = Operation{
+          Op::Pow, {value(body, power.base, v, 0), times(real(line(power.exponent).slope), steps)}, DType::F64};
       weight = weight ? times(*weight, one) : one;
     }
     return weight ? std::optional<Expr>(named(body, "at_anchor", *weight)) : std::nullopt;
@@ -531,15 +594,19 @@ class ScanLeaf {
 
   void go_on_anchored(Body& body, const Partial& p, std::int64_t v) {
     const auto all = [&](const std::string& view) { return held(view, v, DType::F64); };
-    for (std::size_t n = p.sums.size(); --n > 0;) add_exactly(body, p, n, v, {named(body, "one", all(p.sums[n - 1])), named(body, "rest", all(p.lost[n - 1]))});
+    for (std::size_t n = p.sums.size(); --n > 0;)
+      add_exactly(body, p, n, v, {named(body, "one", all(p.sums[n - 1])), named(body, "rest", all(p.lost[n - 1]))});
     const Expr steps = named(body, "steps", plus(all(p.steps), real(1)));
     hold(body, p.steps, v, steps);
     const auto weight = weight_at_anchor(body, p, v, steps);
     if (!weight) return;
     const Expr size = named(body, "size", size_of(*weight));
-    const Expr stays = named(body, "stays", logical(Op::And, below(size, farthest()), logical(Op::Lt, real(1 / farthest()), size)));
+    const Expr stays =
+        named(body, "stays", logical(Op::And, below(size, farthest()), logical(Op::Lt, real(1 / farthest()), size)));
     // Another anchor: this element.
-    const auto moves = [&](const std::string& view, const Expr& to) { hold(body, view, v, chosen(stays, all(view), to)); };
+    const auto moves = [&](const std::string& view, const Expr& to) {
+      hold(body, view, v, chosen(stays, all(view), to));
+    };
     for (const std::string& sum : p.sums) moves(sum, times(all(sum), *weight));
     for (const std::string& lost : p.lost) moves(lost, times(all(lost), *weight));
     moves(p.size, times(all(p.size), size));
@@ -548,7 +615,8 @@ class ScanLeaf {
     const Expr terms = named(body, "terms", all(p.terms));
     const Expr small = logical(Op::And, below(terms, least_kept()), logical(Op::Lt, real(0), terms));
     moves(p.growth, plus(times(all(p.growth), size), chosen(small, real(1), real(0))));
-    for (std::size_t n = 0; n < p.anchors.size(); ++n) moves(p.anchors[n], value(body, decay_->levels_here[n].value, v, 0));
+    for (std::size_t n = 0; n < p.anchors.size(); ++n)
+      moves(p.anchors[n], value(body, decay_->levels_here[n].value, v, 0));
     moves(p.steps, real(0));
     hold(body, p.weight, v, chosen(stays, *weight, real(1)));
   }
@@ -557,11 +625,14 @@ class ScanLeaf {
   std::optional<Expr> exact_weight(Body& body, std::int64_t v) {
     std::optional<Exact> exponent;
     for (const auto* levels : {&decay_->levels_here, &decay_->levels_there})
-      for (const Level& level : *levels) exponent = exact_sum(body, exponent, scaled(body, level, v, {value(body, level.value, v, 0), real(0)}));
-    for (const Rate& rate : decay_->rates) exponent = exact_sum(body, exponent, {value(body, rate.exponent, v, 0), real(0)});
+      for (const Level& level : *levels)
+        exponent = exact_sum(body, exponent, scaled(body, level, v, {value(body, level.value, v, 0), real(0)}));
+    for (const Rate& rate : decay_->rates)
+      exponent = exact_sum(body, exponent, {value(body, rate.exponent, v, 0), real(0)});
     std::optional<Expr> weight;
     if (exponent) weight = exponential(body, *exponent);
-    for (const Power& power : decay_->powers) weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
+    for (const Power& power : decay_->powers)
+      weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
     return weight ? std::optional<Expr>(named(body, "weight", *weight)) : std::nullopt;
   }
 
@@ -569,7 +640,9 @@ class ScanLeaf {
     const auto all = [&](const std::string& view) { return held(view, v, DType::F64); };
     const auto if_it_counts = [&](const Expr& e) { return counts ? chosen(*counts, e, real(0)) : e; };
     const auto w = exact_weight(body, v);
-    const auto over = [&](const Expr& e, const Expr& by) { return w ? Expr(Operation{Op::Div, {e, by}, DType::F64}) : e; };
+    const auto over = [&](const Expr& e, const Expr& by) {
+      return w ? Expr(Operation{Op::Div, {e, by}, DType::F64}) : e;
+    };
     const Expr term = named(body, "term", if_it_counts(over(w ? times(*w, x) : x, all(p.weight))));
     add_exactly(body, p, 0, v, {term, real(0)});
     hold(body, p.terms, v, plus(all(p.terms), size_of(term)));
@@ -589,7 +662,8 @@ class ScanLeaf {
 
   void step_on(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
-    for (std::size_t n = p.sums.size(); --n > 0;) hold(body, p.sums[n], v, plus(held(p.sums[n], v, type), held(p.sums[n - 1], v, type)));
+    for (std::size_t n = p.sums.size(); --n > 0;)
+      hold(body, p.sums[n], v, plus(held(p.sums[n], v, type), held(p.sums[n - 1], v, type)));
     if (const auto by = weight_step(body, p, v)) {
       for (const std::string& sum : p.sums) hold(body, sum, v, times(held(sum, v, type), *by));
       const Expr size = named(body, "size", size_of(*by));
@@ -602,7 +676,8 @@ class ScanLeaf {
   void runs_on(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
     for (std::size_t r = 0; r < p.runs.size(); ++r) {
-      const Expr now = value(body, decay_->runs[r].here, v, 0), before = named(body, "before", held(p.runs[r], v, now.type()));
+      const Expr now = value(body, decay_->runs[r].here, v, 0),
+                 before = named(body, "before", held(p.runs[r], v, now.type()));
       const Expr same = named(body, "same", logical(Op::Eq, now, before));
       if (decay_->runs[r].must) {
         demand(body, p, v, same);
@@ -613,9 +688,11 @@ class ScanLeaf {
       if (bounded()) hold(body, p.size, v, chosen(same, held(p.size, v, DType::F64), real(0)));
       for (const std::string& lost : p.lost) hold(body, lost, v, chosen(same, held(lost, v, DType::F64), real(0)));
       if (anchored())
-        for (const std::string& view : {p.terms, p.moved}) hold(body, view, v, chosen(same, held(view, v, DType::F64), real(0)));
+        for (const std::string& view : {p.terms, p.moved})
+          hold(body, view, v, chosen(same, held(view, v, DType::F64), real(0)));
       // NaN is equal to nothing, and what follows it is NaN
-      const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool}) : Expr(Constant{DType::Bool, 0, 0});
+      const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool})
+                                                   : Expr(Constant{DType::Bool, 0, 0});
       const auto follows = [&](const std::string& view, Op op) {
         const Expr zero = Constant{DType::I32, 0, 0};
         hold(body, view, v, chosen(logical(Op::Or, logical(op, now, before), none), held(view, v, DType::I32), zero));
@@ -635,10 +712,12 @@ class ScanLeaf {
     std::optional<Expr> exponent;
     for (const auto& part : {decay_->here, decay_->there})
       if (part) exponent = exponent ? plus(*exponent, value(body, *part, v, 0)) : value(body, *part, v, 0);
-    for (const Rate& rate : decay_->rates) exponent = exponent ? plus(*exponent, value(body, rate.exponent, v, 0)) : value(body, rate.exponent, v, 0);
+    for (const Rate& rate : decay_->rates)
+      exponent = exponent ? plus(*exponent, value(body, rate.exponent, v, 0)) : value(body, rate.exponent, v, 0);
     std::optional<Expr> weight;
     if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
-    for (const Power& power : decay_->powers) weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
+    for (const Power& power : decay_->powers)
+      weight = weight ? times(*weight, value(body, power.weight, v, 0)) : value(body, power.weight, v, 0);
     return weight ? std::optional<Expr>(named(body, "weight", *weight)) : std::nullopt;
   }
 
@@ -646,7 +725,9 @@ class ScanLeaf {
     const DType type = decay_->type;
     const Expr x = named(body, "x", value(body, decay_->term, v, 0));
     std::optional<Expr> counts;
-    const auto asks = [&](const Expr& condition) { counts = counts ? logical(Op::And, *counts, condition) : condition; };
+    const auto asks = [&](const Expr& condition) {
+      counts = counts ? logical(Op::And, *counts, condition) : condition;
+    };
     for (const Run& run : decay_->runs) {
       const Expr same = logical(Op::Eq, value(body, run.here, v, 0), value(body, run.there, v, 0));
       run.must ? demand(body, p, v, same) : asks(same);
@@ -656,17 +737,22 @@ class ScanLeaf {
     if (counts) counts = named(body, "counts", *counts);
     if (anchored()) return add_anchored(body, p, v, x, counts);
     const std::optional<Expr> w = weight(body, v);
-    const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) { return counts ? chosen(*counts, e, otherwise) : e; };
+    const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) {
+      return counts ? chosen(*counts, e, otherwise) : e;
+    };
     hold(body, p.sums[0], v, combined(held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x, ignored())));
     if (!bounded()) return;
     const Expr size = plus(size_of(x), real(1));
-    hold(body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size, real(0))));
+    hold(
+        body, p.size, v, plus(held(p.size, v, DType::F64), if_it_counts(w ? times(size_of(*w), size) : size, real(0))));
   }
 
   // The element, of the type of the fold; notes whether something may be wrong with it.
   Expr scaled_sum(Body& body, const Partial& p, std::int64_t v) {
     const DType type = decay_->type;
-    const auto whole = [&](std::size_t n) { return p.lost.empty() ? held(p.sums[n], v, type) : plus(held(p.sums[n], v, type), held(p.lost[n], v, type)); };
+    const auto whole = [&](std::size_t n) {
+      return p.lost.empty() ? held(p.sums[n], v, type) : plus(held(p.sums[n], v, type), held(p.lost[n], v, type));
+    };
     Expr sum = whole(0), right = Constant{DType::Bool, 1, 0};
     if (p.sums.size() > 1) {
       const auto part = [&](std::size_t n) { return times(real(binomials_[n]), whole(n)); };
@@ -690,7 +776,8 @@ class ScanLeaf {
     if (weighed()) right = logical(Op::And, right, below(times(size, held(p.growth, v, DType::F64)), largest_growth()));
     if (!p.runs.empty()) {
       const Expr none = Constant{DType::I32, 0, 0};
-      right = logical(Op::And, right, logical(Op::Gt, plus(held(p.rises, v, DType::I32), held(p.falls, v, DType::I32)), none));
+      right = logical(
+          Op::And, right, logical(Op::Gt, plus(held(p.rises, v, DType::I32), held(p.falls, v, DType::I32)), none));
     }
     if (decay_->scale_must) right = logical(Op::And, right, value(body, *decay_->scale_must, v, 0));
     if (decay_->scale_if) {
@@ -707,7 +794,8 @@ class ScanLeaf {
     if (!bounded() && p.runs.empty()) return {};
     const Expr none = Constant{DType::I32, 0, 0};
     Expr some = held(p.wrong, 0, DType::I32);
-    for (std::int64_t v = 1; v < vectors_; ++v) some = Operation{Op::Max, {some, held(p.wrong, v, DType::I32)}, DType::I32};
+    for (std::int64_t v = 1; v < vectors_; ++v)
+      some = Operation{Op::Max, {some, held(p.wrong, v, DType::I32)}, DType::I32};
     if (!lane_.empty()) {
       const std::string any = names_.fresh("any");
       body.push_back(stmt(Fold{any, Aggregation::Max, some, lane_}));
@@ -748,7 +836,9 @@ class ScanLeaf {
   Expr lane() const { return lane_.empty() ? i64(0) : var(lane_); }
   bool masked(std::int64_t v) const { return mask_ && v == vectors_ - 1; }
   Expr accumulator(std::int64_t v) const { return Load{acc_, i64(v), type_}; }
-  Expr folded(Body& body, std::int64_t v) { return scaled_ ? product_of(body, names_, product_, v, type_) : accumulator(v); }
+  Expr folded(Body& body, std::int64_t v) {
+    return scaled_ ? product_of(body, names_, product_, v, type_) : accumulator(v);
+  }
   Expr stored_value(const Expr& x) const { return convert(x, compute_type(target_type_)); }
 
   Expr corner(std::size_t access, const Form& offset) const {
@@ -776,14 +866,18 @@ class ScanLeaf {
 
   std::vector<Advance> advance(std::int64_t steps, bool reads, bool target) const {
     std::vector<Advance> moves;
-    const auto add = [&](const std::string& view, std::int64_t stride) { if (stride) moves.push_back({view, i64(stride * steps)}); };
-    for (std::size_t r = 0; reads && r < nest_.reads.size(); ++r) add(views_[r], nest_.reads[r].offset.coefficients[over_]);
+    const auto add = [&](const std::string& view, std::int64_t stride) {
+      if (stride) moves.push_back({view, i64(stride * steps)});
+    };
+    for (std::size_t r = 0; reads && r < nest_.reads.size(); ++r)
+      add(views_[r], nest_.reads[r].offset.coefficients[over_]);
     if (target) add(target_, nest_.target.offset.coefficients[along_]);
     return moves;
   }
 
   // A loop of `turns` whose views move; `inside` gets its index.
-  Body loop(const std::string& stem, const Expr& turns, const std::vector<Advance>& moves, const std::function<Body(const Expr&)>& inside) {
+  Body loop(const std::string& stem, const Expr& turns, const std::vector<Advance>& moves,
+      const std::function<Body(const Expr&)>& inside) {
     if (is_const(turns) && const_or(turns, 0) <= 0) return {};
     if (is_const(turns) && const_or(turns, 0) == 1) return inside(i64(0));
     const std::string index = names_.fresh(stem);
@@ -897,7 +991,8 @@ class ScanLeaf {
     const auto* number = apply->operands[1].as<poly::Number>();
     if (!index || !number || lang::is_float(number->type)) return std::nullopt;
     const Form& f = nest_.form(index->value);
-    for (std::size_t d = 0; d < f.coefficients.size(); ++d) if ((f.coefficients[d] != 0) != (d == over_)) return std::nullopt;
+    for (std::size_t d = 0; d < f.coefficients.size(); ++d)
+      if ((f.coefficients[d] != 0) != (d == over_)) return std::nullopt;
     const std::int64_t a = f.coefficients[over_], rest = number->integer - f.constant;
     return rest % a ? -1 : rest / a;
   }
@@ -910,8 +1005,13 @@ class ScanLeaf {
     return start && *start <= 0;
   }
   bool knows_start(const poly::Expr& e) const {
-    return starts(e) || e.match([&](const poly::Apply& a) { return std::any_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return knows_start(o); }); },
-                                [&](const poly::Cast& c) { return knows_start(c.operand); }, [](const auto&) { return false; });
+    return starts(e) ||
+        e.match(
+            [&](const poly::Apply& a) {
+              return std::any_of(
+                  a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return knows_start(o); });
+            },
+            [&](const poly::Cast& c) { return knows_start(c.operand); }, [](const auto&) { return false; });
   }
 
   // The value of `e` for vector v, u values further than the views.
@@ -948,7 +1048,8 @@ class ScanLeaf {
   // ---- a block of threads
 
   Body by_threads() {
-    if (!scan_.steady()) throw InternalError("the plan gives threads parts of a scan whose elements take different numbers of values");
+    if (!scan_.steady())
+      throw InternalError("the plan gives threads parts of a scan whose elements take different numbers of values");
     if (scaled_) throw InternalError("the plan gives threads parts of a running product");
     vectors_ = 1;
     thread_ = names_.fresh("l");
@@ -960,25 +1061,34 @@ class ScanLeaf {
     append(reached, rounds(p));
     append(reached, spread({p.full, p.j.hi}, stored_value(accumulator(0))));
     const Expr some = less(p.k.lo, p.k.hi);
-    if (is_const(some)) append(inside, some.as<Constant>()->integer ? std::move(reached) : spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt));
-    else inside.push_back(stmt(If{some, std::move(reached), spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt)}));
-    return {stmt(Allocate{shared_, type_, 2 * leaf_.lanes, Memory::Shared}), stmt(For{thread_, Kind::Thread, i64(leaf_.lanes), {}, registers(std::move(inside))})};
+    if (is_const(some))
+      append(inside,
+          some.as<Constant>()->integer
+              ? std::move(reached)
+              : spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt));
+    else
+      inside.push_back(stmt(If{some, std::move(reached),
+          spread(p.j, nest_.fill ? std::optional<Expr>(constant_of(*nest_.fill)) : std::nullopt)}));
+    return {stmt(Allocate{shared_, type_, 2 * leaf_.lanes, Memory::Shared}),
+        stmt(For{thread_, Kind::Thread, i64(leaf_.lanes), {}, registers(std::move(inside))})};
   }
 
   // One value for all elements of a range, a thread each.
   Body spread(const Interval& range, const std::optional<Expr>& value) {
     if (!value) return {};
-    return serial(names_, nest_.dims[along_].name, {i64(0), ceil_divide(range.hi - range.lo, leaf_.lanes)}, [&](const Expr& turn) {
-      const std::string j = names_.fresh("j");
-      Body body{stmt(Let{j, range.lo + turn * i64(leaf_.lanes) + var(thread_)})};
-      body.push_back(stmt(If{less(var(j), range.hi), {store_at(var(j), *value)}, {}}));
-      return body;
-    });
+    return serial(names_, nest_.dims[along_].name, {i64(0), ceil_divide(range.hi - range.lo, leaf_.lanes)},
+        [&](const Expr& turn) {
+          const std::string j = names_.fresh("j");
+          Body body{stmt(Let{j, range.lo + turn * i64(leaf_.lanes) + var(thread_)})};
+          body.push_back(stmt(If{less(var(j), range.hi), {store_at(var(j), *value)}, {}}));
+          return body;
+        });
   }
 
   Stmt store_at(const Expr& j, const Expr& value) {
     points_.fix(along_, j);
-    Stmt store = stmt(Store{storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), convert(value, target_type_)});
+    Stmt store = stmt(Store{
+        storage_.name(nest_.target.tensor), corner(target_access, nest_.target.offset), convert(value, target_type_)});
     points_.release(along_);
     return store;
   }
@@ -987,20 +1097,24 @@ class ScanLeaf {
   Body rounds(const Parts& p) {
     Body body;
     const std::int64_t each = leaf_.rows;
-    const Expr end = named(body, "end", clamped(p.full + i64(scan_.c), p.k)), first = named(body, "first", p.first + i64(scan_.c));
-    append(body, serial(names_, nest_.dims[over_].name + "_b", {i64(0), ceil_divide(end - p.k.lo, each * leaf_.lanes)}, [&](const Expr& turn) {
-      Body round;
-      const Expr k = named(round, "k", p.k.lo + (turn * i64(leaf_.lanes) + var(thread_)) * i64(each));
-      const std::vector<Expr> sums = own_sums(round, k, end);
-      const auto [before, all] = totals(round, sums.back());
-      for (std::int64_t u = 0; u < each; ++u) {
-        const Expr at = k + i64(u), sum = combine(nest_.aggregation, before, sums[static_cast<std::size_t>(u)]);
-        round.push_back(stmt(If{both(at_least(at, first), less(at, end)), {store_at(at - i64(scan_.c), stored_value(sum))}, {}}));
-      }
-      round.push_back(stmt(Store{acc_, i64(0), combine(nest_.aggregation, accumulator(0), all)}));
-      round.push_back(stmt(Barrier{}));
-      return round;
-    }));
+    const Expr end = named(body, "end", clamped(p.full + i64(scan_.c), p.k)),
+               first = named(body, "first", p.first + i64(scan_.c));
+    append(body,
+        serial(names_, nest_.dims[over_].name + "_b", {i64(0), ceil_divide(end - p.k.lo, each * leaf_.lanes)},
+            [&](const Expr& turn) {
+              Body round;
+              const Expr k = named(round, "k", p.k.lo + (turn * i64(leaf_.lanes) + var(thread_)) * i64(each));
+              const std::vector<Expr> sums = own_sums(round, k, end);
+              const auto [before, all] = totals(round, sums.back());
+              for (std::int64_t u = 0; u < each; ++u) {
+                const Expr at = k + i64(u), sum = combine(nest_.aggregation, before, sums[static_cast<std::size_t>(u)]);
+                round.push_back(stmt(If{
+                    both(at_least(at, first), less(at, end)), {store_at(at - i64(scan_.c), stored_value(sum))}, {}}));
+              }
+              round.push_back(stmt(Store{acc_, i64(0), combine(nest_.aggregation, accumulator(0), all)}));
+              round.push_back(stmt(Barrier{}));
+              return round;
+            }));
     return body;
   }
 
@@ -1045,7 +1159,8 @@ class ScanLeaf {
       round.push_back(stmt(Store{shared_, i64(from) + thread, sum}));
       round.push_back(stmt(Barrier{}));
     }
-    const Expr before = named(round, "before", combine(nest_.aggregation, accumulator(0), select(1, at(thread - i64(1)), identity(nest_.aggregation, type_))));
+    const Expr before = named(round, "before",
+        combine(nest_.aggregation, accumulator(0), select(1, at(thread - i64(1)), identity(nest_.aggregation, type_))));
     return {before, named(round, "all", at(i64(T - 1)))};
   }
 
@@ -1075,7 +1190,8 @@ class ScanLeaf {
 
 }  // namespace
 
-Body spell_scan(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
+Body spell_scan(
+    const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
   return ScanLeaf(nest, leaf, storage, around, names).spell();
 }
 

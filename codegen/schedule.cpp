@@ -28,7 +28,8 @@ namespace tilec::codegen {
 
 namespace {
 
-// Loops of a block when the leaf is a reduction or scan over threads: every output dimension, but for rows that it folds together.
+// Loops of a block when the leaf is a reduction or scan over threads: every output dimension, but for rows that it
+// folds together.
 std::vector<Loop> block_loops(const Compute& leaf, const Facts& f, const Target& target) {
   std::vector<Loop> loops;
   if (!leaf.is<forms::Reduce>() && !(leaf.is<forms::Scan>() && leaf.lanes > 1)) return loops;
@@ -37,8 +38,8 @@ std::vector<Loop> block_loops(const Compute& leaf, const Facts& f, const Target&
   return loops;
 }
 
-// Rows that fold, where they lie further apart in what is read than all around them: turns of them, as many as the second cache holds, so that
-// what the other loops find between two rows is there already.
+// Rows that fold, where they lie further apart in what is read than all around them: turns of them, as many as the
+// second cache holds, so that what the other loops find between two rows is there already.
 std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, const Target& target) {
   const Compute& leaf = choice.leaf;
   if (!leaf.is<forms::Reduce>() || leaf.m().empty() || leaf.outer.empty()) return std::nullopt;
@@ -49,15 +50,19 @@ std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, co
   };
   const std::size_t m = *nest.dim(leaf.m());
   const double rows = static_cast<double>(nest.dims[m].extent), bytes = lang::bytes(nest.value->type());
-  if (std::any_of(leaf.outer.begin(), leaf.outer.end(), [&](const std::string& name) { return apart(name) >= apart(leaf.m()); })) return std::nullopt;
+  if (std::any_of(leaf.outer.begin(), leaf.outer.end(),
+          [&](const std::string& name) { return apart(name) >= apart(leaf.m()); }))
+    return std::nullopt;
   double row = 0;
   for (const FlatAccess& read : nest.reads) {
     if (!read.offset.coefficients[m]) continue;
     double elements = 1;
-    for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != m && read.offset.coefficients[d]) elements *= static_cast<double>(nest.dims[d].extent);
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      if (d != m && read.offset.coefficients[d]) elements *= static_cast<double>(nest.dims[d].extent);
     row += elements * bytes;
   }
-  const double most = std::min(model::local_part_of_l2 * static_cast<double>(target.l2) / row, rows / (choice.cost / model::worth_a_turn));
+  const double most = std::min(
+      model::local_part_of_l2 * static_cast<double>(target.l2) / row, rows / (choice.cost / model::worth_a_turn));
   const auto step = static_cast<std::int64_t>(most / static_cast<double>(leaf.rows)) * leaf.rows;
   return Loop{leaf.m(), std::max(step, leaf.rows)};
 }
@@ -65,7 +70,9 @@ std::optional<Loop> folded_rows_first(const Nest& nest, const Choice& choice, co
 // Loops of a group of one statement: outer dimensions until there are enough turns, else blocks of m or n.
 std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const Target& target) {
   if (choice.cost < 2 * model::worth_a_turn) return {};
-  if (const auto rows = folded_rows_first(nest, choice, target); rows && rows->step < nest.dims[*nest.dim(rows->index)].extent) return {*rows};
+  if (const auto rows = folded_rows_first(nest, choice, target);
+      rows && rows->step < nest.dims[*nest.dim(rows->index)].extent)
+    return {*rows};
   const bool folded = choice.leaf.is<forms::Reduce>();
   std::vector<Loop> loops;
   double turns = 1;
@@ -81,9 +88,12 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
     if (turns >= model::enough_turns || blocked.empty()) continue;
     const std::int64_t extent = nest.dims[*nest.dim(blocked)].extent;
     const bool strips = choice.leaf.is<forms::Contract>() && choice.leaf.vectors == 1 && !has_threads(target);
-    const std::int64_t unit = rows ? choice.leaf.rows : choice.leaf.lanes * (strips ? model::vectors_of_strips : choice.leaf.vectors);
-    const auto wanted = static_cast<std::int64_t>(std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, folded ? model::most_turns : model::largest_share));
-    std::int64_t step = std::max((extent + wanted - 1) / wanted, rows && !folded ? std::min(model::least_rows_of_turn, extent) : 1);
+    const std::int64_t unit =
+        rows ? choice.leaf.rows : choice.leaf.lanes * (strips ? model::vectors_of_strips : choice.leaf.vectors);
+    const auto wanted = static_cast<std::int64_t>(
+        std::clamp(choice.cost / model::worth_a_turn / turns, 1.0, folded ? model::most_turns : model::largest_share));
+    std::int64_t step =
+        std::max((extent + wanted - 1) / wanted, rows && !folded ? std::min(model::least_rows_of_turn, extent) : 1);
     step = (step + unit - 1) / unit * unit;
     if (step >= extent) continue;
     loops.push_back({blocked, step});
@@ -102,36 +112,43 @@ double rows_of(const Fused& fused, const Fused::Set& set) {
   return std::max(1.0, rows);
 }
 
-// Whether neighbours along the last row lie side by side wherever it is mentioned, and nothing else does that is folded: a warp has some each.
+// Whether neighbours along the last row lie side by side wherever it is mentioned, and nothing else does that is
+// folded: a warp has some each.
 bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
   for (std::size_t n = 0; n < set.nodes.size(); ++n) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
     const auto stride = [&](const poly::Access& access, std::size_t k) {
       std::int64_t sum = 0;
-      for (std::size_t d = 0; d < access.element.size(); ++d) sum += access.element[d].coefficients[k].get() * fused.strides[static_cast<std::size_t>(access.tensor)][d];
+      for (std::size_t d = 0; d < access.element.size(); ++d)
+        sum += access.element[d].coefficients[k].get() * fused.strides[static_cast<std::size_t>(access.tensor)][d];
       return std::abs(sum);
     };
     if (stride(s.target, set.loops[n].back()) != 1 || scan_of(s)) return false;
     for (const poly::Access& read : s.reads) {
       if (stride(read, set.loops[n].back()) > 1) return false;
-      for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && stride(read, k) == 1) return false;
+      for (std::size_t k = 0; k < s.indices.size(); ++k)
+        if (!is_output_index(s, k) && stride(read, k) == 1) return false;
     }
   }
   return true;
 }
 
-// Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache holds; contractions
-// want blocks of rows, columns strips of them that the second-level cache holds.
-std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
+// Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache
+// holds; contractions want blocks of rows, columns strips of them that the second-level cache holds.
+std::vector<Loop> row_loops(
+    const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
   const double rows = rows_of(fused, set);
   double row_bytes = 1;
-  for (const TensorId id : locals) row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  for (const TensorId id : locals)
+    row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
   if (has_threads(target)) {
     if (set.parts) loops.back().step = set.parts;
     if (set.parts > 1) loops.back().walk = 1;
-    if (!set.parts && lie_side_by_side(fused, set)) loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, model::threads::warp);
+    if (!set.parts && lie_side_by_side(fused, set))
+      loops.back().step = std::clamp<std::int64_t>(
+          static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, model::threads::warp);
     return loops;
   }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
@@ -145,12 +162,18 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
     members.push_back({&s, set.loops[n]});
   }
   Loop& last = loops.back();
-  const auto at_most = [&](double step) { return std::clamp<std::int64_t>(static_cast<std::int64_t>(step), 1, std::max<std::int64_t>(1, extent)); };
+  const auto at_most = [&](double step) {
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(step), 1, std::max<std::int64_t>(1, extent));
+  };
   // All rows where another core would be no help.
-  const double wanted = work < 2 * model::worth_a_turn ? static_cast<double>(extent) : set.blocks ? model::blocked_rows_of_turn : std::max(model::least_shared_rows, model::turn_elements / row_elements), fit = std::max(1.0, static_cast<double>(target.l2) * model::local_part_of_l2 / row_bytes);
+  const double wanted = work < 2 * model::worth_a_turn ? static_cast<double>(extent)
+      : set.blocks                                     ? model::blocked_rows_of_turn
+                   : std::max(model::least_shared_rows, model::turn_elements / row_elements),
+               fit = std::max(1.0, static_cast<double>(target.l2) * model::local_part_of_l2 / row_bytes);
   const RowBytes touched = bytes_of_a_row(fused.program, members);
   // Beside what all rows have in common, which is read again for each part of a turn: so rows may be as much as that.
-  const double room = std::max(model::held_in_l1 * static_cast<double>(target.l1) - touched.common, std::min(touched.common, model::held_in_l2 / 2 * static_cast<double>(target.l2)));
+  const double room = std::max(model::held_in_l1 * static_cast<double>(target.l1) - touched.common,
+      std::min(touched.common, model::held_in_l2 / 2 * static_cast<double>(target.l2)));
   const auto in_l1 = [&](std::int64_t count) { return static_cast<double>(count) * touched.each <= room; };
   if (set.strips && !set.parts) {
     last.step = strip_of(touched, extent, target);
@@ -167,7 +190,9 @@ std::vector<Loop> row_loops(const Fused& fused, const Fused::Set& set, const std
 }
 
 // A box of a tiled contraction is copied out where its elements are.
-bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) { return set.over.empty() && (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s); }
+bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) {
+  return set.over.empty() && (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s);
+}
 
 // Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
 std::vector<bool> locals(const Fused& fused, const Cover& cover) {
@@ -185,7 +210,8 @@ std::vector<bool> locals(const Fused& fused, const Cover& cover) {
       const poly::Node& node = program.nodes[static_cast<std::size_t>(n)];
       for (const TensorId id : autodiff::targets(node)) see(id, static_cast<int>(set));
       for (const TensorId id : autodiff::operands(node)) see(id, static_cast<int>(set));
-      if (const auto* s = std::get_if<poly::Statement>(&node); s && filled(fused.sets[set], n, cover, *s)) see(s->target.tensor, outside);
+      if (const auto* s = std::get_if<poly::Statement>(&node); s && filled(fused.sets[set], n, cover, *s))
+        see(s->target.tensor, outside);
     }
   std::vector<bool> local(program.tensors.size());
   for (std::size_t id = 0; id < local.size(); ++id) local[id] = home[static_cast<std::size_t>(buffer[id])] >= 0;
@@ -200,28 +226,39 @@ void add_leaf(Group& group, Why& why, Choice choice) {
 // Threads of the blocks that have a turn each of statements that share rows.
 std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   const Loop& last = group.loops.back();
-  const double rows = rows_of(fused, set) / static_cast<double>(last.part()), turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
+  const double rows = rows_of(fused, set) / static_cast<double>(last.part()),
+               turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;
-  for (const TensorId id : group.locals) bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
-  for (const int node : set.nodes) longest = std::max(longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
+  for (const TensorId id : group.locals)
+    bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+  for (const int node : set.nodes)
+    longest = std::max(
+        longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
   // A thread of the largest blocks has 64 registers.
   int operations = 0;
-  for (const int node : set.nodes) operations += nodes(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value);
+  for (const int node : set.nodes)
+    operations += nodes(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value);
   Target blocks = target;
-  if (operations > model::threads::operations_of_large_blocks) blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations / (set.parts ? 2 : 1));
+  if (operations > model::threads::operations_of_large_blocks)
+    blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations / (set.parts ? 2 : 1));
   // What is read again and again should still be in the second cache: so few rows are under way where they are long.
   return threads_of_rows(turns, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
 }
 
-// Sums over the rows of a turn that shared memory holds beside the others, of as many blocks as one multiprocessor gets.
+// Sums over the rows of a turn that shared memory holds beside the others, of as many blocks as one multiprocessor
+// gets.
 std::vector<TensorId> kept_of(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   if (group.loops.empty() || !group.loops.back().walk) return {};
   const double turns = std::ceil(rows_of(fused, set) / static_cast<double>(group.loops.back().step));
-  const double blocks = std::clamp(std::ceil(turns / target.multiprocessors), 1.0, model::threads::wanted_of_a_multiprocessor / static_cast<double>(group.threads));
-  const double room = std::min(shared_for_rows(target), static_cast<double>(target.shared_bytes) / blocks - model::beside_folds);
+  const double blocks = std::clamp(std::ceil(turns / target.multiprocessors), 1.0,
+      model::threads::wanted_of_a_multiprocessor / static_cast<double>(group.threads));
+  const double room =
+      std::min(shared_for_rows(target), static_cast<double>(target.shared_bytes) / blocks - model::beside_folds);
   Group all = group;                                   // as if it kept every sum
   for (const Compute& leaf : group.body) all.kept.push_back(target_of(fused.program, leaf.node));
-  const auto bytes = [&](TensorId id) { return static_cast<double>(poly::product(turn_shape(fused.program, all, id)) * element_bytes(fused.program, id)); };
+  const auto bytes = [&](TensorId id) {
+    return static_cast<double>(poly::product(turn_shape(fused.program, all, id)) * element_bytes(fused.program, id));
+  };
   double taken = 0;
   for (const TensorId id : group.locals) taken += bytes(id);
   std::vector<TensorId> kept;
@@ -284,7 +321,8 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   return group;
 }
 
-// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows, are slow to stream.
+// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows,
+// are slow to stream.
 bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
   constexpr auto line = static_cast<std::int64_t>(model::line);
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
@@ -292,41 +330,52 @@ bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
   return nest.target.offset.constant * bytes % line == 0 && leaf.lanes * bytes % line == 0;
 }
 
-// Whether a contraction writes each element once, row after row, and so soon after the one before that the memory decides.
+// Whether a contraction writes each element once, row after row, and so soon after the one before that the memory
+// decides.
 bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
   const auto* contract = leaf.as<forms::Contract>();
-  if (!contract || contract->chunk || contract->taps || contract->turned || !nest.rows.empty() || (contract->m_inner && !contract->m.empty())) return false;
+  if (!contract || contract->chunk || contract->taps || contract->turned || !nest.rows.empty() ||
+      (contract->m_inner && !contract->m.empty()))
+    return false;
   double steps = 1;
   for (const Dim& dim : nest.dims) if (dim.reduction) steps *= static_cast<double>(dim.extent);
   return steps <= model::streamed_steps && whole_lines(nest, leaf, bytes);
 }
 
-// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache. Not by turned blocks: they write no two
-// vectors of a row one after the other, so where callers' memory begins within a line, every vector leaves parts of two (9.6 ms for 2.9 on a Zen 4).
+// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache. Not
+// by turned blocks: they write no two vectors of a row one after the other, so where callers' memory begins within a
+// line, every vector leaves parts of two (9.6 ms for 2.9 on a Zen 4).
 void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Group& group, const Target& target) {
   const TensorId id = nest.target.tensor;
   const auto* map = leaf.as<forms::Map>();
   if (has_threads(target) || !is_output(program, id)) return;
   if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
-  const double row = leaf.n.empty() ? 0 : static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id));
+  const double row =
+      leaf.n.empty() ? 0 : static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id));
   const bool long_rows = row >= (group.body.size() > 1 ? model::streamed_row_of_turn : model::streamed_row);
   if (map && (map->turned || (!long_rows && !whole_lines(nest, leaf, element_bytes(program, id))))) return;
-  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) < model::streamed_part_of_l3 * static_cast<double>(target.l3)) return;
-  if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); })) return;
+  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) <
+      model::streamed_part_of_l3 * static_cast<double>(target.l3))
+    return;
+  if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); }))
+    return;
   if (leaf.set_streams()) widen_for_streams(leaf, facts(nest, group.loops, target));
 }
 
 // The group of a Gather, Scatter or Sort.
 Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, int node, const Target& target) {
   const Nest nest = intrinsic_nest(fused.program, intrinsic, fused.strides);
-  const auto leaf = intrinsic.op == poly::IntrinsicOp::Sort ? sort_leaf : intrinsic.op == poly::IntrinsicOp::Scatter ? scatter_leaf : gather_leaf;
+  const auto leaf = intrinsic.op == poly::IntrinsicOp::Sort ? sort_leaf
+      : intrinsic.op == poly::IntrinsicOp::Scatter          ? scatter_leaf
+                                                            : gather_leaf;
   group.body = {leaf(fused.program, nest, node, target)};
   if (has_threads(target)) group.threads = group.body.front().lanes;
   return group;
 }
 
 // A contraction and its copies, a box of its indices a turn.
-Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local,
+    const Target& target) {
   for (const auto& [index, step] : set.tile) group.tile.push_back({index, step});
   for (const int node : set.nodes) {
     const TensorId id = target_of(fused.program, node);
@@ -344,7 +393,8 @@ Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, co
 }
 
 // Statements of one pass.
-Group passed(Group group, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+Group passed(
+    Group group, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   std::vector<Nest> nests;
   for (const int node : set.nodes) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
@@ -358,14 +408,19 @@ Group passed(Group group, const Fused& fused, const Fused::Set& set, const std::
   return group;
 }
 
-Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+Group group_of(
+    const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   const auto& program = fused.program;
   Group group;
   group.threads = has_threads(target) ? threads_of_a_block : 0;
-  group.name = std::visit([&](const auto& node) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>) return program.tensor(node.target.tensor).name;
-    else return program.tensor(node.targets.front()).name;
-  }, program.nodes[static_cast<std::size_t>(set.nodes.back())]);
+  group.name = std::visit(
+      [&](const auto& node) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(node)>, poly::Statement>)
+          return program.tensor(node.target.tensor).name;
+        else
+          return program.tensor(node.targets.front()).name;
+      },
+      program.nodes[static_cast<std::size_t>(set.nodes.back())]);
   if (!set.over.empty()) return passed(std::move(group), fused, set, local, target);
   if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
   if (set.nodes.size() > 1) {
@@ -382,7 +437,8 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     const int node = set.nodes[l];
     const auto* s = std::get_if<poly::Statement>(&program.nodes[static_cast<std::size_t>(node)]);
     const auto* intrinsic = std::get_if<poly::Intrinsic>(&program.nodes[static_cast<std::size_t>(node)]);
-    if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return place(std::move(group), fused, *intrinsic, node, target);
+    if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape)
+      return place(std::move(group), fused, *intrinsic, node, target);
     if (set.nodes.size() == 1) {
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
@@ -394,7 +450,8 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
     nest.adds = may_add(program, group, node, nest, fused.strides);
     if (why.leaves.empty())
-      for (const Loop& loop : group.loops) why.extents.push_back(nest.dim(loop.index) ? nest.dims[*nest.dim(loop.index)].extent : 1);
+      for (const Loop& loop : group.loops)
+        why.extents.push_back(nest.dim(loop.index) ? nest.dims[*nest.dim(loop.index)].extent : 1);
     const Facts turn = facts(nest, group.loops, target);
     Choice choice = choose_leaf(turn, node);
     group.body[l] = std::move(choice.leaf);
@@ -417,7 +474,8 @@ Plan schedule(const Fused& fused, const Target& target) {
   for (const Fused::Set& set : fused.sets) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
-      if (s && filled(set, node, cover, *s)) plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
+      if (s && filled(set, node, cover, *s))
+        plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
     plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target));
   }

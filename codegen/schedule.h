@@ -1,7 +1,8 @@
 // Chooses: the form of each leaf, its block, the order of its loops, what runs in parallel.
 //
-// One rule set for every statement: lanes go where most accesses have unit stride (an output dimension: Contract or Map, else a
-// reduction: Reduce); the block is the one that needs least time by counts of loads, multiply-adds and edges.
+// One rule set for every statement: lanes go where most accesses have unit stride (an output dimension: Contract or
+// Map, else a reduction: Reduce); the block is the one that needs least time by counts of loads, multiply-adds and
+// edges.
 #pragma once
 
 #include "codegen/fuse.h"

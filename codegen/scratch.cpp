@@ -13,7 +13,9 @@ using poly::Intrinsic;
 using poly::IntrinsicOp;
 using poly::Program;
 
-bool is_dense(const Program& program, const Strides& strides, TensorId id) { return strides[static_cast<std::size_t>(id)] == row_major(extents(program.tensor(id))); }
+bool is_dense(const Program& program, const Strides& strides, TensorId id) {
+  return strides[static_cast<std::size_t>(id)] == row_major(extents(program.tensor(id)));
+}
 
 // A row-major tensor of the shape of `like`.
 TensorId add_tensor(Program& program, Strides& strides, TensorId like, const std::string& stem, lang::DType dtype) {
@@ -30,7 +32,9 @@ void make_dense(Program& program, Strides& strides) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     auto* intrinsic = std::get_if<Intrinsic>(&program.nodes[n]);
     if (!intrinsic || (intrinsic->op != IntrinsicOp::Reshape && intrinsic->op != IntrinsicOp::Sort)) continue;
-    const auto like = [&](TensorId id) { return add_tensor(program, strides, id, program.tensor(id).name, program.tensor(id).dtype); };
+    const auto like = [&](TensorId id) {
+      return add_tensor(program, strides, id, program.tensor(id).name, program.tensor(id).dtype);
+    };
     const auto at = [&](std::size_t position) { return program.nodes.begin() + static_cast<std::ptrdiff_t>(position); };
     const auto rank = [&](TensorId id) { return program.tensor(id).shape.size(); };
     if (const TensorId to = intrinsic->targets[0]; !is_dense(program, strides, to)) {
@@ -38,7 +42,8 @@ void make_dense(Program& program, Strides& strides) {
       program.nodes.insert(at(n + 1), copy(program, to, dense, in_order(rank(to))));
       intrinsic = &std::get<Intrinsic>(program.nodes[n]);
     }
-    if (const TensorId from = intrinsic->operands[0]; intrinsic->op == IntrinsicOp::Reshape && !is_dense(program, strides, from)) {
+    if (const TensorId from = intrinsic->operands[0];
+        intrinsic->op == IntrinsicOp::Reshape && !is_dense(program, strides, from)) {
       const TensorId dense = intrinsic->operands[0] = like(from);
       program.nodes.insert(at(n++), copy(program, dense, from, in_order(rank(from))));
     }
@@ -53,8 +58,11 @@ void add_buffers(Program& program, Strides& strides, Intrinsic& intrinsic, const
     const lang::DType held = program.tensor(to).dtype, sum = sum_type(type, held);
     if (sum != held) intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_sums", sum));
   }
-  if (intrinsic.op != IntrinsicOp::Sort || !sorts_in_global_memory(intrinsic_nest(program, intrinsic, strides), type, target)) return;
-  for (int k = 0; k < 2; ++k) intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_keys", key_type(type)));
+  if (intrinsic.op != IntrinsicOp::Sort ||
+      !sorts_in_global_memory(intrinsic_nest(program, intrinsic, strides), type, target))
+    return;
+  for (int k = 0; k < 2; ++k)
+    intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_keys", key_type(type)));
   intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_positions", lang::DType::I32));
 }
 

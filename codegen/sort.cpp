@@ -1,11 +1,13 @@
-// A stable argsort that lanes of one row can share. Bitonic networks are the usual choice for threads, but they do N log² N work and
-// are not stable; merging is both, and a merge can be cut: where the first d elements of the result come from is found by bisection
-// along its diagonal (Odeh, Green, Mwassi, Shmueli, Birk 2012), so every part of a merge is a turn of its own.
+// A stable argsort that lanes of one row can share. Bitonic networks are the usual choice for threads, but they do N
+// log² N work and are not stable; merging is both, and a merge can be cut: where the first d elements of the result
+// come from is found by bisection along its diagonal (Odeh, Green, Mwassi, Shmueli, Birk 2012), so every part of a
+// merge is a turn of its own.
 //
-//   A = 1 4 6 | 2 3 9, part of results 2 … 4:   diagonal d = 2: one from the left, one from the right (1 2)   ⇒   4 and 3 are next: 3 4
+//   A = 1 4 6 | 2 3 9, part of results 2 … 4:   diagonal d = 2: one from the left, one from the right (1 2)
+//     ⇒  4 and 3 are next: 3 4
 //
-// Buffers go in pairs: keys and positions are merged from one pair into the other and back. The positions of the first pair are the
-// target. Keys are carried along, so that a merge reads memory in order.
+// Buffers go in pairs: keys and positions are merged from one pair into the other and back. The positions of the first
+// pair are the target. Keys are carried along, so that a merge reads memory in order.
 #include "codegen/sort.h"
 
 #include <algorithm>
@@ -30,7 +32,8 @@ std::int64_t length_of(const Nest& nest) { return nest.dims[*nest.dim("v")].exte
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int log_up(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
 std::int64_t block_threads(std::int64_t length, const Target& target) {
-  return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), model::threads::warp, length > model::threads::sorted_row ? target.max_threads : model::threads::sorting);
+  return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), model::threads::warp,
+      length > model::threads::sorted_row ? target.max_threads : model::threads::sorting);
 }
 
 struct Pair { std::string keys, positions; };          // views, from the row's first element
@@ -39,8 +42,15 @@ struct Merge { Expr low, middle, high; };              // two runs of a row: [lo
 class Sort {
  public:
   Sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names)
-      : nest_(nest), group_(group), leaf_(group.body.front()), storage_(storage), sort_(sort), names_(names), descending_(!sort.parameters.at(0).is(0)),
-        length_(length_of(nest)), type_(key_type(storage.plan.program.tensor(sort.operands[0]).dtype)) {}
+      : nest_(nest),
+        group_(group),
+        leaf_(group.body.front()),
+        storage_(storage),
+        sort_(sort),
+        names_(names),
+        descending_(!sort.parameters.at(0).is(0)),
+        length_(length_of(nest)),
+        type_(key_type(storage.plan.program.tensor(sort.operands[0]).dtype)) {}
 
   Body spell() {
     if (rows_of(nest_) * length_ == 0) return {};
@@ -52,7 +62,8 @@ class Sort {
   // ---- who does what
 
   Body whole_rows() {
-    const std::string turn = names_.fresh("p"), count = names_.fresh("rows"), row = names_.fresh("row"), number = names_.fresh("number");
+    const std::string turn = names_.fresh("p"), count = names_.fresh("rows"), row = names_.fresh("row"),
+                      number = names_.fresh("number");
     Body body = buffers(Memory::Local);
     Body one{stmt(Let{number, var(turn) * Expr(leaf_.rows) + var(row)})};
     append(one, views_of_row(var(number), false));
@@ -67,14 +78,17 @@ class Sort {
     Body all = each_part([&](const Expr& first) { return sorted_chunk(first, part_); });
     std::int64_t width = part_;
     for (bool back = false; width < length_ || back; width *= 2, back = !back)
-      append(all, each_part([&](const Expr& first) { return merged_part(back ? second_ : first_, back ? first_ : second_, first, Expr(width), log_up(width) + 1); }));
+      append(all, each_part([&](const Expr& first) {
+        return merged_part(back ? second_ : first_, back ? first_ : second_, first, Expr(width), log_up(width) + 1);
+      }));
     return all;
   }
 
   template <class Inside> Body each_part(const Inside& inside) {
     const std::int64_t parts = ceil_div(length_, part_);
     const std::string turn = names_.fresh("p"), row = names_.fresh("row"), first = names_.fresh("first");
-    Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}), stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(part_)})};
+    Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}),
+        stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(part_)})};
     append(body, views_of_row(var(row), true));
     append(body, inside(var(first)));
     return {stmt(For{turn, Kind::Parallel, Expr(rows_of(nest_) * parts), {}, std::move(body)})};
@@ -90,8 +104,11 @@ class Sort {
     if (const int passes = log_up(ceil_div(length_, part_)); passes > 0) {
       Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(part_), var(pass) * Expr(2)}, DType::I64}})};
       const int steps = log_up(length_) + 1;
-      append(turn, each_thread([&](const Expr& first) { return merged_part(first_, second_, first, var(width), steps); }));
-      append(turn, each_thread([&](const Expr& first) { return merged_part(second_, first_, first, var(width) * Expr(2), steps); }));
+      append(
+          turn, each_thread([&](const Expr& first) { return merged_part(first_, second_, first, var(width), steps); }));
+      append(turn, each_thread([&](const Expr& first) {
+        return merged_part(second_, first_, first, var(width) * Expr(2), steps);
+      }));
       body.push_back(stmt(For{pass, Kind::Serial, Expr((passes + 1) / 2), {}, std::move(turn)}));
     }
     return {stmt(For{row, Kind::Block, Expr(rows_of(nest_)), {}, std::move(body)})};
@@ -108,7 +125,8 @@ class Sort {
 
   Body buffers(Memory memory) {
     first_.keys = names_.fresh("keys"), second_ = {names_.fresh("other_keys"), names_.fresh("other_positions")};
-    return {stmt(Allocate{first_.keys, type_, length_, memory}), stmt(Allocate{second_.keys, type_, length_, memory}), stmt(Allocate{second_.positions, DType::I32, length_, memory})};
+    return {stmt(Allocate{first_.keys, type_, length_, memory}), stmt(Allocate{second_.keys, type_, length_, memory}),
+        stmt(Allocate{second_.positions, DType::I32, length_, memory})};
   }
 
   // Views of one row: of the keys given, of the target, and of the buffers when these are tensors.
@@ -146,7 +164,8 @@ class Sort {
   Expr left_first(const Expr& left, const Expr& right) const {
     Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
     if (!lang::is_float(type_)) return ordered;
-    return Operation{Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
+    return Operation{
+        Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
   }
 
   Expr given(const Expr& at) const {
@@ -156,12 +175,14 @@ class Sort {
 
   // ---- merging
 
-  // Keys and positions of [first, first + size), sorted, in the first pair. An even number of passes: the last may only copy.
+  // Keys and positions of [first, first + size), sorted, in the first pair. An even number of passes: the last may only
+  // copy.
   Body sorted_chunk(const Expr& first, std::int64_t size) {
     const std::string count = names_.fresh("count"), k = names_.fresh("k");
     const Expr end = minimum(first + Expr(size), Expr(length_)), at = first + var(k);
     Body body{stmt(Let{count, end - first})};
-    body.push_back(stmt(For{k, Kind::Serial, var(count), {}, {stmt(Store{first_.keys, at, given(at)}), stmt(Store{first_.positions, at, convert(at, DType::I32)})}}));
+    body.push_back(stmt(For{k, Kind::Serial, var(count), {},
+        {stmt(Store{first_.keys, at, given(at)}), stmt(Store{first_.positions, at, convert(at, DType::I32)})}}));
     const int passes = log_up(size);
     if (passes == 0) return body;
     const std::string pass = names_.fresh("pass"), width = names_.fresh("width");
@@ -174,58 +195,85 @@ class Sort {
 
   // All runs of `width` in [first, first + count), two and two.
   Body merged_runs(const Pair& from, const Pair& to, const Expr& first, const Expr& count, const Expr& width) {
-    const std::string run = names_.fresh("run"), runs = names_.fresh("runs"), low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high");
+    const std::string run = names_.fresh("run"), runs = names_.fresh("runs"), low = names_.fresh("low"),
+                      middle = names_.fresh("middle"), high = names_.fresh("high");
     const Expr end = first + count;
-    Body body{stmt(Let{low, first + var(run) * (width * Expr(2))}), stmt(Let{middle, minimum(var(low) + width, end)}), stmt(Let{high, minimum(var(low) + width * Expr(2), end)})};
-    append(body, merged(from, to, {var(low), var(middle), var(high)}, var(low), var(middle), var(low), var(high) - var(low)));
+    Body body{stmt(Let{low, first + var(run) * (width * Expr(2))}), stmt(Let{middle, minimum(var(low) + width, end)}),
+        stmt(Let{high, minimum(var(low) + width * Expr(2), end)})};
+    append(body,
+        merged(from, to, {var(low), var(middle), var(high)}, var(low), var(middle), var(low), var(high) - var(low)));
     const Expr both = width * Expr(2);
-    return {stmt(Let{runs, Operation{Op::Div, {count + both - Expr(1), both}, DType::I64}}), stmt(For{run, Kind::Serial, var(runs), {}, std::move(body)})};
+    return {stmt(Let{runs, Operation{Op::Div, {count + both - Expr(1), both}, DType::I64}}),
+        stmt(For{run, Kind::Serial, var(runs), {}, std::move(body)})};
   }
 
-  // The results [first, first + chunk) of merging runs of `width`: a multiple of chunk, so that they belong to one merge.
+  // The results [first, first + chunk) of merging runs of `width`: a multiple of chunk, so that they belong to one
+  // merge.
   Body merged_part(const Pair& from, const Pair& to, const Expr& first, const Expr& width, int steps) {
-    const std::string low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high"), count = names_.fresh("count");
+    const std::string low = names_.fresh("low"), middle = names_.fresh("middle"), high = names_.fresh("high"),
+                      count = names_.fresh("count");
     const Expr both = width * Expr(2);
-    Body body{stmt(Let{low, first - Expr(Operation{Op::Mod, {first, both}, DType::I64})}), stmt(Let{middle, minimum(var(low) + width, Expr(length_))}),
-              stmt(Let{high, minimum(var(low) + both, Expr(length_))}), stmt(Let{count, minimum(Expr(part_), Expr(length_) - first)})};
+    Body body{stmt(Let{low, first - Expr(Operation{Op::Mod, {first, both}, DType::I64})}),
+        stmt(Let{middle, minimum(var(low) + width, Expr(length_))}),
+        stmt(Let{high, minimum(var(low) + both, Expr(length_))}),
+        stmt(Let{count, minimum(Expr(part_), Expr(length_) - first)})};
     const Merge merge{var(low), var(middle), var(high)};
     const std::string taken = names_.fresh("taken");
     append(body, split(from, merge, first - var(low), steps, taken));
-    append(body, merged(from, to, merge, var(low) + var(taken), var(middle) + (first - var(low) - var(taken)), first, var(count)));
+    append(body,
+        merged(
+            from, to, merge, var(low) + var(taken), var(middle) + (first - var(low) - var(taken)), first, var(count)));
     return body;
   }
 
   // taken = how many of the first `diagonal` results come from the left run.
   Body split(const Pair& from, const Merge& merge, const Expr& diagonal, int steps, const std::string& taken) {
-    const std::string least = names_.fresh("least"), most = names_.fresh("most"), step = names_.fresh("step"), half = names_.fresh("half"), open = names_.fresh("open"), left = names_.fresh("left");
-    const Expr zero(std::int64_t{0}), low = Load{least, zero, DType::I64}, high = Load{most, zero, DType::I64}, last(length_ - 1);
-    const Expr x = key(from, minimum(merge.low + var(half), last)), y = key(from, minimum(merge.middle + (diagonal - var(half) - Expr(1)), last));
+    const std::string least = names_.fresh("least"), most = names_.fresh("most"), step = names_.fresh("step"),
+                      half = names_.fresh("half"), open = names_.fresh("open"), left = names_.fresh("left");
+    const Expr zero(std::int64_t{0}), low = Load{least, zero, DType::I64}, high = Load{most, zero, DType::I64},
+                                      last(length_ - 1);
+    const Expr x = key(from, minimum(merge.low + var(half), last)),
+               y = key(from, minimum(merge.middle + (diagonal - var(half) - Expr(1)), last));
     const auto flag = [&](const std::string& name) { return Expr(Variable{name, DType::Bool}); };
-    const auto pick = [&](const Expr& condition, const Expr& a, const Expr& b) { return Expr(Operation{Op::Select, {condition, a, b}, DType::I64}); };
-    const Expr up = both(flag(open), flag(left)), down = both(flag(open), Operation{Op::Not, {flag(left)}, DType::Bool});
-    Body turn{stmt(Let{half, floor_divide(low + high, 2)}), stmt(Let{open, less(low, high)}), stmt(Let{left, left_first(x, y)}),
-              stmt(Store{least, zero, pick(up, var(half) + Expr(1), low)}), stmt(Store{most, zero, pick(down, var(half), high)})};
-    return {stmt(Allocate{least, DType::I64, 1, Memory::Register}), stmt(Allocate{most, DType::I64, 1, Memory::Register}),
-            stmt(Store{least, zero, maximum(zero, diagonal - (merge.high - merge.middle))}), stmt(Store{most, zero, minimum(diagonal, merge.middle - merge.low)}),
-            stmt(For{step, Kind::Serial, Expr(steps), {}, std::move(turn)}), stmt(Let{taken, low})};
+    const auto pick = [&](const Expr& condition, const Expr& a, const Expr& b) {
+      return Expr(Operation{Op::Select, {condition, a, b}, DType::I64});
+    };
+    const Expr up = both(flag(open), flag(left)),
+               down = both(flag(open), Operation{Op::Not, {flag(left)}, DType::Bool});
+    Body turn{stmt(Let{half, floor_divide(low + high, 2)}), stmt(Let{open, less(low, high)}),
+        stmt(Let{left, left_first(x, y)}), stmt(Store{least, zero, pick(up, var(half) + Expr(1), low)}),
+        stmt(Store{most, zero, pick(down, var(half), high)})};
+    return {stmt(Allocate{least, DType::I64, 1, Memory::Register}),
+        stmt(Allocate{most, DType::I64, 1, Memory::Register}),
+        stmt(Store{least, zero, maximum(zero, diagonal - (merge.high - merge.middle))}),
+        stmt(Store{most, zero, minimum(diagonal, merge.middle - merge.low)}),
+        stmt(For{step, Kind::Serial, Expr(steps), {}, std::move(turn)}), stmt(Let{taken, low})};
   }
 
-  // Merges `count` elements and stores them from `to_first` on; the runs are read from `left` and `right` on. Of a run that is used up
-  // the last element is read again: what lies behind it another thread may be writing.
-  Body merged(const Pair& from, const Pair& to, const Merge& merge, const Expr& left, const Expr& right, const Expr& to_first, const Expr& count) {
-    const std::string i = names_.fresh("i"), j = names_.fresh("j"), k = names_.fresh("k"), p = names_.fresh("left_at"), q = names_.fresh("right_at"), x = names_.fresh("x"), y = names_.fresh("y"),
-                      take = names_.fresh("take"), left_end = names_.fresh("left_end"), right_end = names_.fresh("right_end");
+  // Merges `count` elements and stores them from `to_first` on; the runs are read from `left` and `right` on. Of a run
+  // that is used up the last element is read again: what lies behind it another thread may be writing.
+  Body merged(const Pair& from, const Pair& to, const Merge& merge, const Expr& left, const Expr& right,
+      const Expr& to_first, const Expr& count) {
+    const std::string i = names_.fresh("i"), j = names_.fresh("j"), k = names_.fresh("k"), p = names_.fresh("left_at"),
+                      q = names_.fresh("right_at"), x = names_.fresh("x"), y = names_.fresh("y"),
+                      take = names_.fresh("take"), left_end = names_.fresh("left_end"),
+                      right_end = names_.fresh("right_end");
     const Expr zero(std::int64_t{0}), at = to_first + var(k);
     const Expr chosen = Variable{take, DType::Bool}, a = Variable{x, type_}, b = Variable{y, type_};
-    const auto pick = [&](const Expr& yes, const Expr& no) { return Expr(Operation{Op::Select, {chosen, yes, no}, yes.type()}); };
+    const auto pick = [&](const Expr& yes, const Expr& no) {
+      return Expr(Operation{Op::Select, {chosen, yes, no}, yes.type()});
+    };
     const Expr left_over = at_least(var(q), merge.high);
     const Expr first = both(less(var(p), merge.middle), Operation{Op::Or, {left_over, left_first(a, b)}, DType::Bool});
-    Body turn{stmt(Let{p, Load{i, zero, DType::I64}}), stmt(Let{q, Load{j, zero, DType::I64}}), stmt(Let{x, key(from, minimum(var(p), var(left_end)))}), stmt(Let{y, key(from, minimum(var(q), var(right_end)))}),
-              stmt(Let{take, first}), stmt(Store{to.keys, at, pick(a, b)}),
-              stmt(Store{to.positions, at, Load{from.positions, pick(var(p), var(q)), DType::I32}}),
-              stmt(Store{i, zero, pick(var(p) + Expr(1), var(p))}), stmt(Store{j, zero, pick(var(q), var(q) + Expr(1))})};
-    return {stmt(Allocate{i, DType::I64, 1, Memory::Register}), stmt(Allocate{j, DType::I64, 1, Memory::Register}), stmt(Store{i, zero, left}), stmt(Store{j, zero, right}),
-            stmt(Let{left_end, merge.middle - Expr(1)}), stmt(Let{right_end, merge.high - Expr(1)}), stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
+    Body turn{stmt(Let{p, Load{i, zero, DType::I64}}), stmt(Let{q, Load{j, zero, DType::I64}}),
+        stmt(Let{x, key(from, minimum(var(p), var(left_end)))}),
+        stmt(Let{y, key(from, minimum(var(q), var(right_end)))}), stmt(Let{take, first}),
+        stmt(Store{to.keys, at, pick(a, b)}),
+        stmt(Store{to.positions, at, Load{from.positions, pick(var(p), var(q)), DType::I32}}),
+        stmt(Store{i, zero, pick(var(p) + Expr(1), var(p))}), stmt(Store{j, zero, pick(var(q), var(q) + Expr(1))})};
+    return {stmt(Allocate{i, DType::I64, 1, Memory::Register}), stmt(Allocate{j, DType::I64, 1, Memory::Register}),
+        stmt(Store{i, zero, left}), stmt(Store{j, zero, right}), stmt(Let{left_end, merge.middle - Expr(1)}),
+        stmt(Let{right_end, merge.high - Expr(1)}), stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
   }
 
   const Nest& nest_;
@@ -257,7 +305,8 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
   leaf.form = forms::Sort{}, leaf.node = node;
   const std::int64_t length = length_of(nest), rows = rows_of(nest);
   if (has_threads(target)) {
-    leaf.form = forms::Sort{std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)))};
+    leaf.form = forms::Sort{
+        std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)))};
     leaf.lanes = block_threads(length, target);
     return leaf;
   }
@@ -271,6 +320,9 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
   return leaf;
 }
 
-Body spell_sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names) { return Sort(nest, group, storage, sort, names).spell(); }
+Body spell_sort(
+    const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names) {
+  return Sort(nest, group, storage, sort, names).spell();
+}
 
 }  // namespace tilec::codegen

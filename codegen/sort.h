@@ -1,6 +1,7 @@
 // Argsort as Loops: chunks sorted by merging, then merged with each other, each part of a merge on its own.
 //
-//   sort I  block 1x1  chunk 4096   ⇒   keys and positions of each row in chunks of 4096, sorted; then runs of 4096 and 4096 into 8192, …
+//   sort I  block 1x1  chunk 4096
+//     ⇒  keys and positions of each row in chunks of 4096, sorted; then runs of 4096 and 4096 into 8192, …
 //
 // In:  the nest of the Intrinsic (dims b… v; reads {keys}), its leaf.  Out: the kernel's body.
 #pragma once
@@ -17,6 +18,7 @@ lang::DType key_type(lang::DType type);                // what keys are compared
 bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& target);
 
 Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, const Target& target);
-Body spell_sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names);
+Body spell_sort(
+    const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names);
 
 }  // namespace tilec::codegen

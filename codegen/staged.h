@@ -1,19 +1,21 @@
 // A contraction for a block of threads, its operands staged in shared memory.
 //
 //   C[i, j] = +(A[i, k] * B[k, j])     block 8x8  lanes 16  stage 8  threads 256
-//     ⇒  a block of 128 x 128 elements. There are two buffers: while 8 of k are multiplied from one, the next 8 are on their way to
-//        registers, and from there to the other; then one barrier. A thread has 2 x 2 squares of 4 x 4 elements, a warp 8 x 4 threads.
+//     ⇒  a block of 128 x 128 elements. There are two buffers: while 8 of k are multiplied from one, the next 8 are on
+//        their way to registers, and from there to the other; then one barrier. A thread has 2 x 2 squares of 4 x 4
+//        elements, a warp 8 x 4 threads.
 //
-//        Both copies lie k by k, so a thread reads 4 neighbours at once. What lies along k in global memory is turned on its way; its
-//        rows are 16 bytes longer, so that the banks of a column differ.
+//        Both copies lie k by k, so a thread reads 4 neighbours at once. What lies along k in global memory is turned
+//        on its way; its rows are 16 bytes longer, so that the banks of a column differ.
 //
-// Four neighbours in global memory are one access where the strides say that they lie together and the tensor's address is seen to
-// be a multiple of their size, else four.
+// Four neighbours in global memory are one access where the strides say that they lie together and the tensor's address
+// is seen to be a multiple of their size, else four.
 //
-// Several output dimensions may be one m (the pixels of an image, `m n y x`), or one n: a block then ends in the middle of none but the last.
-// Rows of the domain that couple m with reductions (a filter's taps at an image's border) stage zeros in the place of elements
-// outside. A zero times what is not finite is no number: a thread whose sums are not finite computes them again, from their own points.
-// Rows over outputs alone say which elements there are: such a statement is not staged.
+// Several output dimensions may be one m (the pixels of an image, `m n y x`), or one n: a block then ends in the middle
+// of none but the last. Rows of the domain that couple m with reductions (a filter's taps at an image's border) stage
+// zeros in the place of elements outside. A zero times what is not finite is no number: a thread whose sums are not
+// finite computes them again, from their own points. Rows over outputs alone say which elements there are: such a
+// statement is not staged.
 #pragma once
 
 #include <optional>
@@ -22,13 +24,15 @@
 
 namespace tilec::codegen {
 
-// Which side of the product depends on m, which on n; which reduction is staged. None: the statement is no such contraction.
+// Which side of the product depends on m, which on n; which reduction is staged. None: the statement is no such
+// contraction.
 struct Staging {
   std::vector<std::size_t> m, n;                       // one dimension after the other, innermost last
   std::size_t depth;
   poly::Expr by_m, by_n;                               // the factors
 };
-std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k);
+std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m,
+    const std::vector<std::string>& n, const std::vector<std::string>& k);
 
 // Bytes of shared memory, elements of so many bytes.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element);

@@ -23,11 +23,23 @@ Expr divided(Op op, const Expr& value, const Expr& by) { return Operation{op, {v
 
 }  // namespace
 
-StagedBlock::StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth, std::int64_t height, std::int64_t width)
-    : nest_(nest), leaf_(leaf), storage_(storage), names_(names), points_(nest), depth_(depth), height_(height), width_(width), type_(compute_type(nest.value->type())), roles_(roles_of(nest, leaf)) {}
+StagedBlock::StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names,
+    std::int64_t depth, std::int64_t height, std::int64_t width)
+    : nest_(nest),
+      leaf_(leaf),
+      storage_(storage),
+      names_(names),
+      points_(nest),
+      depth_(depth),
+      height_(height),
+      width_(width),
+      type_(compute_type(nest.value->type())),
+      roles_(roles_of(nest, leaf)) {}
 
 std::int64_t StagedBlock::extent(const std::vector<std::size_t>& dims) const {
-  return std::accumulate(dims.begin(), dims.end(), poly::Exact(1), [&](poly::Exact product, std::size_t d) { return product * extent(d); }).get();
+  return std::accumulate(dims.begin(), dims.end(), poly::Exact(1), [&](poly::Exact product, std::size_t d) {
+    return product * extent(d);
+  }).get();
 }
 
 Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) {
@@ -100,7 +112,8 @@ Expr StagedBlock::begin_stage(Body& body, const Expr& stage) {
     return op == Op::Mod ? remainder(value, const_or(turns_, 1)) : quotient(value, const_or(turns_, 1));
   };
   Expr rest = stage;
-  const Expr k0 = let(body, nest_.dims[roles_.depth].name, range_.lo + (leaf_.k.size() > 1 ? of_turns(Op::Mod, rest) : rest) * i64(depth_));
+  const Expr k0 = let(body, nest_.dims[roles_.depth].name,
+      range_.lo + (leaf_.k.size() > 1 ? of_turns(Op::Mod, rest) : rest) * i64(depth_));
   if (leaf_.k.size() > 1) {
     rest = let(body, "tap", of_turns(Op::Div, rest));
     std::int64_t left = taps_;
@@ -113,7 +126,8 @@ Expr StagedBlock::begin_stage(Body& body, const Expr& stage) {
     }
   }
   rows_.clear();
-  for (const Row& row : nest_.rows) rows_.push_back(is_asked(row) ? let(body, "row", points_.known_part(row.form)) : i64(0));
+  for (const Row& row : nest_.rows)
+    rows_.push_back(is_asked(row) ? let(body, "row", points_.known_part(row.form)) : i64(0));
   return k0;
 }
 
@@ -126,12 +140,18 @@ bool StagedBlock::mentions_m(const Row& row) const {
 }
 
 bool StagedBlock::mentions_taps(const Row& row) const {
-  return std::any_of(leaf_.k.begin(), leaf_.k.end(), [&](const std::string& name) { const std::size_t d = *nest_.dim(name); return d != roles_.depth && row.form.coefficients[d] != 0; });
+  return std::any_of(leaf_.k.begin(), leaf_.k.end(), [&](const std::string& name) {
+    const std::size_t d = *nest_.dim(name);
+    return d != roles_.depth && row.form.coefficients[d] != 0;
+  });
 }
 
-bool StagedBlock::is_asked(const Row& row) const { return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row); }
+bool StagedBlock::is_asked(const Row& row) const {
+  return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row);
+}
 
-std::optional<Expr> StagedBlock::takes_part(std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const {
+std::optional<Expr> StagedBlock::takes_part(
+    std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const {
   const auto too = [&](const Expr& holds) { all = all ? both(*all, holds) : holds; };
   if (ragged_) too(less(k, range_.hi));
   for (std::size_t r = 0; r < nest_.rows.size(); ++r) {
@@ -169,7 +189,8 @@ Expr StagedBlock::result(const Expr& sum) const {
 }
 
 bool StagedBlock::has_zeros() const {
-  return lang::is_float(type_) && std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); });
+  return lang::is_float(type_) &&
+      std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); });
 }
 
 Body StagedBlock::unless_finite(const std::string& registers, std::int64_t count, Body elements) {
@@ -177,7 +198,8 @@ Body StagedBlock::unless_finite(const std::string& registers, std::int64_t count
   for (std::int64_t x = 1; x < count; ++x) all = Operation{Op::Add, {all, Load{registers, i64(x), type_}}, type_};
   Body body;
   all = let(body, "all", all);
-  const Expr finite = Operation{Op::Eq, {Operation{Op::Sub, {all, all}, type_}, identity(Aggregation::Sum, type_)}, DType::Bool};
+  const Expr finite =
+      Operation{Op::Eq, {Operation{Op::Sub, {all, all}, type_}, identity(Aggregation::Sum, type_)}, DType::Bool};
   body.push_back(stmt(If{finite, {}, std::move(elements)}));
   return body;
 }
@@ -197,7 +219,8 @@ Body StagedBlock::element(const Expr& m, const Expr& n) {
   Body points = through(order, 0, total);
   if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
   append(body, std::move(points));
-  body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset), result(Load{total, i64(0), type_})}));
+  body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset),
+      result(Load{total, i64(0), type_})}));
   for (const std::size_t d : roles_.m) points_.release(d);
   for (const std::size_t d : roles_.n) points_.release(d);
   return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};
@@ -207,7 +230,8 @@ Body StagedBlock::through(const std::vector<std::size_t>& order, std::size_t lev
   if (level == order.size()) {
     const auto read = [&](int r) {
       const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-      return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset), storage_.plan.program.tensor(access.tensor).dtype});
+      return Expr(Load{storage_.name(access.tensor), points_.known_part(access.offset),
+          storage_.plan.program.tensor(access.tensor).dtype});
     };
     const Expr a = convert(factor_value(roles_.by_m, read), type_), b = convert(factor_value(roles_.by_n, read), type_);
     return {stmt(Store{total, i64(0), sum(Load{total, i64(0), type_}, a, b)})};

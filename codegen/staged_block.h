@@ -1,5 +1,5 @@
-// What blocks of threads have in common that stage the operands of a contraction (staged.h, tensor_cores.h): where a block lies, the stages of
-// its sum, which elements a stage has zeros for, and how a thread computes elements again.
+// What blocks of threads have in common that stage the operands of a contraction (staged.h, tensor_cores.h): where a
+// block lies, the stages of its sum, which elements a stage has zeros for, and how a thread computes elements again.
 //
 //   O[n_y_x, co] = +(I[.., y + j, x + k, ci] * K[j, k, ci, co])     m n y x   n co   k j k ci   stage 16
 //     ⇒  stage 5 of 3 * 3 * (64 / 16): j 0, k 1, ci 16 .. 31; pixel 57 of m is y 1, x 1
@@ -18,35 +18,47 @@
 namespace tilec::codegen {
 
 inline Expr i64(std::int64_t value) { return Expr(value); }
-inline Expr quotient(const Expr& a, std::int64_t b) { return b == 1 ? a : Expr(Operation{Op::Div, {a, i64(b)}, DType::I64}); }
-inline Expr remainder(const Expr& a, std::int64_t b) { return b == 1 ? i64(0) : Expr(Operation{Op::Mod, {a, i64(b)}, DType::I64}); }
+inline Expr quotient(const Expr& a, std::int64_t b) {
+  return b == 1 ? a : Expr(Operation{Op::Div, {a, i64(b)}, DType::I64});
+}
+inline Expr remainder(const Expr& a, std::int64_t b) {
+  return b == 1 ? i64(0) : Expr(Operation{Op::Mod, {a, i64(b)}, DType::I64});
+}
 
 class StagedBlock {
  protected:
   // `height` x `width` values of m and n are a block, `depth` of the reduction a stage.
-  StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth, std::int64_t height, std::int64_t width);
+  StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth,
+      std::int64_t height, std::int64_t width);
 
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
   std::int64_t extent(const std::vector<std::size_t>& dims) const;
   Expr let(Body& body, const std::string& stem, const Expr& value);  // a name for a value, unless it is one
-  Body coordinates();                                  // p → the values of the outer dimensions, m0 and n0 of this block; n fastest
-  static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at);  // of a form, that these dimensions have
+  Body coordinates();                                  // p → the values of the outer dimensions, m0 and n0 of this
+                                                       // block; n fastest
+  // of a form, that these dimensions have
+  static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at);
   Expr part_of_n(Body& body, const Form& form, const Expr& value);  // that all dimensions of n have at this value of it
-  std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value);  // a value of m as one of each of its dimensions
+  // a value of m as one of each of its dimensions
+  std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value);
 
-  // The values of all other reductions, and for each the staged one by `depth`. Behind `count_stages` its range is named.
+  // The values of all other reductions, and for each the staged one by `depth`. Behind `count_stages` its range is
+  // named.
   Expr count_stages(Body& body);
-  Expr begin_stage(Body& body, const Expr& stage);     // the first value of the staged reduction; until end_stage the other ones are fixed, and `rows_` holds
+  Expr begin_stage(Body& body, const Expr& stage);     // the first value of the staged reduction; until end_stage the
+                                                       // other ones are fixed, and `rows_` holds
   void end_stage();
   bool mentions_m(const Row& row) const;
-  bool is_asked(const Row& row) const;                 // of each element: rows over the staged reduction and what is fixed around the block are its range
+  bool is_asked(const Row& row) const;                 // of each element: rows over the staged reduction and what is
+                                                       // fixed around the block are its range
   // Whether an element takes part, of the operand along m or the other one, whose values of m are these; none: all do.
   std::optional<Expr> takes_part(std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const;
 
   static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read);
   Expr sum(const Expr& acc, const Expr& a, const Expr& b) const;
   Expr result(const Expr& sum) const;                  // in the target's type
-  bool has_zeros() const;                              // in the place of what may not be finite (docs/decisions/staged_zeros.md)
+  bool has_zeros() const;                              // in the place of what may not be finite
+                                                       // (docs/decisions/staged_zeros.md)
   // `elements`, unless all of so many registers are finite: their sum is only then.
   Body unless_finite(const std::string& registers, std::int64_t count, Body elements);
   Body element(const Expr& m, const Expr& n);          // from its own points, in the order of the stages

@@ -26,8 +26,8 @@ std::int64_t cache_bytes(int name, int index, std::int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
-// Of a last cache of hundreds of megabytes, one core has a part: of 480 MiB (an Intel Xeon of 2025, virtual) arrays to 32 MiB are read at 29 GB/s,
-// of 64 MiB at 22, of 128 MiB at 14, as from memory.
+// Of a last cache of hundreds of megabytes, one core has a part: of 480 MiB (an Intel Xeon of 2025, virtual) arrays to
+// 32 MiB are read at 29 GB/s, of 64 MiB at 22, of 128 MiB at 14, as from memory.
 constexpr std::int64_t most_of_last = std::int64_t{128} << 20;
 
 void add_caches(Target& target) {
@@ -93,7 +93,10 @@ std::optional<Target> target_named(std::string_view text) {
   else if (kind == "cuda") target = cuda(*words);
   else if (kind == "opencl" || (kind == "reference" && words->arch.empty())) target = Target();
   if (!target) return std::nullopt;
-  target->family = kind == "cpu" ? Family::Cpu : kind == "cuda" ? Family::Cuda : kind == "opencl" ? Family::OpenCl : Family::Reference;
+  target->family = kind == "cpu" ? Family::Cpu
+      : kind == "cuda"           ? Family::Cuda
+      : kind == "opencl"         ? Family::OpenCl
+                                 : Family::Reference;
   target->name = text;
   return target;
 }

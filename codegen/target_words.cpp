@@ -35,7 +35,8 @@ std::optional<TargetWords> target_words(std::string_view name) {
     const std::string_view word = rest.substr(0, end);
     more = end != std::string_view::npos;
     rest = more ? rest.substr(end + 1) : std::string_view();
-    if (const std::optional<std::size_t> number = number_of(word); number && next == Device) words.device = number, next = Arch;
+    if (const std::optional<std::size_t> number = number_of(word); number && next == Device)
+      words.device = number, next = Arch;
     else if (is_cuda && word.starts_with("sm_") && next <= Arch) words.arch = word, next = Math;
     else if (is_cuda && word == math && next <= Math) words.tf32 = true, next = Over;
     else return std::nullopt;
@@ -44,7 +45,8 @@ std::optional<TargetWords> target_words(std::string_view name) {
 }
 
 std::string with_device(const TargetWords& words, std::size_t device) {
-  return fmt::format("{}:{}{}{}{}", words.kind, device, words.arch.empty() ? "" : ":", words.arch, words.tf32 ? ":math=tf32" : "");
+  return fmt::format(
+      "{}:{}{}{}{}", words.kind, device, words.arch.empty() ? "" : ":", words.arch, words.tf32 ? ":math=tf32" : "");
 }
 
 }  // namespace tilec::codegen

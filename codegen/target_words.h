@@ -1,6 +1,8 @@
 // The name of a target in its words, for all who read one.
 //
-//   cuda:1:sm_90a:math=tf32   ⇒   kind cuda, device 1, arch sm_90a, tf32        opencl:2   ⇒   kind opencl, device 2        cpu:znver5   ⇒   kind cpu, arch znver5
+//   cuda:1:sm_90a:math=tf32   ⇒   kind cuda, device 1, arch sm_90a, tf32
+//   opencl:2                  ⇒   kind opencl, device 2
+//   cpu:znver5                ⇒   kind cpu, arch znver5
 #pragma once
 
 #include <cstddef>

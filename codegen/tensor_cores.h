@@ -1,15 +1,18 @@
 // A contraction for a block of threads on tensor cores, its operands staged in shared memory in their own type.
 //
-//   C[i, j] = +(f32(A[i, k]) * f32(B[k, j]))      block 4x8  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 4
-//     ⇒  a block of 128 x 256 elements, 64 x 64 of them in the registers of each of 8 warps: 32 of k at a time are copied to one of 4
-//        buffers in shared memory, three turns ahead; then every warp multiplies its 4 x 8 pairs of fragments
+//   C[i, j] = +(f32(A[i, k]) * f32(B[k, j]))   block 4x8  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 4
+//     ⇒  a block of 128 x 256 elements, 64 x 64 of them in the registers of each of 8 warps: 32 of k at a time are
+//        copied to one of 4 buffers in shared memory, three turns ahead; then every warp multiplies its 4 x 8 pairs of
+//        fragments
 //
 //   block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4
-//     ⇒  a block of 128 x 256 by two groups of four warps: one instruction multiplies 64 x 16 by 16 x 256 out of shared memory, asynchronously
+//     ⇒  a block of 128 x 256 by two groups of four warps: one instruction multiplies 64 x 16 by 16 x 256 out of shared
+//        memory, asynchronously
 //
-// The operands are reads of the table's type, or casts of them that keep every value: the products are exact, and the sums have the type
-// that the statement asks for. f16 beside bf16 are multiplied as tf32, which holds both; f32 are rounded to it where the target's `math`
-// says so. Rows of the domain may bound all but n: where they bound m, operands outside are zeros (staged.h).
+// The operands are reads of the table's type, or casts of them that keep every value: the products are exact, and the
+// sums have the type that the statement asks for. f16 beside bf16 are multiplied as tf32, which holds both; f32 are
+// rounded to it where the target's `math` says so. Rows of the domain may bound all but n: where they bound m, operands
+// outside are zeros (staged.h).
 #pragma once
 
 #include <string>
@@ -27,7 +30,8 @@ const poly::Read* read_of(const poly::Expr& factor);
 bool keeps_values(const poly::Expr& factor, DType type);
 
 // Whether an instruction multiplies the factors of such a contraction. `tf32`: f32 may be rounded.
-bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest, const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32);
+bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest,
+    const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32);
 
 // Bytes of shared memory of a block.
 std::int64_t shared_bytes_of(const Compute& leaf);

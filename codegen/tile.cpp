@@ -19,14 +19,18 @@ using poly::Range;
 using poly::Size;
 using poly::Statement;
 
-const Statement& statement_at(const Program& program, int node) { return std::get<Statement>(program.nodes[static_cast<std::size_t>(node)]); }
+const Statement& statement_at(const Program& program, int node) {
+  return std::get<Statement>(program.nodes[static_cast<std::size_t>(node)]);
+}
 
 class Tile {
  public:
-  Tile(const Program& program, const Group& group) : program_(program), group_(group), sum_(statement_at(program, tiled_node(program, group))) {
+  Tile(const Program& program, const Group& group)
+      : program_(program), group_(group), sum_(statement_at(program, tiled_node(program, group))) {
     for (std::size_t k = 0; k < sum_.indices.size(); ++k) {
       step_.push_back(std::max<std::int64_t>(1, extent(sum_, k)));
-      for (const Loop& loop : group.tile) if (loop.index == sum_.indices[k]) step_.back() = loop.step, tiled_.push_back(k);
+      for (const Loop& loop : group.tile)
+        if (loop.index == sum_.indices[k]) step_.back() = loop.step, tiled_.push_back(k);
     }
   }
 
@@ -40,10 +44,14 @@ class Tile {
     return rows_apart(shape(local), lang::bytes(program_.tensor(local).dtype), true);
   }
 
-  bool local(TensorId id) const { return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end(); }
+  bool local(TensorId id) const {
+    return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end();
+  }
 
   // Over the indices of the statement and the origins.
-  Statement seen(int node) const { return node == tiled_node(program_, group_) ? sum() : copy(statement_at(program_, node)); }
+  Statement seen(int node) const {
+    return node == tiled_node(program_, group_) ? sum() : copy(statement_at(program_, node));
+  }
 
  private:
   const Access& access(TensorId local) const {
@@ -70,13 +78,16 @@ class Tile {
     return sum.get();
   }
 
-  // `s` with the origins behind its indices, and their hulls behind its hulls. Once all sums are made, boxes of what is reduced are one.
+  // `s` with the origins behind its indices, and their hulls behind its hulls. Once all sums are made, boxes of what is
+  // reduced are one.
   void add_origins(Statement& s, bool behind_sums) const {
     const std::size_t count = s.indices.size() + tiled_.size();
     for (std::size_t t = 0; t < tiled_.size(); ++t) {
       const std::size_t at = s.indices.size();
       s.indices.push_back(origin(sum_.indices[tiled_[t]]));
-      const std::int64_t boxes = behind_sums && !is_output_index(sum_, tiled_[t]) ? 1 : (extent(sum_, tiled_[t]) + step_[tiled_[t]] - 1) / step_[tiled_[t]];
+      const std::int64_t boxes = behind_sums && !is_output_index(sum_, tiled_[t])
+          ? 1
+          : (extent(sum_, tiled_[t]) + step_[tiled_[t]] - 1) / step_[tiled_[t]];
       s.domain.insert(s.domain.begin() + static_cast<std::ptrdiff_t>(at), {Affine::index(at, count), Size(boxes)});
     }
   }
@@ -88,12 +99,14 @@ class Tile {
     for (std::size_t k = 0; k < old; ++k) within.push_back(Affine::index(k, count));
     map = within;
     for (std::size_t t = 0; t < tiled_.size(); ++t) map[tiled_[t]].coefficients[old + t] = Size(step_[tiled_[t]]);
-    for (std::size_t r = 0; r < s.domain.size(); ++r) s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
+    for (std::size_t r = 0; r < s.domain.size(); ++r)
+      s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
     for (const std::size_t k : tiled_) s.domain[k].extent = Size(step_[k]);
     std::vector<int> same;
     for (std::size_t r = 0; r < s.reads.size(); ++r) same.push_back(static_cast<int>(r));
     s.value = seen_from(s.value, map, count, same);
-    std::vector<bool> outside(old, false);             // an element outside the box's part of the tensor would be touched
+    std::vector<bool> outside(old, false);             // an element outside the box's part of the tensor would be
+                                                       // touched
     const auto see = [&](Access& a) {
       for (Affine& e : a.element) {
         if (!local(a.tensor)) for (std::size_t k = 0; k < old; ++k) outside[k] = outside[k] || coefficient(e, k) != 0;
@@ -140,8 +153,11 @@ class Tile {
       s.domain[k].extent = Size(length(own.element[d]));
       if (lowest.get() < 0 || highest.get() >= size) rows.push_back({map[k], Size(size)});
     }
-    for (std::size_t r = 0; r < s.domain.size(); ++r) s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
-    const auto see = [&](Access& a) { for (Affine& e : a.element) e = e.compose(a.tensor == id ? within : map, count); };
+    for (std::size_t r = 0; r < s.domain.size(); ++r)
+      s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
+    const auto see = [&](Access& a) {
+      for (Affine& e : a.element) e = e.compose(a.tensor == id ? within : map, count);
+    };
     see(s.target);
     see(s.reads[0]);
     s.value = poly::Read{0, was.value.type()};
@@ -172,7 +188,9 @@ int tiled_node(const Program& program, const Group& group) {
 
 Nest tile_nest(const Program& program, const Group& group, int node, const Strides& strides) {
   const Tile tile(program, group);
-  const auto lies = [&](TensorId id) { return tile.local(id) ? tile.strides(id) : strides[static_cast<std::size_t>(id)]; };
+  const auto lies = [&](TensorId id) {
+    return tile.local(id) ? tile.strides(id) : strides[static_cast<std::size_t>(id)];
+  };
   std::set<std::string> keep;
   for (const Loop& loop : origins(group)) keep.insert(loop.index);
   Nest nest = nest_of(tile.seen(node), lies, keep);

@@ -1,4 +1,5 @@
-// Reads rows of the tile, waits, and runs the leaf of one thread with views of the tile in the place of what it was filled from.
+// Reads rows of the tile, waits, and runs the leaf of one thread with views of the tile in the place of what it was
+// filled from.
 #include "codegen/turned.h"
 
 #include <algorithm>
@@ -13,15 +14,20 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t columns = model::threads::warp;  // of n
-constexpr std::int64_t bank_bytes = 4, sector_bytes = 32;  // CUDA C++ Programming Guide, "Shared Memory", "Device Memory Accesses"
+constexpr std::int64_t bank_bytes = 4, sector_bytes = 32;  // CUDA C++ Programming Guide, "Shared Memory", "Device
+                                                           // Memory Accesses"
 
 Expr quotient(const Expr& a, std::int64_t b) { return b == 1 ? a : Expr(Operation{Op::Div, {a, Expr(b)}, DType::I64}); }
-Expr remainder(const Expr& a, std::int64_t b) { return b == 1 ? Expr(std::int64_t{0}) : Expr(Operation{Op::Mod, {a, Expr(b)}, DType::I64}); }
+Expr remainder(const Expr& a, std::int64_t b) {
+  return b == 1 ? Expr(std::int64_t{0}) : Expr(Operation{Op::Mod, {a, Expr(b)}, DType::I64});
+}
 
 std::int64_t rows_of(const Compute& leaf) { return leaf.rows * leaf.lanes / columns; }  // of m
 
 // Elements from one row of the tile to the next.
-std::int64_t pitch_of(const Compute& leaf, std::int64_t element_bytes) { return rows_of(leaf) + std::max<std::int64_t>(1, bank_bytes / element_bytes); }
+std::int64_t pitch_of(const Compute& leaf, std::int64_t element_bytes) {
+  return rows_of(leaf) + std::max<std::int64_t>(1, bank_bytes / element_bytes);
+}
 
 // The first of equal accesses has the tile.
 std::vector<std::size_t> tiles_of(const poly::Program& program, const Nest& nest, const Compute& leaf) {
@@ -29,8 +35,12 @@ std::vector<std::size_t> tiles_of(const poly::Program& program, const Nest& nest
   std::vector<std::size_t> first;
   for (std::size_t r = 0; r < nest.reads.size(); ++r) {
     const FlatAccess& read = nest.reads[r];
-    const auto same = [&](std::size_t other) { return nest.reads[other].tensor == read.tensor && nest.reads[other].offset == read.offset; };
-    if (lies_across(read, m, n, lang::bytes(program.tensor(read.tensor).dtype)) && std::none_of(first.begin(), first.end(), same)) first.push_back(r);
+    const auto same = [&](std::size_t other) {
+      return nest.reads[other].tensor == read.tensor && nest.reads[other].offset == read.offset;
+    };
+    if (lies_across(read, m, n, lang::bytes(program.tensor(read.tensor).dtype)) &&
+        std::none_of(first.begin(), first.end(), same))
+      first.push_back(r);
   }
   return first;
 }
@@ -38,7 +48,14 @@ std::vector<std::size_t> tiles_of(const poly::Program& program, const Nest& nest
 class Turned {
  public:
   Turned(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names)
-      : nest_(nest), leaf_(leaf), storage_(storage), names_(names), points_(nest), m_(*nest.dim(leaf.m())), n_(*nest.dim(leaf.n)), inside_(nest) {}
+      : nest_(nest),
+        leaf_(leaf),
+        storage_(storage),
+        names_(names),
+        points_(nest),
+        m_(*nest.dim(leaf.m())),
+        n_(*nest.dim(leaf.n)),
+        inside_(nest) {}
 
   Body spell() {
     if (nest_.empty()) return {};
@@ -118,8 +135,12 @@ class Turned {
         Expr there = both(less(m0_ + var(m), Expr(extent(m_))), less(n0_ + var(n), Expr(extent(n_))));
         if (const auto rows = points_.fixed_rows()) there = both(there, *rows);
         loads.push_back(stmt(Store{registers, Expr(i), Constant{held, 0, 0.0}}));
-        loads.push_back(stmt(If{there, {stmt(Store{registers, Expr(i), convert(Load{storage_.name(read.tensor), points_.known_part(read.offset), type}, held)})}, {}}));
-        stores.push_back(stmt(Store{tile.name, var(m) + var(n) * Expr(tile.pitch), convert(Load{registers, Expr(i), held}, type)}));
+        loads.push_back(stmt(If{there,
+            {stmt(Store{registers, Expr(i),
+                convert(Load{storage_.name(read.tensor), points_.known_part(read.offset), type}, held)})},
+            {}}));
+        stores.push_back(
+            stmt(Store{tile.name, var(m) + var(n) * Expr(tile.pitch), convert(Load{registers, Expr(i), held}, type)}));
       }
     }
     append(loads, std::move(stores));
@@ -129,11 +150,14 @@ class Turned {
   // Each thread has `rows` of m at one value of n; a warp has them at values side by side.
   Body compute(const Expr& thread) {
     const std::string n = names_.fresh(leaf_.n), m = names_.fresh(leaf_.m());
-    Body body{stmt(Let{n, n0_ + remainder(thread, columns)}), stmt(Let{m, m0_ + quotient(thread, columns) * Expr(leaf_.rows)})};
+    Body body{stmt(Let{n, n0_ + remainder(thread, columns)}),
+        stmt(Let{m, m0_ + quotient(thread, columns) * Expr(leaf_.rows)})};
     around_.fixed.insert_or_assign(n_, var(n));
     const Expr end = var(m) + Expr(leaf_.rows);
     if (leaf_.rows == 1) around_.fixed.insert_or_assign(m_, var(m));
-    else around_.limits.insert_or_assign(m_, Interval{var(m), extent(m_) % leaf_.rows ? minimum(end, Expr(extent(m_))) : end});
+    else
+      around_.limits.insert_or_assign(
+          m_, Interval{var(m), extent(m_) % leaf_.rows ? minimum(end, Expr(extent(m_))) : end});
     Compute one = leaf_;
     one.outer.clear();
     one.n.clear();
@@ -160,7 +184,8 @@ class Turned {
 }  // namespace
 
 bool lies_across(const FlatAccess& access, std::size_t m, std::size_t n, std::int64_t element_bytes) {
-  return std::abs(access.offset.coefficients[m]) == 1 && std::abs(access.offset.coefficients[n]) * element_bytes >= sector_bytes;
+  return std::abs(access.offset.coefficients[m]) == 1 &&
+      std::abs(access.offset.coefficients[n]) * element_bytes >= sector_bytes;
 }
 
 std::int64_t tile_bytes(const poly::Program& program, const Nest& nest, const Compute& leaf) {
@@ -172,6 +197,8 @@ std::int64_t tile_bytes(const poly::Program& program, const Nest& nest, const Co
   return bytes;
 }
 
-Body spell_turned(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names) { return Turned(nest, leaf, storage, names).spell(); }
+Body spell_turned(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names) {
+  return Turned(nest, leaf, storage, names).spell();
+}
 
 }  // namespace tilec::codegen

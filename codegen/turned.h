@@ -4,9 +4,9 @@
 //     ⇒  a block of 32 x 32 elements: its warps read rows of A, side by side along m, into the tile; then each warp
 //        takes a column of the tile and writes a part of a row of B, side by side along n
 //
-// Without the tile either side touches a sector for each lane. Rows of the tile lie an odd number of banks apart, so neither a row
-// nor a column has two lanes on one bank (NVIDIA, "An Efficient Matrix Transpose in CUDA C/C++", 2013). What lies side by side along n,
-// or does not depend on m, is read where it is used.
+// Without the tile either side touches a sector for each lane. Rows of the tile lie an odd number of banks apart, so
+// neither a row nor a column has two lanes on one bank (NVIDIA, "An Efficient Matrix Transpose in CUDA C/C++", 2013).
+// What lies side by side along n, or does not depend on m, is read where it is used.
 #pragma once
 
 #include <vector>

@@ -45,7 +45,9 @@ Ends ends_of(const std::vector<Form>& halves, std::size_t along, std::size_t ove
 }  // namespace
 
 std::optional<Window> window_of(const Statement& s) {
-  if (s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) || s.domain.size() == s.indices.size()) return std::nullopt;
+  if (s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
+      s.domain.size() == s.indices.size())
+    return std::nullopt;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (extent(s, k) < 1) return std::nullopt;
   std::vector<bool> used(s.indices.size(), false);
   mark(s.value, s.reads, used);
@@ -65,13 +67,15 @@ std::optional<Window> window_of(const Statement& s) {
         reduces = reduces || (other.coefficients[k] && !is_output_index(s, k));
         more = more || (other.coefficients[k] && k != *along && k != *over);
       }
-      return (other.coefficients[*over] && (more || !other.coefficients[*along])) || (other.coefficients[*along] && reduces && more);
+      return (other.coefficients[*over] && (more || !other.coefficients[*along])) ||
+          (other.coefficients[*along] && reduces && more);
     });
     const bool down = (half.coefficients[*along] > 0) == (half.coefficients[*over] > 0);
     const Ends ends = ends_of(halves, *along, *over, down, extent(s, *over));
     if (others || !ends.plain || !ends.first || !ends.last || *ends.last < *ends.first) continue;
     Window window{*along, *over, down, *ends.last, *ends.last - *ends.first + 1};
-    for (std::size_t k = 0; k < s.indices.size(); ++k) window.further = window.further || (!is_output_index(s, k) && k != *over);
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      window.further = window.further || (!is_output_index(s, k) && k != *over);
     // elements that reach a value
     if (window.last + extent(s, *along) - 1 >= 0 && window.last - window.width + 1 < extent(s, *over)) return window;
   }
@@ -81,8 +85,10 @@ std::optional<Window> window_of(const Statement& s) {
 bool pays(const Rewriting& r, const Statement& s, const Window& window) {
   const auto& stride = r.strides[static_cast<std::size_t>(s.target.tensor)];
   std::int64_t step = 0;
-  for (std::size_t d = 0; d < s.target.element.size(); ++d) step += s.target.element[d].coefficients[window.along].get() * stride[d];
-  return window.width > (std::abs(step) == 1 ? model::wide_window : model::wide_window_across);  // a scan has lanes over another index only
+  for (std::size_t d = 0; d < s.target.element.size(); ++d)
+    step += s.target.element[d].coefficients[window.along].get() * stride[d];
+  // a scan has lanes over another index only
+  return window.width > (std::abs(step) == 1 ? model::wide_window : model::wide_window_across);
 }
 
 void cut_window(Rewriting& r, std::size_t n, const Window& window) {
@@ -90,7 +96,8 @@ void cut_window(Rewriting& r, std::size_t n, const Window& window) {
   const Statement whole = std::get<Statement>(program.nodes[n]);
   const std::int64_t width = window.width, values = extent(whole, window.over), length = extent(whole, window.along);
   // v = j + last of the elements that have values
-  const std::int64_t first = std::max<std::int64_t>(0, window.last), last = std::min(window.last + length - 1, values + width - 2);
+  const std::int64_t first = std::max<std::int64_t>(0, window.last),
+                     last = std::min(window.last + length - 1, values + width - 2);
   const std::int64_t low_block = floor_of(first, width), blocks = floor_of(last, width) - low_block + 1;
   std::vector<std::size_t> used, others;
   std::vector<bool> in_value(whole.indices.size(), false);
@@ -100,12 +107,14 @@ void cut_window(Rewriting& r, std::size_t n, const Window& window) {
     others.push_back(k);
     if (in_value[k]) used.push_back(k);
   }
-  const std::string block = fresh_index(whole, whole.indices[window.over] + "_b"), place = fresh_index(whole, whole.indices[window.over] + "_r");
+  const std::string block = fresh_index(whole, whole.indices[window.over] + "_b"),
+                    place = fresh_index(whole, whole.indices[window.over] + "_r");
   const auto bounded = [](Statement& s, const Affine& e, std::int64_t count) { s.domain.push_back({e, Size(count)}); };
 
   // One end of the windows: the values u of a block with ±(r - u) + from >= 0.
   const auto end = [&](const char* suffix, std::int64_t shift, std::int64_t sign, std::int64_t from) {
-    Frame f = frame(whole, used, {{block, blocks, false}, {place, width, false}, {whole.indices[window.over], width, true}});
+    Frame f =
+        frame(whole, used, {{block, blocks, false}, {place, width, false}, {whole.indices[window.over], width, true}});
     const std::size_t b = used.size(), u = b + 2;
     Affine k = Affine::index(b, f.count()).times(Size(width)).plus(Affine::index(u, f.count()));
     k.constant = Size((low_block + shift) * width);
@@ -113,11 +122,14 @@ void cut_window(Rewriting& r, std::size_t n, const Window& window) {
     if (window.down) k = k.times(Size(-1));
     k.constant = Size(k.constant.get() + low(whole, window.over) + (window.down ? values - 1 : 0));
     f.map[window.over] = k;
-    Statement part = seen_in(whole, f, [&](const Affine& row) {  // rows that hold the value's reads inside their tensors
-      for (std::size_t i = 0; i < whole.indices.size(); ++i) if (mentions(row, i) && std::find(used.begin(), used.end(), i) == used.end()) return false;
+    // rows that hold the value's reads inside their tensors
+    Statement part = seen_in(whole, f, [&](const Affine& row) {
+      for (std::size_t i = 0; i < whole.indices.size(); ++i)
+        if (mentions(row, i) && std::find(used.begin(), used.end(), i) == used.end()) return false;
       return true;
     });
-    Affine distance = Affine::index(b + 1, f.count()).plus(Affine::index(u, f.count()).times(Size(-1))).times(Size(sign));
+    Affine distance =
+        Affine::index(b + 1, f.count()).plus(Affine::index(u, f.count()).times(Size(-1))).times(Size(sign));
     distance.constant = Size(from);
     part.domain.push_back({distance, std::nullopt});
     const std::int64_t least = (low_block + shift) * width, most = least + blocks * width - 1;
@@ -143,7 +155,9 @@ void cut_window(Rewriting& r, std::size_t n, const Window& window) {
   rest.reads.clear();
   for (const TensorId id : {ended, begun}) {
     poly::Access access{id, {}};
-    for (const std::size_t k : used) access.element.push_back(Affine::index(static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), f.count()));
+    for (const std::size_t k : used)
+      access.element.push_back(Affine::index(
+          static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), f.count()));
     access.element.push_back(Affine::index(b, f.count()));
     access.element.push_back(Affine::index(b + 1, f.count()));
     rest.reads.push_back(std::move(access));

@@ -3,11 +3,13 @@
 //   Y[j] = >(X[k]), k <= j, k > j - W
 //     ⇒  P[b, r] = >(X[W*b + u]), u <= r;   S[b, r] = >(X[W*(b - 1) + u]), u > r;   Y[W*b + r] = max(S[b, r], P[b, r])
 //
-// In blocks of W, a window is the end of one block and the beginning of the next (van Herk 1992, Gil and Werman 1993), and both are scans:
-// three operations for each element however wide the window is, and nothing that cancels, as a difference of running sums does.
+// In blocks of W, a window is the end of one block and the beginning of the next (van Herk 1992, Gil and Werman 1993),
+// and both are scans: three operations for each element however wide the window is, and nothing that cancels, as a
+// difference of running sums does.
 //
-// A window is told like a scan (scan.h): two rows couple one output index j with one reduction k, the value does not depend on j, and no
-// other row couples either with a reduction. Products of floats are none, whose parts have no range.
+// A window is told like a scan (scan.h): two rows couple one output index j with one reduction k, the value does not
+// depend on j, and no other row couples either with a reduction. Products of floats are none, whose parts have no
+// range.
 #pragma once
 
 #include <optional>

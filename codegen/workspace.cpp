@@ -15,16 +15,20 @@ struct Life { std::size_t buffer; std::int64_t bytes; std::size_t first, last; }
 
 std::vector<Life> lives_of(const Lowered& program) {
   std::vector<Life> lives;
-  std::vector<std::size_t> life(program.buffers.size(), program.buffers.size());  // of a buffer that has one, its position
+  // of a buffer that has one, its position
+  std::vector<std::size_t> life(program.buffers.size(), program.buffers.size());
   for (std::size_t s = 0; s < program.steps.size(); ++s)
     for (const int b : program.steps[s].buffers) {
       const auto at = static_cast<std::size_t>(b);
-      if (at >= program.buffers.size() || program.buffers[at].role != Buffer::Role::Scratch) continue;  // kernels written by hand may come without buffers
+      // kernels written by hand may come without buffers
+      if (at >= program.buffers.size() || program.buffers[at].role != Buffer::Role::Scratch) continue;
       const Buffer& buffer = program.buffers[at];
       if (life[at] == program.buffers.size()) {
-        const std::int64_t bytes = std::max<std::int64_t>((poly::Exact(buffer.count()) * lang::bytes(buffer.dtype)).get(), 1);
+        const std::int64_t bytes =
+            std::max<std::int64_t>((poly::Exact(buffer.count()) * lang::bytes(buffer.dtype)).get(), 1);
         life[at] = lives.size();
-        lives.push_back({at, (poly::Exact(bytes) + workspace_alignment - 1).get() / workspace_alignment * workspace_alignment, s, s});
+        lives.push_back({at,
+            (poly::Exact(bytes) + workspace_alignment - 1).get() / workspace_alignment * workspace_alignment, s, s});
       }
       lives[life[at]].last = s;
     }

@@ -43,13 +43,15 @@ const Function* is_it(const File& file, std::size_t item, const Name& name, Func
 }
 
 // In the order of the imports; a file that several import counts once.
-void collect(const File& file, const std::string& prefix, std::set<const File*>& seen, std::vector<const File*>& files) {
+void collect(
+    const File& file, const std::string& prefix, std::set<const File*>& seen, std::vector<const File*>& files) {
   for (const auto& item : file.items) {
     const auto* import = std::get_if<Import>(&item);
     const bool callable = import && import->file && (import->prefix ? import->prefix->text : "") == prefix;
     if (!callable || !seen.insert(import->file.get()).second) continue;
     const auto& items = import->file->items;
-    const bool has_functions = std::any_of(items.begin(), items.end(), [](const auto& each) { return std::holds_alternative<Function>(each); });
+    const bool has_functions = std::any_of(
+        items.begin(), items.end(), [](const auto& each) { return std::holds_alternative<Function>(each); });
     if (has_functions) files.push_back(import->file.get());
     else collect(*import->file, "", seen, files);
   }
@@ -107,11 +109,14 @@ std::optional<Prefixed> prefixed(const Name& name) {
   const bool marked = name.text[dot + 1] == '#' || name.text[dot + 1] == '$';
   Name own{name.text.substr(dot + 1 + marked), false, name.span};
   own.upper = marked ? name.text[dot + 1] == '#' : own.text.front() <= 'Z';
-  own.span.begin = name.span.end - static_cast<std::uint32_t>(std::min<std::size_t>(name.span.end - name.span.begin, name.text.size() - dot - 1));
+  own.span.begin = name.span.end -
+      static_cast<std::uint32_t>(std::min<std::size_t>(name.span.end - name.span.begin, name.text.size() - dot - 1));
   return Prefixed{name.text.substr(0, dot), own};
 }
 
-Name with_prefix(const Name& prefix, const Name& name) { return {prefix.text + '.' + name.spelled(), false, {prefix.span.begin, name.span.end, name.span.source}}; }
+Name with_prefix(const Name& prefix, const Name& name) {
+  return {prefix.text + '.' + name.spelled(), false, {prefix.span.begin, name.span.end, name.span.source}};
+}
 
 std::vector<Name> prefixes(const File& file) {
   std::vector<Name> all;
@@ -137,7 +142,8 @@ std::optional<Definition> hidden_definition(const File& file, const Name& name) 
 
 std::optional<Name> name_with_prefix(const File& file, const Name& name) {
   for (const Name& prefix : prefixes(file))
-    if (const Name whole = with_prefix(prefix, name); !prefixed(name) && !definitions(file, whole).empty()) return whole;
+    if (const Name whole = with_prefix(prefix, name); !prefixed(name) && !definitions(file, whole).empty())
+      return whole;
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // The text as a tree. An expression is a handle to an immutable node; everything else is a plain struct with a Span.
 //
-// The tree keeps what the user wrote (`2i`, `a ? b` without `:`, operators grouped by precedence); meaning is given by check and poly/build.
+// The tree keeps what the user wrote (`2i`, `a ? b` without `:`, operators grouped by precedence); meaning is given by
+// check and poly/build.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +18,15 @@
 
 namespace tilec::lang {
 
-// `#a` is {a, upper}, `$N` is {N, lower}: the mark is not part of the text, the kind is part of the identity. `loss.mean`, of `import … as loss;`, is {loss.mean, lower}.
+// `#a` is {a, upper}, `$N` is {N, lower}: the mark is not part of the text, the kind is part of the identity.
+// `loss.mean`, of `import … as loss;`, is {loss.mean, lower}.
 struct Name {
   std::string text;
   bool upper = false;
   Span span;
   bool operator==(const Name& other) const { return text == other.text && upper == other.upper; }
-  std::string spelled() const;                         // with `#` or `$` where the text alone would read as the other kind, or as a keyword
+  std::string spelled() const;                         // with `#` or `$` where the text alone would read as the other
+                                                       // kind, or as a keyword
 };
 
 struct Number;
@@ -55,21 +58,42 @@ class Expr {
 };
 
 struct Number {
-  std::string text;                                    // as written, a leading `-` included where the grammar puts it in the number
+  std::string text;                                    // as written, a leading `-` included where the grammar puts it
+                                                       // in the number
   bool is_float = false;
   std::uint64_t integer = 0;                           // magnitude, when !is_float
   double real = 0;                                     // value, always
   bool negative = false;
-  bool operator==(const Number& o) const { return is_float == o.is_float && integer == o.integer && real == o.real && negative == o.negative; }
+  bool operator==(const Number& o) const {
+    return is_float == o.is_float && integer == o.integer && real == o.real && negative == o.negative;
+  }
 };
-struct Variable { Name name; bool pack = false; bool operator==(const Variable&) const = default; };  // pack: `b...`, which stands for any number of names (lang/pack.h)
+// pack: `b...`, which stands for any number of names (lang/pack.h)
+struct Variable { Name name; bool pack = false; bool operator==(const Variable&) const = default; };
 struct Unary { Op op; Expr operand; bool operator==(const Unary&) const = default; };   // Neg, Not
-struct Binary { Op op; Expr left, right; bool juxtaposed = false; bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; } };  // `2i` is Mul, juxtaposed
+// `2i` is Mul, juxtaposed
+struct Binary {
+  Op op;
+  Expr left, right;
+  bool juxtaposed = false;
+  bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; }
+};
 struct Access { Name tensor; std::vector<Expr> element; bool operator==(const Access&) const = default; };
 // In < >: `2`, `relu`; with a label, `stride=2`.
-struct Argument { std::variant<Number, Name> value; Span span; std::optional<Name> label = {}; bool operator==(const Argument& o) const { return value == o.value && label == o.label; } };
+struct Argument {
+  std::variant<Number, Name> value;
+  Span span;
+  std::optional<Name> label = {};
+  bool operator==(const Argument& o) const { return value == o.value && label == o.label; }
+};
 // labels: of `f(X, G=B)`, as many as arguments; empty where no argument has one.
-struct Call { Name function; std::vector<Argument> parameters; std::vector<Expr> arguments; std::vector<std::optional<Name>> labels = {}; bool operator==(const Call&) const = default; };
+struct Call {
+  Name function;
+  std::vector<Argument> parameters;
+  std::vector<Expr> arguments;
+  std::vector<std::optional<Name>> labels = {};
+  bool operator==(const Call&) const = default;
+};
 // `condition ? then : otherwise`; without `otherwise` only at the end of a contraction's body (`A[i] == B[j] ? C[k]`).
 struct Select { Expr condition, then; std::optional<Expr> otherwise; bool operator==(const Select&) const = default; };
 
@@ -77,15 +101,27 @@ inline int tallest(const Number&) { return 0; }
 inline int tallest(const Variable&) { return 0; }
 inline int tallest(const Unary& n) { return n.operand.height(); }
 inline int tallest(const Binary& n) { return std::max(n.left.height(), n.right.height()); }
-inline int tallest(const std::vector<Expr>& list) { int most = 0; for (const Expr& e : list) most = std::max(most, e.height()); return most; }
+inline int tallest(const std::vector<Expr>& list) {
+  int most = 0;
+  for (const Expr& e : list) most = std::max(most, e.height());
+  return most;
+}
 inline int tallest(const Access& n) { return tallest(n.element); }
 inline int tallest(const Call& n) { return tallest(n.arguments); }
-inline int tallest(const Select& n) { return std::max({n.condition.height(), n.then.height(), n.otherwise ? n.otherwise->height() : 0}); }
-template <class T> Expr::Expr(T node, Span span) : span_(span), height_(1 + tallest(node)) { node_ = std::make_shared<const Node>(std::move(node)); }
+inline int tallest(const Select& n) {
+  return std::max({n.condition.height(), n.then.height(), n.otherwise ? n.otherwise->height() : 0});
+}
+template <class T>
+Expr::Expr(T node, Span span) : span_(span), height_(1 + tallest(node)) {
+  node_ = std::make_shared<const Node>(std::move(node));
+}
 inline Expr::Expr() : Expr(Number{"0", false, 0, 0, false}, Span{}) {}
 template <class... Cases> struct Overloaded : Cases... { using Cases::operator()...; };
 template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
-template <class... Cases> decltype(auto) Expr::match(Cases&&... cases) const { return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_); }
+template <class... Cases>
+decltype(auto) Expr::match(Cases&&... cases) const {
+  return std::visit(Overloaded{std::forward<Cases>(cases)...}, *node_);
+}
 template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
 
 // [[ties(first)]], [[plan(tile(i, 8), "x", -1, 0.5)]]
@@ -104,7 +140,8 @@ struct Constraint {
   Expr polynomial, bound;
   Span span;
 };
-struct Default { std::variant<Number, Name> value; Span span; };  // `-inf` is the Number; `inf` and `nan` are Names, as they may be declared
+// `-inf` is the Number; `inf` and `nan` are Names, as they may be declared
+struct Default { std::variant<Number, Name> value; Span span; };
 
 struct Assignment { Target target; Expr value; };
 struct TupleAssignment { std::vector<Target> targets; Expr value; };
@@ -133,8 +170,10 @@ struct Statement {
   Span span;
 };
 
-struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; std::optional<Argument> value = {}; };  // no brackets: nullopt; value: what it is where it is not given
-struct Parameter { Name name; std::optional<Argument> value; std::vector<Name> choices = {}; };  // choices: of `mode={zeros, reflect}`; the first is the value too
+// no brackets: nullopt; value: what it is where it is not given
+struct Input { Target target; std::optional<std::vector<Expr>> sizes; Span span; std::optional<Argument> value = {}; };
+// choices: of `mode={zeros, reflect}`; the first is the value too
+struct Parameter { Name name; std::optional<Argument> value; std::vector<Name> choices = {}; };
 struct Function {
   Function();  // these six are long, so they are compiled once, in a .cpp
   Function(const Function&);
@@ -159,10 +198,15 @@ struct File;
 struct Import { std::string path; Span span; std::shared_ptr<const File> file; std::optional<Name> prefix = {}; };
 struct Dim { std::vector<Name> names; Span span; };
 // What stands between the tokens and a formatter must keep: a comment, or (empty text) one or more blank lines.
-struct Trivia { std::string text; Span span; bool own_line = false; };  // own_line: nothing but blanks before it on its line
+// own_line: nothing but blanks before it on its line
+struct Trivia { std::string text; Span span; bool own_line = false; };
 // Positions of a file's functions by name, and whose functions it may call beside its own; made once the file is whole.
 struct FileIndex;
-struct File { std::vector<std::variant<Import, Dim, Function>> items; std::vector<Trivia> trivia; std::shared_ptr<const FileIndex> index = {}; };
+struct File {
+  std::vector<std::variant<Import, Dim, Function>> items;
+  std::vector<Trivia> trivia;
+  std::shared_ptr<const FileIndex> index = {};
+};
 
 // A function and the file whose names it uses.
 struct Definition {
@@ -171,16 +215,18 @@ struct Definition {
   bool operator==(const Definition&) const = default;
 };
 const Function* function_of(const File& file, const Name& name, Function::Role role);  // of this file alone; null: none
-// Files whose functions a file may call beside its own: those that it imports without a prefix, or under this one; but in place of one that only imports
-// (`std/nn.tile`) the files that one imports. A prefix is known in its file alone.
+// Files whose functions a file may call beside its own: those that it imports without a prefix, or under this one; but
+// in place of one that only imports (`std/nn.tile`) the files that one imports. A prefix is known in its file alone.
 std::vector<const File*> callable_imports(const File& file, const std::string& prefix = "");
 // The parts of `loss.mean`; nothing of a name without a prefix.
 struct Prefixed { std::string prefix; Name name; };
 std::optional<Prefixed> prefixed(const Name& name);
 Name with_prefix(const Name& prefix, const Name& name);
 std::vector<Name> prefixes(const File& file);          // in the order of the imports
-void make_index(File& file);                           // after its imports are known; without one, every name is looked for from the first item on
-// Functions that `name` may mean in a file: its own, else those of its callable imports; with a prefix, of the imports under it. More than one is for the caller to refuse.
+void make_index(File& file);                           // after its imports are known; without one, every name is looked
+                                                       // for from the first item on
+// Functions that `name` may mean in a file: its own, else those of its callable imports; with a prefix, of the imports
+// under it. More than one is for the caller to refuse.
 std::vector<Definition> definitions(const File& file, const Name& name, Function::Role role = Function::Role::Function);
 // One that is not callable because it is an import of an import.
 std::optional<Definition> hidden_definition(const File& file, const Name& name);

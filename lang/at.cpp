@@ -17,18 +17,21 @@ bool is_constant(const Name& name) { return !name.upper && (name.text == "inf" |
 
 void variables(const Expr& expr, std::vector<Name>& names) {
   const auto all = [&](const std::vector<Expr>& list) { for (const Expr& e : list) variables(e, names); };
-  expr.match([](const Number&) {}, [&](const Variable& v) { names.push_back(v.name); }, [&](const Unary& u) { variables(u.operand, names); },
-             [&](const Binary& b) { variables(b.left, names), variables(b.right, names); }, [&](const Access& a) { all(a.element); }, [&](const Call& c) { all(c.arguments); },
-             [&](const Select& s) {
-               variables(s.condition, names), variables(s.then, names);
-               if (s.otherwise) variables(*s.otherwise, names);
-             });
+  expr.match([](const Number&) {}, [&](const Variable& v) { names.push_back(v.name); },
+      [&](const Unary& u) { variables(u.operand, names); },
+      [&](const Binary& b) { variables(b.left, names), variables(b.right, names); },
+      [&](const Access& a) { all(a.element); }, [&](const Call& c) { all(c.arguments); },
+      [&](const Select& s) {
+        variables(s.condition, names), variables(s.then, names);
+        if (s.otherwise) variables(*s.otherwise, names);
+      });
 }
 
 template <class Visit> void each_target(const Statement& statement, const Visit& visit) {
   if (const auto* a = std::get_if<Assignment>(&statement.node)) visit(a->target);
   else if (const auto* c = std::get_if<Contraction>(&statement.node)) visit(c->target);
-  else if (const auto* t = std::get_if<TupleAssignment>(&statement.node)) for (const Target& target : t->targets) visit(target);
+  else if (const auto* t = std::get_if<TupleAssignment>(&statement.node))
+    for (const Target& target : t->targets) visit(target);
 }
 
 // One walk over a file that names every name.
@@ -36,7 +39,8 @@ class Walk {
  public:
   explicit Walk(const File& file) : file_(file) {
     for (const auto& item : file.items) std::visit([&](const auto& each) { walk(each); }, item);
-    std::stable_sort(found.begin(), found.end(), [](const Mention& a, const Mention& b) { return a.span.begin < b.span.begin; });
+    std::stable_sort(
+        found.begin(), found.end(), [](const Mention& a, const Mention& b) { return a.span.begin < b.span.begin; });
   }
 
   std::vector<Mention> found;
@@ -95,7 +99,9 @@ class Walk {
   void contraction(const Contraction& c) {
     target(c.target);
     all(c.element), all(c.sizes);
-    if (c.aggregation_name) add(parameters_.contains(c.aggregation_name->spelled()) ? Kind::Parameter : Kind::Aggregation, *c.aggregation_name);
+    if (c.aggregation_name)
+      add(parameters_.contains(c.aggregation_name->spelled()) ? Kind::Parameter : Kind::Aggregation,
+          *c.aggregation_name);
     expression(c.body);
     for (const Constraint& each : c.constraints) {
       if (each.low) expression(*each.low);
@@ -114,18 +120,23 @@ class Walk {
   void called(Kind kind, const Name& name) {
     const auto parts = prefixed(name);
     if (!parts) return add(kind, name);
-    const Span prefix{name.span.begin, name.span.begin + static_cast<std::uint32_t>(parts->prefix.size()), name.span.source};
-    found.push_back({Kind::Prefix, Name{parts->prefix, false, prefix}, prefix, function_, statement_, import_under(parts->prefix)});
+    const Span prefix{
+        name.span.begin, name.span.begin + static_cast<std::uint32_t>(parts->prefix.size()), name.span.source};
+    found.push_back(
+        {Kind::Prefix, Name{parts->prefix, false, prefix}, prefix, function_, statement_, import_under(parts->prefix)});
     found.push_back({kind, name, parts->name.span, function_, statement_});
   }
 
   const Import* import_under(const std::string& prefix) const {
     for (const auto& item : file_.items)
-      if (const auto* import = std::get_if<Import>(&item); import && import->prefix && import->prefix->text == prefix) return import;
+      if (const auto* import = std::get_if<Import>(&item); import && import->prefix && import->prefix->text == prefix)
+        return import;
     return nullptr;
   }
 
-  void label(const Name& name, const Function* callee) { found.push_back({Kind::Label, name, name.span, function_, statement_, nullptr, callee}); }
+  void label(const Name& name, const Function* callee) {
+    found.push_back({Kind::Label, name, name.span, function_, statement_, nullptr, callee});
+  }
 
   void all(const std::vector<Expr>& list) { for (const Expr& e : list) expression(e); }
 
@@ -135,25 +146,27 @@ class Walk {
       if (const auto* name = test->other->as<Variable>()) add(Kind::Constant, name->name);
       return;
     }
-    expr.match([](const Number&) {}, [&](const Variable& v) { variable(v.name); }, [&](const Unary& u) { expression(u.operand); },
-               [&](const Binary& b) { expression(b.left), expression(b.right); },
-               [&](const Access& a) { add(Kind::Tensor, a.tensor), all(a.element); },
-               [&](const Call& c) {
-                 called(callee(c.function), c.function);
-                 const auto meant = parameters_.contains(c.function.spelled()) ? std::vector<Definition>{} : definitions(file_, c.function);
-                 const Function* function = meant.size() == 1 ? meant[0].function : nullptr;
-                 for (const Argument& a : c.parameters) {
-                   if (a.label) label(*a.label, function);
-                   argument(a);
-                 }
-                 for (const auto& each : c.labels)
-                   if (each) label(*each, function);
-                 all(c.arguments);
-               },
-               [&](const Select& s) {
-                 expression(s.condition), expression(s.then);
-                 if (s.otherwise) expression(*s.otherwise);
-               });
+    expr.match([](const Number&) {}, [&](const Variable& v) { variable(v.name); },
+        [&](const Unary& u) { expression(u.operand); },
+        [&](const Binary& b) { expression(b.left), expression(b.right); },
+        [&](const Access& a) { add(Kind::Tensor, a.tensor), all(a.element); },
+        [&](const Call& c) {
+          called(callee(c.function), c.function);
+          const auto meant =
+              parameters_.contains(c.function.spelled()) ? std::vector<Definition>{} : definitions(file_, c.function);
+          const Function* function = meant.size() == 1 ? meant[0].function : nullptr;
+          for (const Argument& a : c.parameters) {
+            if (a.label) label(*a.label, function);
+            argument(a);
+          }
+          for (const auto& each : c.labels)
+            if (each) label(*each, function);
+          all(c.arguments);
+        },
+        [&](const Select& s) {
+          expression(s.condition), expression(s.then);
+          if (s.otherwise) expression(*s.otherwise);
+        });
   }
 
   void variable(const Name& name) {
@@ -179,14 +192,20 @@ class Walk {
     else called(aggregation && definitions(file_, *name).empty() ? Kind::Aggregation : Kind::Function, *name);
   }
 
-  void attributes(const std::vector<Attribute>& words) { for (const Attribute& word : words) add(Kind::Attribute, word.name); }
+  void attributes(const std::vector<Attribute>& words) {
+    for (const Attribute& word : words) add(Kind::Attribute, word.name);
+  }
 };
 
 bool covers(Span span, std::size_t offset) { return span.begin <= offset && offset <= span.end; }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '\'' || c == '#' || c == '$'; }
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '\'' ||
+      c == '#' || c == '$';
+}
 
-// What is a comment, a string or none, character by character; `seen` gets each character that is neither, with its offset.
+// What is a comment, a string or none, character by character; `seen` gets each character that is neither, with its
+// offset.
 template <class Seen> Surroundings::Where scan(std::string_view text, std::size_t stop, const Seen& seen) {
   for (std::size_t at = 0; at < stop;) {
     const std::string_view two = text.substr(at, 2);
@@ -229,7 +248,8 @@ std::optional<Mention> mention_at(const File& file, std::size_t offset) {
 
 const Function* function_at(const File& file, std::size_t offset) {
   for (const auto& item : file.items)
-    if (const auto* function = std::get_if<Function>(&item); function && covers(function->span, offset)) return function;
+    if (const auto* function = std::get_if<Function>(&item); function && covers(function->span, offset))
+      return function;
   return nullptr;
 }
 
@@ -273,14 +293,18 @@ std::vector<const Input*> inputs_that_show(const Function& function, const Name&
 std::vector<const Statement*> statements_that_assign(const Function& function, const Name& name) {
   std::vector<const Statement*> all;
   for (const Statement& statement : function.statements)
-    each_target(statement, [&](const Target& target) { if (target.name == name && (all.empty() || all.back() != &statement)) all.push_back(&statement); });
+    each_target(statement, [&](const Target& target) {
+      if (target.name == name && (all.empty() || all.back() != &statement)) all.push_back(&statement);
+    });
   return all;
 }
 
 std::optional<Span> declaration(const Mention& mention) {
   if (mention.kind == Kind::Label && mention.callee) {
-    for (const Parameter& parameter : mention.callee->parameters) if (parameter.name == mention.name) return parameter.name.span;
-    for (const Input& input : mention.callee->inputs) if (input.target.name == mention.name) return input.target.name.span;
+    for (const Parameter& parameter : mention.callee->parameters)
+      if (parameter.name == mention.name) return parameter.name.span;
+    for (const Input& input : mention.callee->inputs)
+      if (input.target.name == mention.name) return input.target.name.span;
   }
   if (!mention.function) return std::nullopt;
   const Function& function = *mention.function;
@@ -292,7 +316,8 @@ std::optional<Span> declaration(const Mention& mention) {
       for (const Name& name : sizes_of(function)) if (name == mention.name) return name.span;
       return std::nullopt;
     case Kind::Parameter:
-      for (const Parameter& parameter : function.parameters) if (parameter.name == mention.name) return parameter.name.span;
+      for (const Parameter& parameter : function.parameters)
+        if (parameter.name == mention.name) return parameter.name.span;
       return std::nullopt;
     case Kind::Index: {
       const auto* contraction = mention.statement ? std::get_if<Contraction>(&mention.statement->node) : nullptr;
@@ -326,8 +351,10 @@ Surroundings surroundings(std::string_view text, std::size_t offset) {
   around.where = scan(text, offset, [&](std::size_t at, char c) {
     const bool letter = is_letter(c);
     if (letter && (at == 0 || !is_letter(text[at - 1]))) word = at;
-    if (letter && (at + 1 == text.size() || !is_letter(text[at + 1])) && !body && is_heading(word, at + 1)) heading = true, around.function = word;
-    if (c == '[' && at > 0 && text[at - 1] == '[' && attribute == std::string_view::npos && brackets == 1) attribute = at + 1;
+    if (letter && (at + 1 == text.size() || !is_letter(text[at + 1])) && !body && is_heading(word, at + 1))
+      heading = true, around.function = word;
+    if (c == '[' && at > 0 && text[at - 1] == '[' && attribute == std::string_view::npos && brackets == 1)
+      attribute = at + 1;
     if (c == '[') ++brackets;
     if (c == ']' && --brackets <= 0) attribute = std::string_view::npos;
     if (c == '{') body = true, heading = false;
@@ -343,7 +370,10 @@ Surroundings surroundings(std::string_view text, std::size_t offset) {
     return around;
   }
   while (around.word > 0 && is_letter(text[around.word - 1])) --around.word;
-  around.where = attribute != std::string_view::npos ? Where::Attribute : body ? Where::Body : heading ? Where::Heading : Where::Top;
+  around.where = attribute != std::string_view::npos ? Where::Attribute
+      : body                                         ? Where::Body
+      : heading                                      ? Where::Heading
+                                                     : Where::Top;
   around.statement_end = std::min(text.find_first_of(";{}", offset), text.size());
   return around;
 }
@@ -361,7 +391,8 @@ std::string comment_above(std::string_view text, std::size_t offset) {
     begin = start;
   }
   std::string out;
-  for (auto line = lines.rbegin(); line != lines.rend() && !line->starts_with("=="); ++line) out += (out.empty() ? "" : "\n") + std::string(*line);
+  for (auto line = lines.rbegin(); line != lines.rend() && !line->starts_with("=="); ++line)
+    out += (out.empty() ? "" : "\n") + std::string(*line);
   return out;
 }
 

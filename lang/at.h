@@ -19,16 +19,34 @@ namespace tilec::lang {
 
 // A name where it is written, and in which role.
 struct Mention {
-  enum class Kind { Tensor, Size, Index, Function, Parameter, Type, Aggregation, Attribute, Constant, Dimension, Import, Prefix, Label } kind = Kind::Tensor;
+  enum class Kind {
+    Tensor,
+    Size,
+    Index,
+    Function,
+    Parameter,
+    Type,
+    Aggregation,
+    Attribute,
+    Constant,
+    Dimension,
+    Import,
+    Prefix,
+    Label
+  } kind = Kind::Tensor;
   Name name;                                           // of an import: its path; of a function: with its prefix
-  Span span;                                           // of a function: without its prefix, which is a mention of its own
+  Span span;                                           // of a function: without its prefix, which is a mention of its
+                                                       // own
   const Function* function = nullptr;                  // around it
   const Statement* statement = nullptr;
   const Import* import = nullptr;                      // of a prefix too, the first one that has it
-  const Function* callee = nullptr;                    // of a label, `f<stride=2>(X, Beta=B)`: whose parameter or input it names; null: not known
+  const Function* callee = nullptr;                    // of a label, `f<stride=2>(X, Beta=B)`: whose parameter or input
+                                                       // it names; null: not known
 };
-std::vector<Mention> mentions(const File& file);       // in the order of the text, of the file alone; pointers point into it
-std::optional<Mention> mention_at(const File& file, std::size_t offset);  // the offset behind a name's last letter counts as its
+std::vector<Mention> mentions(const File& file);       // in the order of the text, of the file alone; pointers point
+                                                       // into it
+// the offset behind a name's last letter counts as its
+std::optional<Mention> mention_at(const File& file, std::size_t offset);
 
 const Function* function_at(const File& file, std::size_t offset);
 const Statement* statement_at(const Function& function, std::size_t offset);
@@ -38,8 +56,8 @@ std::vector<Target> tensors_of(const Function& function);
 // Names that the inputs' brackets show and nothing else declares.
 std::vector<Name> sizes_of(const Function& function);
 
-// Where what is mentioned gets its meaning: the input or the assignment, the first input that shows a size, the parameter, the
-// first mention of an index; of a label, what it names. Of a function: `definitions` of ast.h.
+// Where what is mentioned gets its meaning: the input or the assignment, the first input that shows a size, the
+// parameter, the first mention of an index; of a label, what it names. Of a function: `definitions` of ast.h.
 std::optional<Span> declaration(const Mention& mention);
 std::vector<const Input*> inputs_that_show(const Function& function, const Name& size);
 std::vector<const Statement*> statements_that_assign(const Function& function, const Name& name);

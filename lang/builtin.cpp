@@ -58,7 +58,8 @@ std::string described(const Count& count, std::string_view noun) {
 }
 
 const Builtin* builtin_named(std::string_view name) {
-  const auto* at = std::find_if(std::begin(table), std::end(table), [&](const Builtin& each) { return each.name == name; });
+  const auto* at =
+      std::find_if(std::begin(table), std::end(table), [&](const Builtin& each) { return each.name == name; });
   return at == std::end(table) ? nullptr : at;
 }
 

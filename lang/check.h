@@ -17,7 +17,8 @@ namespace tilec::lang {
 
 [[nodiscard]] bool check(const File& file, Diagnostics& diagnostics);
 
-// What `[[allow(W0210)]]` in front of a statement or a function says, here or in what is imported: warnings that are not kept.
+// What `[[allow(W0210)]]` in front of a statement or a function says, here or in what is imported: warnings that are
+// not kept.
 struct Allowed { std::string code; Span where; };
 std::vector<Allowed> allowed_warnings(const File& file);
 bool is_allowed(const std::vector<Allowed>& allowed, std::string_view code, Span at);

@@ -10,7 +10,9 @@ class Chooser {
   Chooser(const Function& function, const Chosen& chosen) : function_(function), chosen_(chosen) {}
 
   void in(Statement& statement) const {
-    std::visit(Overloaded{[](std::monostate) {}, [&](Contraction& c) { in(c); }, [&](auto& assignment) { assignment.value = of(assignment.value); }}, statement.node);
+    std::visit(Overloaded{[](std::monostate) {}, [&](Contraction& c) { in(c); },
+                   [&](auto& assignment) { assignment.value = of(assignment.value); }},
+        statement.node);
   }
 
  private:
@@ -49,19 +51,23 @@ class Chooser {
 
   Expr of(const Expr& e) const {
     const Span span = e.span();
-    if (const auto value = truth(e)) {                  // a comparison still, as one that is a bool or a size where it stands
-      const Expr one(Number{"1", false, 1, 1, false}, span), other(Number{*value ? "1" : "0", false, *value ? 1U : 0U, *value ? 1.0 : 0.0, false}, span);
+    if (const auto value = truth(e)) {                  // a comparison still, as one that is a bool or a size where it
+                                                        // stands
+      const Expr one(Number{"1", false, 1, 1, false}, span),
+          other(Number{*value ? "1" : "0", false, *value ? 1U : 0U, *value ? 1.0 : 0.0, false}, span);
       return Expr(Binary{Op::Eq, one, other}, span);
     }
-    return e.match([&](const Number&) { return e; }, [&](const Variable&) { return e; }, [&](const Unary& u) { return Expr(Unary{u.op, of(u.operand)}, span); },
-                   [&](const Binary& b) { return Expr(Binary{b.op, of(b.left), of(b.right), b.juxtaposed}, span); },
-                   [&](const Access& a) { return Expr(Access{a.tensor, all(a.element)}, span); },
-                   [&](const Call& c) { return Expr(Call{c.function, c.parameters, all(c.arguments), c.labels}, span); },
-                   [&](const Select& s) {
-                     const auto holds = s.otherwise ? truth(s.condition) : std::nullopt;
-                     if (holds) return of(*holds ? s.then : *s.otherwise);
-                     return Expr(Select{of(s.condition), of(s.then), s.otherwise ? std::optional(of(*s.otherwise)) : std::nullopt}, span);
-                   });
+    return e.match([&](const Number&) { return e; }, [&](const Variable&) { return e; },
+        [&](const Unary& u) { return Expr(Unary{u.op, of(u.operand)}, span); },
+        [&](const Binary& b) { return Expr(Binary{b.op, of(b.left), of(b.right), b.juxtaposed}, span); },
+        [&](const Access& a) { return Expr(Access{a.tensor, all(a.element)}, span); },
+        [&](const Call& c) { return Expr(Call{c.function, c.parameters, all(c.arguments), c.labels}, span); },
+        [&](const Select& s) {
+          const auto holds = s.otherwise ? truth(s.condition) : std::nullopt;
+          if (holds) return of(*holds ? s.then : *s.otherwise);
+          return Expr(
+              Select{of(s.condition), of(s.then), s.otherwise ? std::optional(of(*s.otherwise)) : std::nullopt}, span);
+        });
   }
 };
 
@@ -69,7 +75,9 @@ class Chooser {
 
 const std::vector<Name>& choices_of(const Function& function, const Name& parameter) {
   static const std::vector<Name> none;
-  const auto named = [&](const Name& name, auto end) { return std::find_if(function.parameters.begin(), end, [&](const Parameter& p) { return p.name == name; }); };
+  const auto named = [&](const Name& name, auto end) {
+    return std::find_if(function.parameters.begin(), end, [&](const Parameter& p) { return p.name == name; });
+  };
   auto at = named(parameter, function.parameters.end());
   while (at != function.parameters.end() && at->choices.empty()) {  // each step goes to an earlier one
     const auto* name = at->value ? std::get_if<Name>(&at->value->value) : nullptr;
@@ -82,7 +90,8 @@ const std::vector<Name>& choices_of(const Function& function, const Name& parame
 
 std::string listed(const std::vector<Name>& choices) {
   std::string text;
-  for (std::size_t k = 0; k < choices.size(); ++k) text += (k == 0 ? "`" : k + 1 == choices.size() ? " and `" : ", `") + choices[k].spelled() + "`";
+  for (std::size_t k = 0; k < choices.size(); ++k)
+    text += (k == 0 ? "`" : k + 1 == choices.size() ? " and `" : ", `") + choices[k].spelled() + "`";
   return text;
 }
 
@@ -110,7 +119,8 @@ std::optional<ChoiceTest> choice_test(const Function& function, const Expr& expr
 Chosen first_choices(const Function& function) {
   Chosen chosen;
   for (const Parameter& each : function.parameters)
-    if (const auto& choices = choices_of(function, each.name); !choices.empty()) chosen.emplace(each.name.spelled(), choices.front());
+    if (const auto& choices = choices_of(function, each.name); !choices.empty())
+      chosen.emplace(each.name.spelled(), choices.front());
   return chosen;
 }
 

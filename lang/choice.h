@@ -3,8 +3,8 @@
 //   function edge<mode={zeros, ends}>(X[N]) -> (Y) { Y = mode == ends ? clamped(X) : padded(X); }
 //     with mode=ends  ⇒  Y = clamped(X);
 //
-// The names mean something beside `==` and `!=` of their parameter only, so an index or a tensor may be called like one of them.
-// A `?:` whose condition consists of tests picks: the other part is not compiled.
+// The names mean something beside `==` and `!=` of their parameter only, so an index or a tensor may be called like one
+// of them. A `?:` whose condition consists of tests picks: the other part is not compiled.
 #pragma once
 
 #include <map>
@@ -16,10 +16,12 @@
 
 namespace tilec::lang {
 
-// What a parameter of the function may be; its own names, or those of an earlier one that is its default (`mode_x=mode`). Empty: no such parameter.
+// What a parameter of the function may be; its own names, or those of an earlier one that is its default
+// (`mode_x=mode`). Empty: no such parameter.
 const std::vector<Name>& choices_of(const Function& function, const Name& parameter);
 std::string listed(const std::vector<Name>& choices);  // "`zeros` and `ends`"
-std::optional<Name> choice_given(const std::vector<Name>& choices, const Argument& value);  // which of them; 1 is `true` and 0 `false`, as `--define` and Python give them
+// which of them; 1 is `true` and 0 `false`, as `--define` and Python give them
+std::optional<Name> choice_given(const std::vector<Name>& choices, const Argument& value);
 
 // `parameter == other`, `parameter != other`.
 struct ChoiceTest { const Name* parameter; const Expr* other; };

@@ -37,7 +37,8 @@ struct Message {
 };
 
 // The text with its arguments put in: compiled once, where what stands around it is compiled for every message.
-Diagnostic formatted(std::string_view code, Severity severity, std::string_view format, fmt::format_args arguments, Span span = {});
+Diagnostic formatted(
+    std::string_view code, Severity severity, std::string_view format, fmt::format_args arguments, Span span = {});
 
 class Diagnostics {
  public:

@@ -17,7 +17,8 @@ namespace tilec::lang {
 namespace {
 
 using Dimension = std::optional<std::string>;          // a plain size name, or a pack: `B...` is one dimension here
-struct Shape { std::vector<Dimension> dimensions; Span where; std::string name = {}; };  // name: where it is all there is
+// name: where it is all there is
+struct Shape { std::vector<Dimension> dimensions; Span where; std::string name = {}; };
 // Of a value: its dimensions where they can be told, or what a tuple is made of.
 struct Value { std::optional<Shape> shape = {}; std::vector<Value> parts = {}; };
 
@@ -30,10 +31,12 @@ bool is_pack(const Dimension& d) { return d && d->ends_with("..."); }
 
 // Is each dimension read with one index, and each pack with a pack?
 bool fits(const std::vector<Expr>& element, const std::vector<Dimension>& dimensions) {
-  return std::equal(element.begin(), element.end(), dimensions.begin(), dimensions.end(), [](const Expr& e, const Dimension& d) { return (pack(e) != nullptr) == is_pack(d); });
+  return std::equal(element.begin(), element.end(), dimensions.begin(), dimensions.end(),
+      [](const Expr& e, const Dimension& d) { return (pack(e) != nullptr) == is_pack(d); });
 }
 
-// The dimension that each index stands for: `X[b..., n]` of [M, K, N] is M and K for `b...`, then N. Nothing where they do not fit, or two packs leave it open.
+// The dimension that each index stands for: `X[b..., n]` of [M, K, N] is M and K for `b...`, then N. Nothing where they
+// do not fit, or two packs leave it open.
 struct Part { const Expr* index; std::size_t number; Dimension dimension; };  // number: in its pack
 std::vector<Part> parts_of(const std::vector<Expr>& element, const std::vector<Dimension>& dimensions) {
   std::vector<Part> parts;
@@ -44,7 +47,9 @@ std::vector<Part> parts_of(const std::vector<Expr>& element, const std::vector<D
   std::size_t next = 0;
   for (const Expr& e : element)
     for (std::size_t k = 0; k < (pack(e) ? in_pack : 1); ++k) parts.push_back({&e, k, dimensions[next++]});
-  const bool misread = std::any_of(parts.begin(), parts.end(), [](const Part& p) { return !pack(*p.index) && is_pack(p.dimension); });  // one index for a pack
+  // one index for a pack
+  const bool misread =
+      std::any_of(parts.begin(), parts.end(), [](const Part& p) { return !pack(*p.index) && is_pack(p.dimension); });
   return misread ? std::vector<Part>{} : parts;
 }
 
@@ -59,8 +64,9 @@ struct Use { std::string tensor, dimension; Span index, declared; const Access* 
 using Uses = std::map<std::string, std::vector<Use>>;  // by index
 
 // Functions whose result has the dimensions of their first argument, whatever else they take.
-constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_float", "as_int", "as_uint", "as_bool", "index", "cumsum", "cumprod", "sort",
-                                            "argsort", "argsort_descending", "builtin_softmax", "builtin_logsoftmax", "reverse_grad"};
+constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_float", "as_int", "as_uint", "as_bool",
+    "index", "cumsum", "cumprod", "sort", "argsort", "argsort_descending", "builtin_softmax", "builtin_logsoftmax",
+    "reverse_grad"};
 
 constexpr std::size_t most_components = 1000;          // of a tuple that is followed, those of its tuples included
 constexpr int most_nested = 100;                       // calls in calls; recursion is reported elsewhere
@@ -76,7 +82,8 @@ struct Shared {
 // The statements of one function: on its own, or as a call finds them, its size names standing for those of the caller.
 class Dimensions {
  public:
-  Dimensions(Shared& shared, const File& file, Diagnostics& diagnostics, int depth = 0) : shared_(shared), file_(file), diagnostics_(diagnostics), depth_(depth) {}
+  Dimensions(Shared& shared, const File& file, Diagnostics& diagnostics, int depth = 0)
+      : shared_(shared), file_(file), diagnostics_(diagnostics), depth_(depth) {}
 
   void function(const Function& f) {
     for (const Input& i : f.inputs)
@@ -111,7 +118,8 @@ class Dimensions {
   std::map<std::string, Value> values_;
   std::set<std::string> completed_;                    // what a later statement has for its `default`
   std::set<std::pair<std::string, std::string>> equal_;  // what the text asserts: `assert_square(M == N)`
-  std::map<std::string, std::vector<Dimension>> means_;  // names that an input's shape declares; `H = N/2` is none. A pack of what is called: dimensions of the caller
+  std::map<std::string, std::vector<Dimension>> means_;  // names that an input's shape declares; `H = N/2` is none. A
+                                                         // pack of what is called: dimensions of the caller
 
   void statements(const Function& f) {
     parameters_ = f.parameters;
@@ -122,7 +130,8 @@ class Dimensions {
       std::visit(Overloaded{[](std::monostate) {},
                             [&](const TupleAssignment& t) {
                               const Value value = value_of(t.value);
-                              for (std::size_t k = 0; k < t.targets.size() && k < value.parts.size(); ++k) values_[t.targets[k].name.spelled()] = value.parts[k];
+                              for (std::size_t k = 0; k < t.targets.size() && k < value.parts.size(); ++k)
+                                values_[t.targets[k].name.spelled()] = value.parts[k];
                             },
                             [&](const Assignment& a) {
                               Value value = value_of(a.value);
@@ -155,7 +164,9 @@ class Dimensions {
   }
 
   bool kept_apart(const std::string& a, const std::string& b) const { return a != b && (is_apart(a) || is_apart(b)); }
-  bool is_apart(const std::string& dimension) const { return shared_.apart.contains(is_pack(dimension) ? dimension.substr(0, dimension.size() - 3) : dimension); }
+  bool is_apart(const std::string& dimension) const {
+    return shared_.apart.contains(is_pack(dimension) ? dimension.substr(0, dimension.size() - 3) : dimension);
+  }
 
   // ---- calls ----
 
@@ -166,10 +177,14 @@ class Dimensions {
       const auto [at, is_new] = means_.emplace(name, typed ? std::vector{Dimension(name)} : dimensions);
       for (std::size_t k = 0; k < dimensions.size() && at->second.size() == dimensions.size(); ++k)
         if (const Dimension &known = at->second[k], &met = dimensions[k]; known && met && kept_apart(*known, *met))
-          diagnostics_.report(given.where, messages::dimensions_mix, *known, *met, fmt::format("they are both `{}` of `{}`", name, f.name->text)).label(input.span, "declared here");
+          diagnostics_
+              .report(given.where, messages::dimensions_mix, *known, *met,
+                  fmt::format("they are both `{}` of `{}`", name, f.name->text))
+              .label(input.span, "declared here");
     };
     const auto parts = parts_of(*input.sizes, given.dimensions);
-    const bool empty_pack = given.dimensions.size() + 1 == input.sizes->size() && std::count_if(input.sizes->begin(), input.sizes->end(), pack) == 1;
+    const bool empty_pack = given.dimensions.size() + 1 == input.sizes->size() &&
+        std::count_if(input.sizes->begin(), input.sizes->end(), pack) == 1;
     for (const Expr& size : *input.sizes) {
       const Dimension name = plain(size);
       std::vector<Dimension> here;
@@ -184,7 +199,8 @@ class Dimensions {
     std::string text = fmt::format("{}", static_cast<const void*>(&f));
     const auto add = [&](const auto& self, const Value& value) -> void {
       text += value.shape ? "(" : "?(";
-      for (const Dimension& d : value.shape ? value.shape->dimensions : std::vector<Dimension>{}) text += d.value_or("") + ",";
+      for (const Dimension& d : value.shape ? value.shape->dimensions : std::vector<Dimension>{})
+        text += d.value_or("") + ",";
       for (const Value& part : value.parts) self(self, part);
       text += ")";
     };
@@ -208,11 +224,13 @@ class Dimensions {
   }
 
   Value result_of(const Call& c, const Expr& e) {
-    const auto* iterated = c.function.text == "iterate" && !c.parameters.empty() ? std::get_if<Name>(&c.parameters[0].value) : nullptr;
+    const auto* iterated =
+        c.function.text == "iterate" && !c.parameters.empty() ? std::get_if<Name>(&c.parameters[0].value) : nullptr;
     std::vector<Value> arguments;
     for (const Expr& argument : c.arguments) arguments.push_back(value_of(argument));
     const Name& callee = iterated ? *iterated : c.function;
-    if (std::any_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == callee; })) return {};
+    if (std::any_of(parameters_.begin(), parameters_.end(), [&](const Parameter& p) { return p.name == callee; }))
+      return {};
     const auto found = definitions(file_, callee);
     if (found.size() == 1) {
       Diagnostics unheard;                             // calls.cpp reports
@@ -221,7 +239,8 @@ class Dimensions {
       if (!places && (!iterated || arguments.size() != f.inputs.size())) return {};
       std::vector<Value> inputs(f.inputs.size());       // nothing is known of what is not given
       for (std::size_t k = 0; places && k < inputs.size(); ++k)
-        if (const Expr* given = (*places)[k]) inputs[k] = arguments[static_cast<std::size_t>(given - c.arguments.data())];
+        if (const Expr* given = (*places)[k])
+          inputs[k] = arguments[static_cast<std::size_t>(given - c.arguments.data())];
       std::vector<Value> results = results_of(found[0], places ? inputs : arguments, e.span());
       for (Value& each : results)
         if (each.shape) each.shape->where = e.span();
@@ -230,8 +249,10 @@ class Dimensions {
     const std::string& name = c.function.text;
     if (name == "tuple") return components(arguments) <= most_components ? Value{{}, std::move(arguments)} : Value{};
     if (name == "element") return component(arguments, c);
-    if (name == "reshape" && !c.arguments.empty()) return {shape_of({c.arguments.begin() + 1, c.arguments.end()}, e.span())};
-    const bool first = dtype_named(name) || std::find(std::begin(keeps_shape), std::end(keeps_shape), name) != std::end(keeps_shape);
+    if (name == "reshape" && !c.arguments.empty())
+      return {shape_of({c.arguments.begin() + 1, c.arguments.end()}, e.span())};
+    const bool first =
+        dtype_named(name) || std::find(std::begin(keeps_shape), std::end(keeps_shape), name) != std::end(keeps_shape);
     if (first && !arguments.empty()) return std::move(arguments[0]);
     return function_named(name) || name == "clamp" ? meet(arguments, e.span()) : Value{};
   }
@@ -258,9 +279,11 @@ class Dimensions {
     accesses(c.body, uses);
     // Reads are compared with each other first: of a swapped operand the read is wrong, not the target.
     for (auto& [index, all] : uses) {
-      std::rotate(all.begin(), std::find_if(all.begin(), all.end(), [&](const Use& u) { return u.access != &target; }), all.end());
+      std::rotate(all.begin(), std::find_if(all.begin(), all.end(), [&](const Use& u) { return u.access != &target; }),
+          all.end());
       for (const Use& other : all)
-        if (other.dimension != all[0].dimension && (kept_apart(other.dimension, all[0].dimension) || !is_meant(all, other, target, c, uses))) {
+        if (other.dimension != all[0].dimension &&
+            (kept_apart(other.dimension, all[0].dimension) || !is_meant(all, other, target, c, uses))) {
           report(index, all[0], other, uses);
           break;
         }
@@ -271,12 +294,15 @@ class Dimensions {
     }
     for (const Constraint& k : c.constraints) equal(k, uses);
     const auto* name = c.default_value ? std::get_if<Name>(&c.default_value->value) : nullptr;
-    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape && known) both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
+    if (const Value filled = name ? value_named(*name) : Value{}; filled.shape && known)
+      both(shape, {filled.shape->dimensions, c.default_value->span}, "`default` fills the first with the second");
   }
 
-  // A diagonal, `A[i, i]`; or a part: the left side says how far the index goes, another read goes as far, and no other order of
-  // the indices would read everything. `Y[t, d: T, D] = =(X[t, d] + P[t, d])` takes the first T rows of a longer table.
-  bool is_meant(const std::vector<Use>& all, const Use& other, const Access& target, const Contraction& c, const Uses& uses) const {
+  // A diagonal, `A[i, i]`; or a part: the left side says how far the index goes, another read goes as far, and no other
+  // order of the indices would read everything. `Y[t, d: T, D] = =(X[t, d] + P[t, d])` takes the first T rows of a
+  // longer table.
+  bool is_meant(const std::vector<Use>& all, const Use& other, const Access& target, const Contraction& c,
+      const Uses& uses) const {
     if (other.access == all[0].access) return true;
     const auto written = std::find_if(all.begin(), all.end(), [&](const Use& u) { return u.access == &target; });
     if (written == all.end()) return false;
@@ -285,8 +311,10 @@ class Dimensions {
       if (use.access == &target) continue;
       whole |= use.dimension == written->dimension;
       if (use.dimension == written->dimension) continue;
-      const bool of_another = std::any_of(uses.begin(), uses.end(), [&](const auto& each) {  // `C[i, j: M, N]` with B[N, K] read at `B[i, k]`
-        return std::any_of(each.second.begin(), each.second.end(), [&](const Use& u) { return u.access == &target && u.dimension == use.dimension; });
+      // `C[i, j: M, N]` with B[N, K] read at `B[i, k]`
+      const bool of_another = std::any_of(uses.begin(), uses.end(), [&](const auto& each) {
+        return std::any_of(each.second.begin(), each.second.end(),
+            [&](const Use& u) { return u.access == &target && u.dimension == use.dimension; });
       });
       if (of_another || other_order(use, dimensions_of(use), uses)) return false;
     }
@@ -305,23 +333,24 @@ class Dimensions {
   static bool add_linear(const Expr& e, std::int64_t factor, Linear& out) {
     const auto number = [](const Expr& side) {
       const Number* n = side.as<Number>();
-      return n && !n->is_float && n->integer < 1'000'000 ? std::optional(static_cast<std::int64_t>(n->integer)) : std::nullopt;
+      return n && !n->is_float && n->integer < 1'000'000 ? std::optional(static_cast<std::int64_t>(n->integer))
+                                                         : std::nullopt;
     };
     return e.match([&](const Number& n) { return !n.is_float; },
-                   [&](const Variable& v) {
-                     out[v.name.spelled()] += factor;
-                     return !v.name.upper;
-                   },
-                   [&](const Unary& u) { return u.op == Op::Neg && add_linear(u.operand, -factor, out); },
-                   [&](const Binary& b) {
-                     if (b.op == Op::Add) return add_linear(b.left, factor, out) && add_linear(b.right, factor, out);
-                     if (b.op == Op::Sub) return add_linear(b.left, factor, out) && add_linear(b.right, -factor, out);
-                     if (b.op != Op::Mul || factor > 1'000'000 || factor < -1'000'000) return false;
-                     if (const auto n = number(b.left)) return add_linear(b.right, factor * *n, out);
-                     if (const auto n = number(b.right)) return add_linear(b.left, factor * *n, out);
-                     return false;
-                   },
-                   [](const Access&) { return false; }, [](const Call&) { return false; }, [](const Select&) { return false; });
+        [&](const Variable& v) {
+          out[v.name.spelled()] += factor;
+          return !v.name.upper;
+        },
+        [&](const Unary& u) { return u.op == Op::Neg && add_linear(u.operand, -factor, out); },
+        [&](const Binary& b) {
+          if (b.op == Op::Add) return add_linear(b.left, factor, out) && add_linear(b.right, factor, out);
+          if (b.op == Op::Sub) return add_linear(b.left, factor, out) && add_linear(b.right, -factor, out);
+          if (b.op != Op::Mul || factor > 1'000'000 || factor < -1'000'000) return false;
+          if (const auto n = number(b.left)) return add_linear(b.right, factor * *n, out);
+          if (const auto n = number(b.right)) return add_linear(b.left, factor * *n, out);
+          return false;
+        },
+        [](const Access&) { return false; }, [](const Call&) { return false; }, [](const Select&) { return false; });
   }
 
   // Plain indices of the left side with the size names they have there.
@@ -338,16 +367,17 @@ class Dimensions {
 
   template <class Visit> void each_read(const Expr& e, const Visit& visit) const {
     const auto go = [&](const Expr& inner) { each_read(inner, visit); };
-    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
-            [&](const Access& a) {
-              const Value value = value_named(a.tensor);
-              if (value.shape && fits(a.element, value.shape->dimensions)) visit(a, value.shape->dimensions);
-            },
-            [&](const Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
-            [&](const Select& s) {
-              go(s.condition), go(s.then);
-              if (s.otherwise) go(*s.otherwise);
-            });
+    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); },
+        [&](const Binary& b) { go(b.left), go(b.right); },
+        [&](const Access& a) {
+          const Value value = value_named(a.tensor);
+          if (value.shape && fits(a.element, value.shape->dimensions)) visit(a, value.shape->dimensions);
+        },
+        [&](const Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
+        [&](const Select& s) {
+          go(s.condition), go(s.then);
+          if (s.otherwise) go(*s.otherwise);
+        });
   }
 
   // `O[y: H] = +(I[2*y + j])` with I[H]: past the half, nothing is read.
@@ -358,13 +388,18 @@ class Dimensions {
       for (std::size_t d = 0; d < shape.size(); ++d) {
         Linear form;
         if (!shape[d] || !add_linear(a.element[d], 1, form)) continue;
-        const auto strided = std::find_if(form.begin(), form.end(), [&](const auto& term) { return term.second > 1 && left.contains(term.first) && left.at(term.first) == *shape[d]; });
+        const auto strided = std::find_if(form.begin(), form.end(), [&](const auto& term) {
+          return term.second > 1 && left.contains(term.first) && left.at(term.first) == *shape[d];
+        });
         const bool forward = std::all_of(form.begin(), form.end(), [](const auto& term) { return term.second >= 0; });
         if (strided == form.end() || !forward || is_constrained(c, strided->first)) continue;
         const auto& [index, stride] = *strided;
-        auto entry = diagnostics_.report(a.element[d].span(), messages::stride_too_far, print(a.element[d]), a.tensor.spelled(), std::to_string(stride), index, c.target.name.spelled());
+        auto entry = diagnostics_.report(a.element[d].span(), messages::stride_too_far, print(a.element[d]),
+            a.tensor.spelled(), std::to_string(stride), index, c.target.name.spelled());
         entry.label(c.target.span, fmt::format("`{}` ranges over `{}` here", index, *shape[d]))
-            .hint(fmt::format("the result has `({} - 1)/{} + 1` elements in that direction: write that size; where 0 is meant for the others, add `default 0`", *shape[d], stride));
+            .hint(fmt::format(
+                "the result has `({} - 1)/{} + 1` elements in that direction: write that size; where 0 is meant for the others, add `default 0`",
+                *shape[d], stride));
       }
     });
   }
@@ -384,8 +419,12 @@ class Dimensions {
       for (std::size_t d = 0; d < shape.size(); ++d)
         for (std::size_t e = d + 1; e < shape.size(); ++e)
           if (const auto indices = swapped(a, shape, d, e, left)) {
-            diagnostics_.report(merged(a.element[d].span(), a.element[e].span()), messages::axes_swapped, indices->first, indices->second, a.tensor.spelled(), *shape[d], *shape[e])
-                .label(c.target.span, fmt::format("`{}` ranges over `{}` here, `{}` over `{}`", indices->first, *shape[e], indices->second, *shape[d]))
+            diagnostics_
+                .report(merged(a.element[d].span(), a.element[e].span()), messages::axes_swapped, indices->first,
+                    indices->second, a.tensor.spelled(), *shape[d], *shape[e])
+                .label(c.target.span,
+                    fmt::format("`{}` ranges over `{}` here, `{}` over `{}`", indices->first, *shape[e],
+                        indices->second, *shape[d]))
                 .hint(fmt::format("write `{}`, or name the result's sizes in the other order", exchanged(a, d, e)));
             return;
           }
@@ -393,8 +432,12 @@ class Dimensions {
   }
 
   // Where neither dimension is read at an index alone; that is W0210.
-  static std::optional<std::pair<std::string, std::string>> swapped(const Access& a, const std::vector<Dimension>& shape, std::size_t d, std::size_t e, const std::map<std::string, std::string>& left) {
-    if (!shape[d] || !shape[e] || *shape[d] == *shape[e] || (a.element[d].as<Variable>() && a.element[e].as<Variable>())) return std::nullopt;
+  static std::optional<std::pair<std::string, std::string>> swapped(const Access& a,
+      const std::vector<Dimension>& shape, std::size_t d, std::size_t e,
+      const std::map<std::string, std::string>& left) {
+    if (!shape[d] || !shape[e] || *shape[d] == *shape[e] ||
+        (a.element[d].as<Variable>() && a.element[e].as<Variable>()))
+      return std::nullopt;
     const auto of = [&](std::size_t at, const std::string& dimension) {
       Linear form;
       std::optional<std::string> found;
@@ -412,7 +455,8 @@ class Dimensions {
 
   static std::string exchanged(const Access& a, std::size_t d, std::size_t e) {
     std::string list;
-    for (std::size_t k = 0; k < a.element.size(); ++k) list += (k ? ", " : "") + print(a.element[k == d ? e : k == e ? d : k]);
+    for (std::size_t k = 0; k < a.element.size(); ++k)
+      list += (k ? ", " : "") + print(a.element[k == d ? e : k == e ? d : k]);
     return fmt::format("{}[{}]", a.tensor.spelled(), list);
   }
 
@@ -424,8 +468,11 @@ class Dimensions {
     if (k.form != Constraint::Form::Equal || !left || !right) return;
     const auto a = uses.find(left->name.spelled()), b = uses.find(right->name.spelled());
     if (a == uses.end() || b == uses.end() || !kept_apart(a->second[0].dimension, b->second[0].dimension)) return;
-    diagnostics_.report(k.span, messages::dimensions_mix, a->second[0].dimension, b->second[0].dimension, fmt::format("`{}` and `{}` are one index", a->first, b->first))
-        .label(a->second[0].index, "this ranges over the first").label(b->second[0].index, "this ranges over the second");
+    diagnostics_
+        .report(k.span, messages::dimensions_mix, a->second[0].dimension, b->second[0].dimension,
+            fmt::format("`{}` and `{}` are one index", a->first, b->first))
+        .label(a->second[0].index, "this ranges over the first")
+        .label(b->second[0].index, "this ranges over the second");
   }
 
   void note(const Access& access, const Shape& shape, Uses& uses) const {
@@ -434,34 +481,42 @@ class Dimensions {
       const auto* v = part.index->as<Variable>();
       if (!v || v->name.upper || !part.dimension) continue;
       const Name index = whole || !v->pack ? v->name : dimension(v->name, part.number);
-      uses[index.spelled()].push_back({access.tensor.spelled(), *part.dimension, part.index->span(), shape.where, &access});
+      uses[index.spelled()].push_back(
+          {access.tensor.spelled(), *part.dimension, part.index->span(), shape.where, &access});
     }
   }
 
   void accesses(const Expr& e, Uses& uses) const {
     const auto go = [&](const Expr& inner) { accesses(inner, uses); };
-    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); }, [&](const Binary& b) { go(b.left), go(b.right); },
-            [&](const Access& a) {
-              if (const Value value = value_named(a.tensor); value.shape) note(a, *value.shape, uses);
-            },
-            [&](const Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
-            [&](const Select& s) {
-              go(s.condition), go(s.then);
-              if (s.otherwise) go(*s.otherwise);
-            });
+    e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); },
+        [&](const Binary& b) { go(b.left), go(b.right); },
+        [&](const Access& a) {
+          if (const Value value = value_named(a.tensor); value.shape) note(a, *value.shape, uses);
+        },
+        [&](const Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
+        [&](const Select& s) {
+          go(s.condition), go(s.then);
+          if (s.otherwise) go(*s.otherwise);
+        });
   }
 
   void report(const std::string& index, const Use& a, const Use& b, const Uses& uses) {
     if (kept_apart(a.dimension, b.dimension)) {
-      diagnostics_.report(b.index, messages::dimensions_mix, a.dimension, b.dimension, fmt::format("index `{}` ranges over both", index)).label(a.declared, fmt::format("`{}` is declared here", a.tensor));
+      diagnostics_
+          .report(b.index, messages::dimensions_mix, a.dimension, b.dimension,
+              fmt::format("index `{}` ranges over both", index))
+          .label(a.declared, fmt::format("`{}` is declared here", a.tensor));
       return;
     }
-    if (depth_ > 0) return;                             // names that one name of the callee stands for are compared before it runs
+    if (depth_ > 0) return;                             // names that one name of the callee stands for are compared
+                                                        // before it runs
     auto entry = diagnostics_.report(b.index, messages::dimension, index, a.dimension, a.tensor, b.dimension, b.tensor);
     const auto shape = dimensions_of(b);
     std::string by;
     for (const Dimension& d : shape) by += (by.empty() ? "" : " by ") + d.value_or("…");
-    entry.label(b.declared, by.empty() ? fmt::format("`{}` is declared here", b.tensor) : fmt::format("`{}` is declared {} here", b.tensor, by));
+    entry.label(b.declared,
+        by.empty() ? fmt::format("`{}` is declared here", b.tensor)
+                   : fmt::format("`{}` is declared {} here", b.tensor, by));
     auto order = other_order(b, shape, uses);
     if (!order) order = other_order(a, dimensions_of(a), uses);
     if (order) entry.hint(fmt::format("`{}` reads every element", *order));
@@ -477,7 +532,9 @@ class Dimensions {
     }
     const auto elsewhere = [&](const std::string& index, const std::string& dimension) {
       const auto at = uses.find(index);                // none where no dimension it stands for has a name
-      return at != uses.end() && std::any_of(at->second.begin(), at->second.end(), [&](const Use& u) { return u.access != use.access && u.dimension == dimension; });
+      return at != uses.end() && std::any_of(at->second.begin(), at->second.end(), [&](const Use& u) {
+        return u.access != use.access && u.dimension == dimension;
+      });
     };
     const std::vector<std::string> there = indices;
     std::sort(indices.begin(), indices.end());
@@ -494,26 +551,33 @@ class Dimensions {
   // The dimensions of a whole value, aligned at the right.
   Value value_of(const Expr& e) {
     return e.match([&](const Number&) { return Value{Shape{{}, e.span()}}; },
-                   [&](const Variable& v) {
-                     if (means_.contains(v.name.spelled()) && !values_.contains(v.name.spelled())) return Value{Shape{{}, e.span()}};  // a size
-                     Value value = value_named(v.name);
-                     if (value.shape) value.shape->where = e.span(), value.shape->name = v.name.spelled();
-                     return value;
-                   },
-                   [&](const Unary& u) { return value_of(u.operand); },
-                   [&](const Binary& b) { return meet({value_of(b.left), value_of(b.right)}, e.span()); },
-                   [](const Access&) { return Value{}; },
-                   [&](const Call& c) { return result_of(c, e); },
-                   [&](const Select& s) { return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}, e.span()) : Value{}; });
+        [&](const Variable& v) {
+          // a size
+          if (means_.contains(v.name.spelled()) && !values_.contains(v.name.spelled()))
+            return Value{Shape{{}, e.span()}};
+          Value value = value_named(v.name);
+          if (value.shape) value.shape->where = e.span(), value.shape->name = v.name.spelled();
+          return value;
+        },
+        [&](const Unary& u) { return value_of(u.operand); },
+        [&](const Binary& b) { return meet({value_of(b.left), value_of(b.right)}, e.span()); },
+        [](const Access&) { return Value{}; }, [&](const Call& c) { return result_of(c, e); },
+        [&](const Select& s) {
+          return s.otherwise ? meet({value_of(s.condition), value_of(s.then), value_of(*s.otherwise)}, e.span())
+                             : Value{};
+        });
   }
 
-  static bool has_pack(const Shape& shape) { return std::any_of(shape.dimensions.begin(), shape.dimensions.end(), is_pack); }
+  static bool has_pack(const Shape& shape) {
+    return std::any_of(shape.dimensions.begin(), shape.dimensions.end(), is_pack);
+  }
 
   Value meet(const std::vector<Value>& operands, Span at) {
     std::optional<Shape> all;
     bool known = true;
     for (const Value& operand : operands) {
-      known &= operand.shape.has_value() && (!all || operand.shape->dimensions == all->dimensions || !(has_pack(*all) || has_pack(*operand.shape)));
+      known &= operand.shape.has_value() &&
+          (!all || operand.shape->dimensions == all->dimensions || !(has_pack(*all) || has_pack(*operand.shape)));
       if (operand.shape && all && depth_ == 0) look_for_misaligned(*all, *operand.shape, at);
       if (operand.shape && all) all = both(*all, *operand.shape, "they are aligned");
       else if (operand.shape) all = operand.shape;
@@ -523,26 +587,37 @@ class Dimensions {
 
   void note_assertion(const Expr& e) {
     const auto* call = e.as<Call>();
-    const auto* equation = call && call->function.text.starts_with("assert_") && call->arguments.size() == 1 ? call->arguments[0].as<Binary>() : nullptr;
-    const auto left = equation && equation->op == Op::Eq ? plain(equation->left) : std::nullopt, right = equation ? plain(equation->right) : std::nullopt;
+    const auto* equation = call && call->function.text.starts_with("assert_") && call->arguments.size() == 1
+        ? call->arguments[0].as<Binary>()
+        : nullptr;
+    const auto left = equation && equation->op == Op::Eq ? plain(equation->left) : std::nullopt,
+               right = equation ? plain(equation->right) : std::nullopt;
     if (left && right) equal_.insert(std::minmax(*left, *right));
   }
 
-  // [M, N] with [M]: the M meets the N, though there is another M. poly/broadcast sees more, but only where sizes are names still.
+  // [M, N] with [M]: the M meets the N, though there is another M. poly/broadcast sees more, but only where sizes are
+  // names still.
   void look_for_misaligned(const Shape& a, const Shape& b, Span at) {
     if (has_pack(a) || has_pack(b)) return;
     const std::size_t rank = std::max(a.dimensions.size(), b.dimensions.size());
-    const auto name = [&](const Shape& shape, std::size_t k) { return k + shape.dimensions.size() < rank ? Dimension() : shape.dimensions[k + shape.dimensions.size() - rank]; };
+    const auto name = [&](const Shape& shape, std::size_t k) {
+      return k + shape.dimensions.size() < rank ? Dimension() : shape.dimensions[k + shape.dimensions.size() - rank];
+    };
     for (std::size_t k = 0; k < rank; ++k) {
       const Dimension left = name(a, k), right = name(b, k);
-      if (!left || !right || *left == *right || kept_apart(*left, *right) || equal_.contains(std::minmax(*left, *right))) continue;
+      if (!left || !right || *left == *right || kept_apart(*left, *right) ||
+          equal_.contains(std::minmax(*left, *right)))
+        continue;
       bool elsewhere = false;
       for (std::size_t j = 0; j < rank; ++j) elsewhere |= j != k && (name(a, j) == right || name(b, j) == left);
       if (!elsewhere) continue;
       diagnostics_.report(at, messages::misaligned, text_of(a), text_of(b), *left, *right)
-          .label(a.where, "has shape " + text_of(a)).label(b.where, "has shape " + text_of(b))
-          .hint(other_alignment(a.dimensions.size() < b.dimensions.size() ? a : b, a.dimensions.size() < b.dimensions.size() ? b : a))
-          .hint(fmt::format("where the two are always equal, say so in front: `Same = assert_equal({} == {});`", *left, *right));
+          .label(a.where, "has shape " + text_of(a))
+          .label(b.where, "has shape " + text_of(b))
+          .hint(other_alignment(
+              a.dimensions.size() < b.dimensions.size() ? a : b, a.dimensions.size() < b.dimensions.size() ? b : a))
+          .hint(fmt::format(
+              "where the two are always equal, say so in front: `Same = assert_equal({} == {});`", *left, *right));
       return;
     }
   }
@@ -556,9 +631,14 @@ class Dimensions {
       next += mine;
       sizes += (sizes.empty() ? "" : ", ") + (mine ? *d : "1");
     }
-    if (next < shorter.dimensions.size() || next == longer.dimensions.size()) return "a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`";
-    if (shorter.name.empty()) return fmt::format("where the sizes of the same name are meant to meet, give the shorter one a name, `T = …;`, and write `reshape(T, {})`", sizes);
-    return fmt::format("where the sizes of the same name are meant to meet, write `reshape({}, {})`", shorter.name, sizes);
+    if (next < shorter.dimensions.size() || next == longer.dimensions.size())
+      return "a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`";
+    if (shorter.name.empty())
+      return fmt::format(
+          "where the sizes of the same name are meant to meet, give the shorter one a name, `T = …;`, and write `reshape(T, {})`",
+          sizes);
+    return fmt::format(
+        "where the sizes of the same name are meant to meet, write `reshape({}, {})`", shorter.name, sizes);
   }
 
   static std::string text_of(const Shape& shape) {
@@ -569,15 +649,20 @@ class Dimensions {
 
   Shape both(const Shape& a, const Shape& b, std::string_view how) {
     if (a.dimensions == b.dimensions) return a;
-    if (has_pack(a) || has_pack(b)) return both({behind_packs(a.dimensions), a.where}, {behind_packs(b.dimensions), b.where}, how);
-    const Shape &longer = a.dimensions.size() >= b.dimensions.size() ? a : b, &shorter = a.dimensions.size() >= b.dimensions.size() ? b : a;
+    if (has_pack(a) || has_pack(b))
+      return both({behind_packs(a.dimensions), a.where}, {behind_packs(b.dimensions), b.where}, how);
+    const Shape &longer = a.dimensions.size() >= b.dimensions.size() ? a : b,
+                &shorter = a.dimensions.size() >= b.dimensions.size() ? b : a;
     Shape result = longer;
     const std::size_t ahead = longer.dimensions.size() - shorter.dimensions.size();
     for (std::size_t d = 0; d < shorter.dimensions.size(); ++d) {
       Dimension& mine = result.dimensions[ahead + d];
       const Dimension& other = shorter.dimensions[d];
       if (mine && other && kept_apart(*mine, *other))
-        diagnostics_.report(b.where, messages::dimensions_mix, &longer == &a ? *mine : *other, &longer == &a ? *other : *mine, how).label(a.where, "with this");
+        diagnostics_
+            .report(
+                b.where, messages::dimensions_mix, &longer == &a ? *mine : *other, &longer == &a ? *other : *mine, how)
+            .label(a.where, "with this");
       if (!mine) mine = other;
     }
     return result;
@@ -595,7 +680,8 @@ void unused(const File& file, const std::vector<Name>& declared, Diagnostics& di
   for (const Name& name : declared) {
     if (sizes.contains(name.spelled())) continue;
     auto entry = diagnostics.report(name.span, messages::dimension_unused, name.spelled());
-    if (const auto near = nearest(name.text, {sizes.begin(), sizes.end()})) entry.hint(fmt::format("did you mean `{}`?", *near));
+    if (const auto near = nearest(name.text, {sizes.begin(), sizes.end()}))
+      entry.hint(fmt::format("did you mean `{}`?", *near));
   }
 }
 
@@ -616,7 +702,8 @@ void check_dimensions(const File& file, Diagnostics& diagnostics) {
   // What a function has wrong on its own is not told again at its calls.
   const auto own = diagnostics.all();
   for (const Diagnostic& each : shared.in_calls.all())
-    if (std::none_of(own.begin(), own.end(), [&](const Diagnostic& d) { return d.span == each.span; })) diagnostics.add(each);
+    if (std::none_of(own.begin(), own.end(), [&](const Diagnostic& d) { return d.span == each.span; }))
+      diagnostics.add(each);
   unused(file, declared, diagnostics);
 }
 

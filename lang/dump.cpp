@@ -12,9 +12,16 @@ class Tree {
 
   void file(const File& f) {
     for (const auto& item : f.items)
-      std::visit(Overloaded{[&](const Import& i) { line(fmt::format("import \"{}\"{}", i.path, i.prefix ? " as " + i.prefix->text : "")); },
-                            [&](const Dim& d) { node("dim", [&] { for (const Name& n : d.names) line(n.spelled()); }); }, [&](const Function& g) { function(g); }},
-                 item);
+      std::visit(Overloaded{[&](const Import& i) {
+                              line(fmt::format("import \"{}\"{}", i.path, i.prefix ? " as " + i.prefix->text : ""));
+                            },
+                     [&](const Dim& d) {
+                       node("dim", [&] {
+                         for (const Name& n : d.names) line(n.spelled());
+                       });
+                     },
+                     [&](const Function& g) { function(g); }},
+          item);
   }
 
  private:
@@ -29,7 +36,9 @@ class Tree {
   }
 
   void function(const Function& f) {
-    const std::string_view role = f.role == Function::Role::Function ? "function" : f.role == Function::Role::Gradient ? "gradient" : "tangent";
+    const std::string_view role = f.role == Function::Role::Function ? "function"
+        : f.role == Function::Role::Gradient                         ? "gradient"
+                                                                     : "tangent";
     node(fmt::format("{}{}", role, f.name ? ' ' + f.name->spelled() : ""), [&] {
       for (const Attribute& a : f.attributes) word("attribute ", a);
       for (const Parameter& p : f.parameters) {
@@ -52,29 +61,30 @@ class Tree {
   void word(const std::string& prefix, const Word& w) {
     node(prefix + w.name.spelled(), [&] {
       for (const Value& v : w.values)
-        std::visit(Overloaded{[&](const std::shared_ptr<const Word>& inner) { word("", *inner); }, [&](const Number& n) { number(n); },
-                              [&](const std::string& s) { line('"' + s + '"'); }},
-                   v.value);
+        std::visit(Overloaded{[&](const std::shared_ptr<const Word>& inner) { word("", *inner); },
+                       [&](const Number& n) { number(n); }, [&](const std::string& s) { line('"' + s + '"'); }},
+            v.value);
     });
   }
 
   void statement(const Statement& s) {
     for (const Attribute& a : s.attributes) word("attribute ", a);
     std::visit(Overloaded{[&](std::monostate) { line("empty"); },
-                          [&](const Assignment& a) { node("assignment " + target(a.target), [&] { expression(a.value); }); },
-                          [&](const TupleAssignment& t) {
-                            node("tuple", [&] {
-                              for (const Target& each : t.targets) line("target " + target(each));
-                              expression(t.value);
-                            });
-                          },
-                          [&](const Contraction& c) { contraction(c); }},
-               s.node);
+                   [&](const Assignment& a) { node("assignment " + target(a.target), [&] { expression(a.value); }); },
+                   [&](const TupleAssignment& t) {
+                     node("tuple", [&] {
+                       for (const Target& each : t.targets) line("target " + target(each));
+                       expression(t.value);
+                     });
+                   },
+                   [&](const Contraction& c) { contraction(c); }},
+        s.node);
   }
 
   void contraction(const Contraction& c) {
     static constexpr std::string_view names[] = {"sum", "product", "max", "min", "assign"};
-    const std::string how = c.aggregation_name ? c.aggregation_name->spelled() : std::string(names[static_cast<int>(c.aggregation)]);
+    const std::string how =
+        c.aggregation_name ? c.aggregation_name->spelled() : std::string(names[static_cast<int>(c.aggregation)]);
     node(fmt::format("contraction {} {}", how, target(c.target)), [&] {
       expressions("index", c.element);
       expressions("size", c.sizes);
@@ -84,7 +94,9 @@ class Tree {
       if (c.no_reduce) line("no_reduce");
       if (c.default_value)
         node("default", [&] {
-          std::visit(Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); }}, c.default_value->value);
+          std::visit(
+              Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); }},
+              c.default_value->value);
         });
     });
   }
@@ -107,34 +119,43 @@ class Tree {
     else line(fmt::format("number {}{}", n.negative ? "-" : "", n.integer));
   }
   void argument(const Argument& a) {
-    std::visit(Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); }}, a.value);
+    std::visit(
+        Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); }}, a.value);
   }
 
   void expression(const Expr& e) {
-    e.match([&](const Number& n) { number(n); }, [&](const Variable& v) { line((v.pack ? "pack " : "name ") + v.name.spelled()); },
-            [&](const Unary& u) { node(std::string(info(u.op).name), [&] { expression(u.operand); }); },
-            [&](const Binary& b) {
-              node(std::string(info(b.op).name), [&] {
-                expression(b.left);
-                expression(b.right);
-              });
-            },
-            [&](const Access& a) { node("access " + a.tensor.spelled(), [&] { for (const Expr& i : a.element) expression(i); }); },
-            [&](const Call& c) {
-              node("call " + c.function.spelled(), [&] {
-                for (const Argument& p : c.parameters) node(p.label ? "parameter " + p.label->spelled() : "parameter", [&] { argument(p); });
-                for (std::size_t k = 0; k < c.arguments.size(); ++k)
-                  if (k < c.labels.size() && c.labels[k]) node("input " + c.labels[k]->spelled(), [&] { expression(c.arguments[k]); });
-                  else expression(c.arguments[k]);
-              });
-            },
-            [&](const Select& s) {
-              node(s.otherwise ? "select" : "select or zero", [&] {
-                expression(s.condition);
-                expression(s.then);
-                if (s.otherwise) expression(*s.otherwise);
-              });
-            });
+    e.match([&](const Number& n) { number(n); },
+        [&](const Variable& v) { line((v.pack ? "pack " : "name ") + v.name.spelled()); },
+        [&](const Unary& u) { node(std::string(info(u.op).name), [&] { expression(u.operand); }); },
+        [&](const Binary& b) {
+          node(std::string(info(b.op).name), [&] {
+            expression(b.left);
+            expression(b.right);
+          });
+        },
+        [&](const Access& a) {
+          node("access " + a.tensor.spelled(), [&] {
+            for (const Expr& i : a.element) expression(i);
+          });
+        },
+        [&](const Call& c) {
+          node("call " + c.function.spelled(), [&] {
+            for (const Argument& p : c.parameters)
+              node(p.label ? "parameter " + p.label->spelled() : "parameter", [&] { argument(p); });
+            for (std::size_t k = 0; k < c.arguments.size(); ++k)
+              if (k < c.labels.size() && c.labels[k])
+                node("input " + c.labels[k]->spelled(), [&] { expression(c.arguments[k]); });
+              else
+                expression(c.arguments[k]);
+          });
+        },
+        [&](const Select& s) {
+          node(s.otherwise ? "select" : "select or zero", [&] {
+            expression(s.condition);
+            expression(s.then);
+            if (s.otherwise) expression(*s.otherwise);
+          });
+        });
   }
 };
 

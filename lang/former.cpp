@@ -11,11 +11,14 @@ constexpr std::string_view attribute = "formerly", blanks = " \t\r\n";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t from = text.find_first_not_of(blanks);
-  return from == std::string_view::npos ? std::string_view() : text.substr(from, text.find_last_not_of(blanks) - from + 1);
+  return from == std::string_view::npos ? std::string_view()
+                                        : text.substr(from, text.find_last_not_of(blanks) - from + 1);
 }
 
 bool is_name(std::string_view text) {
-  const auto belongs = [](char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto belongs = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
   return !text.empty() && (text.front() < '0' || text.front() > '9') && std::all_of(text.begin(), text.end(), belongs);
 }
 
@@ -26,20 +29,24 @@ std::vector<Former> pairs(std::string_view text, Span span) {
     const std::size_t comma = std::min(text.find(',', from), text.size());
     const std::string_view pair = text.substr(from, comma - from);
     const std::size_t equals = std::min(pair.find('='), pair.size());
-    const std::string_view former = trimmed(pair.substr(0, equals)), now = trimmed(pair.substr(std::min(equals + 1, pair.size())));
-    found.push_back(is_name(former) && is_name(now) ? Former{std::string(former), std::string(now), span} : Former{"", "", span});
+    const std::string_view former = trimmed(pair.substr(0, equals)),
+                           now = trimmed(pair.substr(std::min(equals + 1, pair.size())));
+    found.push_back(
+        is_name(former) && is_name(now) ? Former{std::string(former), std::string(now), span} : Former{"", "", span});
     from = comma + 1;
   }
   return found;
 }
 
 const Parameter* own_parameter(const Function& function, std::string_view spelled) {
-  const auto at = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return p.name.text == spelled || p.name.spelled() == spelled; });
+  const auto at = std::find_if(function.parameters.begin(), function.parameters.end(),
+      [&](const Parameter& p) { return p.name.text == spelled || p.name.spelled() == spelled; });
   return at == function.parameters.end() ? nullptr : &*at;
 }
 
 bool is_input(const Function& function, std::string_view spelled) {
-  return std::any_of(function.inputs.begin(), function.inputs.end(), [&](const Input& input) { return input.target.name.text == spelled; });
+  return std::any_of(function.inputs.begin(), function.inputs.end(),
+      [&](const Input& input) { return input.target.name.text == spelled; });
 }
 
 }  // namespace
@@ -49,7 +56,9 @@ std::vector<Former> former_names(const Function& function, Diagnostics& diagnost
   const Attribute* before = nullptr;
   for (const Attribute& word : function.attributes) {
     if (word.name.text != attribute) continue;
-    const auto wrong = [&](Span span, const std::string& why) { return diagnostics.report(span, messages::attribute_values, attribute, why); };
+    const auto wrong = [&](Span span, const std::string& why) {
+      return diagnostics.report(span, messages::attribute_values, attribute, why);
+    };
     if (before != nullptr) wrong(word.name.span, "is given twice").label(before->name.span, "and here");
     before = &word;
     std::vector<Former> said;
@@ -60,10 +69,16 @@ std::vector<Former> former_names(const Function& function, Diagnostics& diagnost
     }
     if (said.empty()) said.push_back({"", "", word.name.span});
     for (Former& each : said) {
-      const auto known = std::find_if(names.begin(), names.end(), [&](const Former& other) { return other.former == each.former; });
-      if (each.former.empty()) wrong(each.span, "takes a string of former names and the parameters' names of today").hint("write `[[formerly(\"S=stride, P=padding\")]]`");
-      else if (!own_parameter(function, each.now)) wrong(each.span, "says `" + each.now + "`, which is no compile-time parameter of the function");
-      else if (const Parameter* today = own_parameter(function, each.former)) wrong(each.span, "says `" + each.former + "`, which is a parameter of today").label(today->name.span, "declared here");
+      const auto known =
+          std::find_if(names.begin(), names.end(), [&](const Former& other) { return other.former == each.former; });
+      if (each.former.empty())
+        wrong(each.span, "takes a string of former names and the parameters' names of today")
+            .hint("write `[[formerly(\"S=stride, P=padding\")]]`");
+      else if (!own_parameter(function, each.now))
+        wrong(each.span, "says `" + each.now + "`, which is no compile-time parameter of the function");
+      else if (const Parameter* today = own_parameter(function, each.former))
+        wrong(each.span, "says `" + each.former + "`, which is a parameter of today")
+            .label(today->name.span, "declared here");
       else if (is_input(function, each.former)) wrong(each.span, "says `" + each.former + "`, which is an input");
       else if (known != names.end()) wrong(each.span, "says `" + each.former + "` twice");
       else names.push_back(std::move(each));
@@ -80,7 +95,8 @@ const Parameter* parameter_called(const Function& function, std::string_view spe
   return nullptr;
 }
 
-void warn_of_former(const Function& function, const Parameter& parameter, std::string_view given, Span span, Diagnostics& diagnostics) {
+void warn_of_former(
+    const Function& function, const Parameter& parameter, std::string_view given, Span span, Diagnostics& diagnostics) {
   const std::string now = parameter.name.spelled();
   if (given == now) return;
   diagnostics.report(span, messages::former_name, given, function.name ? function.name->text : "function", now)

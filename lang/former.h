@@ -21,6 +21,7 @@ std::vector<Former> former_names(const Function& function, Diagnostics& diagnost
 // The parameter with a name, or that once had it; null: none.
 const Parameter* parameter_called(const Function& function, std::string_view spelled);
 // Where it is called differently today: says so of a value that is given here.
-void warn_of_former(const Function& function, const Parameter& parameter, std::string_view given, Span span, Diagnostics& diagnostics);
+void warn_of_former(
+    const Function& function, const Parameter& parameter, std::string_view given, Span span, Diagnostics& diagnostics);
 
 }  // namespace tilec::lang

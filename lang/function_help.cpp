@@ -25,7 +25,8 @@ constexpr Help table[] = {
     {Function, "add", "add(x, y)", "`x + y`"},
     {Function, "sub", "sub(x, y)", "`x - y`"},
     {Function, "mul", "mul(x, y)", "`x * y`"},
-    {Function, "div", "div(x, y)", "`x / y`; of integers without what is behind the point, also in an index expression"},
+    {Function, "div", "div(x, y)",
+        "`x / y`; of integers without what is behind the point, also in an index expression"},
     {Function, "mod", "mod(x, y)", "the remainder, with the sign of `x`: mod(-5, 3) is -2"},
     {Function, "fma", "fma(x, y, z)", "`x * y + z`, rounded once"},
     {Function, "mad", "mad(x, y, z)", "`fma(x, y, z)`"},
@@ -66,7 +67,8 @@ constexpr Help table[] = {
     {Function, "bit_left", "bit_left(x, y)", "`x << y`, of integers"},
     {Function, "bit_right", "bit_right(x, y)", "`x >> y`, of integers"},
     {Function, "ident", "ident(x)", "`x` itself"},
-    {Function, "as_float", "as_float(x, 32)", "the float of so many bits; `as_float(x, X)`: of the float type of tensor `X`, f32 where it holds integers"},
+    {Function, "as_float", "as_float(x, 32)",
+        "the float of so many bits; `as_float(x, X)`: of the float type of tensor `X`, f32 where it holds integers"},
     {Function, "as_int", "as_int(x, 32)", "the signed integer of so many bits"},
     {Function, "as_uint", "as_uint(x, 32)", "the unsigned integer of so many bits"},
     {Function, "as_bool", "as_bool(x)", "whether it is not 0"},
@@ -81,21 +83,28 @@ constexpr Help table[] = {
     // whole tensors
     {Function, "cumsum", "cumsum(X, axis)", "running sums along an axis; a vector needs no axis"},
     {Function, "cumprod", "cumprod(X, axis)", "running products along an axis; a vector needs no axis"},
-    {Function, "argmax", "argmax(X, axis)", "i32 positions of the first largest, a NaN before all; without axis in the flattened tensor"},
-    {Function, "argmin", "argmin(X, axis)", "i32 positions of the first smallest, a NaN before all; without axis in the flattened tensor"},
+    {Function, "argmax", "argmax(X, axis)",
+        "i32 positions of the first largest, a NaN before all; without axis in the flattened tensor"},
+    {Function, "argmin", "argmin(X, axis)",
+        "i32 positions of the first smallest, a NaN before all; without axis in the flattened tensor"},
     {Function, "sort", "sort(X, axis)", "ascending, NaN last; along the last axis unless one is named"},
     {Function, "argsort", "argsort(X, axis)", "i32 positions in ascending order, equal elements in order, NaN last"},
     {Function, "argsort_descending", "argsort_descending(X, axis)", "i32 positions in descending order"},
     {Function, "top_k", "(V, I) = top_k<3>(X)", "the largest along the last axis, largest first, and their positions"},
-    {Function, "gather", "gather(D, I)", "rows of D: `O[J, R] = D[I[J], R]`; `gather<1>(D, I)` within each of the first dimension"},
-    {Function, "scatter", "scatter(E, I, N)", "rows of E, added into N rows at the positions I; N a size, or a tensor whose extent counts"},
-    {Function, "simple_reduce", "simple_reduce(T, d0, d1, …)", "sums down to sizes aligned at the last dimension: the inverse of broadcasting"},
+    {Function, "gather", "gather(D, I)",
+        "rows of D: `O[J, R] = D[I[J], R]`; `gather<1>(D, I)` within each of the first dimension"},
+    {Function, "scatter", "scatter(E, I, N)",
+        "rows of E, added into N rows at the positions I; N a size, or a tensor whose extent counts"},
+    {Function, "simple_reduce", "simple_reduce(T, d0, d1, …)",
+        "sums down to sizes aligned at the last dimension: the inverse of broadcasting"},
     {Function, "prng_step", "prng_step(S, d0, …)", "asks the random state `u32 S[3, L]` for numbers of that shape"},
     {Function, "prng_value", "prng_value(P)", "the numbers of a `prng_step`, f32 in [0, 1)"},
     {Function, "prng_state", "prng_state(P)", "the state to go on with after a `prng_step`"},
     {Function, "builtin_softmax", "builtin_softmax(X, M, N)", "the softmax of each row of X[M, N]"},
-    {Function, "builtin_logsoftmax", "builtin_logsoftmax(X, M, N)", "the logarithm of the softmax of each row of X[M, N]"},
-    {Function, "builtin_binary_crossentropy", "builtin_binary_crossentropy(P, T, n)", "the binary cross-entropy of predictions P and targets T; n has no effect"},
+    {Function, "builtin_logsoftmax", "builtin_logsoftmax(X, M, N)",
+        "the logarithm of the softmax of each row of X[M, N]"},
+    {Function, "builtin_binary_crossentropy", "builtin_binary_crossentropy(P, T, n)",
+        "the binary cross-entropy of predictions P and targets T; n has no effect"},
     {Function, "reverse_grad", "reverse_grad(X, c)", "X, whose cotangent is multiplied by -c"},
     {Function, "iterate", "iterate<f, 20>(X)", "f applied so many times, each time to what it gave"},
     {Function, "assert_", "Ok = assert_…(condition)", "a condition on sizes that must hold when the program is called"},
@@ -125,18 +134,25 @@ constexpr Help table[] = {
     {Attribute, "save", "[[save]]", "backward keeps the tensor"},
     {Attribute, "recompute", "[[recompute]]", "backward computes the tensor again"},
     {Attribute, "allow", "[[allow(W0210)]]", "warnings of these codes are not reported here"},
-    {Attribute, "plan", "[[plan(\"…\")]]", "lines of the function's plan, as `--emit=plan` prints them; on a statement without effect"},
-    {Attribute, "formerly", "[[formerly(\"S=stride\")]]", "names that parameters of the function had in an earlier version"},
+    {Attribute, "plan", "[[plan(\"…\")]]",
+        "lines of the function's plan, as `--emit=plan` prints them; on a statement without effect"},
+    {Attribute, "formerly", "[[formerly(\"S=stride\")]]",
+        "names that parameters of the function had in an earlier version"},
     {Attribute, "before", "[[before(A, dim)]]", "the pack A has the dimensions in front of axis dim"},
     {Attribute, "after", "[[after(C, dim)]]", "the pack C has the dimensions behind axis dim"},
     {Attribute, "pid", "[[pid(…)]]", "accepted, without effect"},
     // keywords
     {Keyword, "function", "function f(X[N]) -> (Y) { … }", "a function: inputs, results, statements"},
-    {Keyword, "gradient", "gradient f(X[N], Y, DY) -> (DX) { … }", "a derivative of one's own: inputs, results and cotangents give cotangents"},
-    {Keyword, "tangent", "tangent f(X[N], DX, Y) -> (DY) { … }", "a forward derivative of one's own: inputs, tangents and results give tangents"},
-    {Keyword, "import", "import \"std/nn.tile\";", "makes the functions of another file callable; under a prefix, `import \"std/nn.tile\" as nn;`, as `nn.relu`"},
-    {Keyword, "dim", "dim Batch, Channel;", "names of sizes that are kept apart: an index over two of them is reported"},
-    {Keyword, "default", "default -inf", "what an element holds that no point reaches: a number, or the same element of another tensor"},
+    {Keyword, "gradient", "gradient f(X[N], Y, DY) -> (DX) { … }",
+        "a derivative of one's own: inputs, results and cotangents give cotangents"},
+    {Keyword, "tangent", "tangent f(X[N], DX, Y) -> (DY) { … }",
+        "a forward derivative of one's own: inputs, tangents and results give tangents"},
+    {Keyword, "import", "import \"std/nn.tile\";",
+        "makes the functions of another file callable; under a prefix, `import \"std/nn.tile\" as nn;`, as `nn.relu`"},
+    {Keyword, "dim", "dim Batch, Channel;",
+        "names of sizes that are kept apart: an index over two of them is reported"},
+    {Keyword, "default", "default -inf",
+        "what an element holds that no point reaches: a number, or the same element of another tensor"},
     {Keyword, "no_defract", "no_defract", "accepted, without effect on results"},
     {Keyword, "no_reduce", "no_reduce", "accepted, without effect on results"},
     {Constant, "inf", "inf", "infinity"},
@@ -148,11 +164,14 @@ constexpr Help table[] = {
 std::span<const Help> all_help() { return table; }
 
 const Help* help_for(Help::Kind kind, std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> aliases[] = {{"eq", "cmp_eq"}, {"ne", "cmp_ne"}, {"lt", "cmp_lt"}, {"le", "cmp_le"}, {"gt", "cmp_gt"}, {"ge", "cmp_ge"}, {"bit_shl", "bit_left"}, {"bit_shr", "bit_right"}};
+  constexpr std::pair<std::string_view, std::string_view> aliases[] = {{"eq", "cmp_eq"}, {"ne", "cmp_ne"},
+      {"lt", "cmp_lt"}, {"le", "cmp_le"}, {"gt", "cmp_gt"}, {"ge", "cmp_ge"}, {"bit_shl", "bit_left"},
+      {"bit_shr", "bit_right"}};
   if (kind == Function && name.starts_with("assert_")) name = "assert_";
   for (const auto& [alias, meant] : aliases)
     if (kind == Function && alias == name) name = meant;
-  const auto* at = std::ranges::find_if(table, [&](const Help& each) { return each.kind == kind && each.name == name; });
+  const auto* at =
+      std::ranges::find_if(table, [&](const Help& each) { return each.kind == kind && each.name == name; });
   return at == std::end(table) ? nullptr : at;
 }
 

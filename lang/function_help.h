@@ -13,6 +13,7 @@ struct Help {
   std::string_view name, written, text;                // `written`: as it is called
 };
 std::span<const Help> all_help();
-const Help* help_for(Help::Kind kind, std::string_view name);  // null when there is none; assert_… is any name that begins so
+const Help* help_for(Help::Kind kind, std::string_view name);  // null when there is none; assert_… is any name that
+                                                               // begins so
 
 }  // namespace tilec::lang

@@ -1,11 +1,13 @@
 // The grammar of Tile in Boost Spirit X3, rule by rule, from tokens to items.
 //
-// Ordered choice backtracks (`f<2>(X)` is a call, `f < 2` a comparison, known only at the `(`), so expectation points are few
-// (`sure`), and an error is reported where the parse got furthest, with everything that was expected there: of all
-// alternatives, the one that understood most of the text is most likely the one that was meant. Every token writes down where it failed.
+// Ordered choice backtracks (`f<2>(X)` is a call, `f < 2` a comparison, known only at the `(`), so expectation points
+// are few (`sure`), and an error is reported where the parse got furthest, with everything that was expected there: of
+// all alternatives, the one that understood most of the text is most likely the one that was meant. Every token writes
+// down where it failed.
 //
-// The nine levels of binary operators are one flat rule, `operand (operator operand)*`, grouped by precedence afterwards.
-// It is the same language, and nesting costs three rules of stack a level instead of a dozen. `nested` counts the levels.
+// The nine levels of binary operators are one flat rule, `operand (operator operand)*`, grouped by precedence
+// afterwards. It is the same language, and nesting costs three rules of stack a level instead of a dozen. `nested`
+// counts the levels.
 //
 // The driver at the end takes items and statements one by one, so recovery is a loop: report, skip, go on.
 
@@ -34,9 +36,10 @@ namespace x3 = boost::spirit::x3;
 using It = const char*;
 
 constexpr int max_nesting = 256;                       // of brackets, `-` and `?`
-constexpr int max_height = 1024;                       // of a tree: a sum of a thousand terms is as deep as one bracket in another
+constexpr int max_height = 1024;                       // of a tree: a sum of a thousand terms is as deep as one bracket
+                                                       // in another
 
-// ---- what the parse knows of itself ---------------------------------------------------------------------------------------------
+// ---- what the parse knows of itself ---------------------------------------------------------------------------------
 
 struct Failed {};                                      // no alternative can help any more
 struct TooDeep { It at; int limit; std::string_view what; };
@@ -57,13 +60,15 @@ struct Progress {
     furthest = at;
     if (std::find(expected.begin(), expected.end(), what) == expected.end()) expected.push_back(what);
   }
-  Span span(It from, It to) const { return {static_cast<std::uint32_t>(from - begin), static_cast<std::uint32_t>(to - begin), source}; }
+  Span span(It from, It to) const {
+    return {static_cast<std::uint32_t>(from - begin), static_cast<std::uint32_t>(to - begin), source};
+  }
 };
 
 struct progress_tag;
 template <class Context> Progress& progress(const Context& context) { return x3::get<progress_tag>(context).get(); }
 
-// ---- tokens: each skips blanks, leaves `first` alone when it fails, and says so ---------------------------------------------------
+// ---- tokens: each skips blanks, leaves `first` alone when it fails, and says so -------------------------------------
 
 template <class Derived, class Attribute>
 struct Token : x3::parser<Derived> {
@@ -212,13 +217,14 @@ struct Operator : Token<Operator, OpAt> {
   std::string_view name() const { return "an operator"; }
   bool read(It& first, It last, OpAt& out, const Progress& progress) const {
     struct Entry { std::string_view text; Op op; };
-    static constexpr Entry table[] = {{"<<", Op::Shl}, {">>", Op::Shr}, {"<=", Op::Le}, {">=", Op::Ge}, {"==", Op::Eq}, {"!=", Op::Ne}, {"->", Op::Not},
-                                      {"<", Op::Lt},   {">", Op::Gt},   {"&", Op::And}, {"|", Op::Or},  {"^", Op::Xor}, {"+", Op::Add}, {"-", Op::Sub},
-                                      {"*", Op::Mul},  {"/", Op::Div}};
+    static constexpr Entry table[] = {{"<<", Op::Shl}, {">>", Op::Shr}, {"<=", Op::Le}, {">=", Op::Ge}, {"==", Op::Eq},
+        {"!=", Op::Ne}, {"->", Op::Not}, {"<", Op::Lt}, {">", Op::Gt}, {"&", Op::And}, {"|", Op::Or}, {"^", Op::Xor},
+        {"+", Op::Add}, {"-", Op::Sub}, {"*", Op::Mul}, {"/", Op::Div}};
     const std::string_view rest(first, static_cast<std::size_t>(last - first));
     for (const Entry& entry : table) {
       if (!rest.starts_with(entry.text)) continue;
-      const bool is_arithmetic = entry.op == Op::Add || entry.op == Op::Sub || entry.op == Op::Mul || entry.op == Op::Div;
+      const bool is_arithmetic =
+          entry.op == Op::Add || entry.op == Op::Sub || entry.op == Op::Mul || entry.op == Op::Div;
       if (entry.op == Op::Not || (arithmetic && !is_arithmetic)) return false;  // `->` is one token
       out = {entry.op, progress.span(first, first + entry.text.size())};
       first += entry.text.size();
@@ -228,7 +234,7 @@ struct Operator : Token<Operator, OpAt> {
   }
 };
 
-// ---- directives -------------------------------------------------------------------------------------------------------------------
+// ---- directives -----------------------------------------------------------------------------------------------------
 
 // Around a recursive use: counts the depth.
 template <class Subject>
@@ -321,17 +327,24 @@ struct NamedDirective {
 };
 constexpr NamedDirective named(std::string_view what) { return {what}; }
 
-// ---- actions ----------------------------------------------------------------------------------------------------------------------
+// ---- actions --------------------------------------------------------------------------------------------------------
 
-constexpr auto put = [](auto member) { return [member](auto& context) { x3::_val(context).*member = std::move(x3::_attr(context)); }; };
-constexpr auto push = [](auto member) { return [member](auto& context) { (x3::_val(context).*member).push_back(std::move(x3::_attr(context))); }; };
-constexpr auto set = [](auto member, auto value) { return [member, value](auto& context) { x3::_val(context).*member = value; }; };
+constexpr auto put = [](auto member) {
+  return [member](auto& context) { x3::_val(context).*member = std::move(x3::_attr(context)); };
+};
+constexpr auto push = [](auto member) {
+  return [member](auto& context) { (x3::_val(context).*member).push_back(std::move(x3::_attr(context))); };
+};
+constexpr auto set = [](auto member, auto value) {
+  return [member, value](auto& context) { x3::_val(context).*member = value; };
+};
 constexpr auto keep = [](auto& context) { x3::_val(context) = std::move(x3::_attr(context)); };
-constexpr auto make = [](auto& context) { x3::_val(context) = Expr(std::move(x3::_attr(context)), Span{}); };  // placed adds the span
+// placed adds the span
+constexpr auto make = [](auto& context) { x3::_val(context) = Expr(std::move(x3::_attr(context)), Span{}); };
 
 Span join(Span a, Span b) { return {a.begin, b.end, a.source}; }
 
-// ---- operators --------------------------------------------------------------------------------------------------------------------
+// ---- operators ------------------------------------------------------------------------------------------------------
 
 struct Tail { OpAt op; Expr operand; };
 struct Chain { Expr first; std::vector<Tail> tails; };
@@ -358,7 +371,9 @@ Expr fold(Folding& chain, Expr left, int lowest) {
     const Tail& tail = chain.tails[chain.at++];
     const int here = level(tail.op.op);
     const Expr right = fold(chain, tail.operand, here + 1);
-    const auto bare_or = [](const Expr& e, Span operand) { return e.as<Binary>() && e.as<Binary>()->op == Op::Or && e.span() != operand; };
+    const auto bare_or = [](const Expr& e, Span operand) {
+      return e.as<Binary>() && e.as<Binary>()->op == Op::Or && e.span() != operand;
+    };
     if (tail.op.op == Op::Xor && (bare_or(right, tail.operand.span()) || bare_or(left, start)))
       chain.progress.warnings.push_back({"", Severity::Warning, "xor", join(left.span(), right.span()), {}, {}});
     const Span span = join(left.span(), right.span());
@@ -382,7 +397,8 @@ constexpr auto select = [](auto& context) {
   Arm& arm = x3::_attr(context);
   const Span span = join(condition.span(), arm.otherwise.span());
   x3::_val(context) = Expr(Select{condition, arm.then, arm.otherwise}, span);
-  if (x3::_val(context).height() > max_height) throw TooDeep{progress(context).begin + arm.then.span().begin, max_height, "operators"};
+  if (x3::_val(context).height() > max_height)
+    throw TooDeep{progress(context).begin + arm.then.span().begin, max_height, "operators"};
 };
 // The second `? :` of a chain: legal, and not what C means.
 constexpr auto select_again = [](auto& context) {
@@ -393,15 +409,18 @@ constexpr auto half_select = [](auto& context) {
   const Expr condition = x3::_val(context), then = x3::_attr(context);
   x3::_val(context) = Expr(Select{condition, then, std::nullopt}, join(condition.span(), then.span()));
 };
-template <Op op> constexpr auto negate = [](auto& context) { x3::_val(context) = Expr(Unary{op, x3::_attr(context)}, Span{}); };
+template <Op op>
+constexpr auto negate = [](auto& context) { x3::_val(context) = Expr(Unary{op, x3::_attr(context)}, Span{}); };
 
-// ---- rules ------------------------------------------------------------------------------------------------------------------------
+// ---- rules ----------------------------------------------------------------------------------------------------------
 
 template <class Id, class T> using rule = x3::rule<Id, T>;
 
 constexpr Mark open("`(`"), close("`)`"), bracket("`[`", "["), unbracket("`]`"), brace("`{`"), unbrace("`}`");
-constexpr Mark comma("`,`"), semicolon("`;`"), colon("`:`"), question("`?`"), arrow("`->`"), minus("`-`", ">"), tilde("`~`");
-constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>`"), at_most("`<=`"), at_least("`>=`"), plus("`+`"), star("`*`");
+constexpr Mark comma("`,`"), semicolon("`;`"), colon("`:`"), question("`?`"), arrow("`->`"), minus("`-`", ">"),
+    tilde("`~`");
+constexpr Mark equals("`=`", "="), twice("`==`"), less("`<`", "=<"), greater("`>`"), at_most("`<=`"), at_least("`>=`"),
+    plus("`+`"), star("`*`");
 constexpr Mark ellipsis("`...`");
 constexpr Mark attribute_open("`[[`"), attribute_close("`]]`");
 constexpr Word_ name(Kind::Any, "a name"), lower(Kind::Lower, "a lower-case name");
@@ -450,7 +469,8 @@ constexpr auto minus_number = [](auto& context) {
 };
 constexpr auto minus_inf = [](auto& context) {
   const Name& name = x3::_attr(context);
-  const double real = name.text == "inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+  const double real =
+      name.text == "inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   x3::_pass(context) = name.text == "inf" || name.text == "nan";
   x3::_val(context).value = Number{"-" + name.text, true, 0, real, true};
 };
@@ -486,17 +506,22 @@ const auto tail_def = binary_operator[put(&Tail::op)] >> unary[put(&Tail::operan
 const auto sum_def = sum_chain[group];
 const auto sum_chain_def = unary[put(&Chain::first)] >> *sum_tail[push(&Chain::tails)];
 const auto sum_tail_def = arithmetic_operator[put(&Tail::op)] >> unary[put(&Tail::operand)];
-const auto unary_def = placed[named("an expression")[minus >> nested[unary][negate<Op::Neg>] | tilde >> nested[unary][negate<Op::Not>] | primary[keep]]];
-const auto primary_def = placed[number[make] | angle_call[make] | plain_call[make] | access[make] | variable[make] | open >> nested[expr][keep] >> close];
+const auto unary_def = placed[named("an expression")[minus >> nested[unary][negate<Op::Neg>] |
+    tilde >> nested[unary][negate<Op::Not>] | primary[keep]]];
+const auto primary_def = placed[number[make] | angle_call[make] | plain_call[make] | access[make] | variable[make] |
+    open >> nested[expr][keep] >> close];
 const auto variable_def = name[put(&Variable::name)] >> -quiet[ellipsis][set(&Variable::pack, true)];
 const auto access_expr_def = placed[named("an access such as `A[i]`")[access[make]]];
-const auto access_def = name[put(&Access::tensor)] >> quiet[bracket] >> -(nested[affine][push(&Access::element)] % comma) >> unbracket;
+const auto access_def = name[put(&Access::tensor)] >> quiet[bracket] >>
+    -(nested[affine][push(&Access::element)] % comma) >> unbracket;
 const auto input_given_def = -quiet[label[put(&InputGiven::label)]] >> nested[expr][put(&InputGiven::value)];
 const auto call_rest = -(input_given[push_input] % comma) >> close;
 const auto plain_call_def = callee[put(&Call::function)] >> quiet[open] >> call_rest;
-const auto angle_call_def = lower_callee[put(&Call::function)] >> quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
+const auto angle_call_def = lower_callee[put(&Call::function)] >>
+    quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
 const auto signed_number_def = minus >> number[minus_number] | number[keep];
-const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Argument::value)] | callee[put(&Argument::value)]]];
+const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] |
+    signed_number[put(&Argument::value)] | callee[put(&Argument::value)]]];
 const auto label_def = name[keep] >> equals;
 const auto given_def = -quiet[label[put(&Argument::label)]] >> argument[labelled];
 
@@ -504,10 +529,11 @@ const auto affine_def = affine_chain[group];
 const auto affine_chain_def = factor[put(&Chain::first)] >> *affine_tail[push(&Chain::tails)];
 const auto affine_tail_def = arithmetic_operator[put(&Tail::op)] >> factor[put(&Tail::operand)];
 const auto coefficient_def = placed[integer[first_integer] >> quiet[lower][coefficient_of]];
-const auto factor_def = placed[named("an index expression")[minus >> nested[factor][negate<Op::Neg>] | coefficient[keep] | integer[make] | plain_call[make] | variable[make]
-                                                    | open >> nested[affine][keep] >> close]];
+const auto factor_def = placed[named("an index expression")[minus >> nested[factor][negate<Op::Neg>] |
+    coefficient[keep] | integer[make] | plain_call[make] | variable[make] | open >> nested[affine][keep] >> close]];
 
-BOOST_SPIRIT_DEFINE(expr, arm, body, binary, chain, tail, sum, sum_chain, sum_tail, unary, primary, variable, access_expr, access, plain_call, angle_call, signed_number, argument, label, given, input_given)
+BOOST_SPIRIT_DEFINE(expr, arm, body, binary, chain, tail, sum, sum_chain, sum_tail, unary, primary, variable,
+    access_expr, access, plain_call, angle_call, signed_number, argument, label, given, input_given)
 BOOST_SPIRIT_DEFINE(affine, affine_chain, affine_tail, coefficient, factor)
 
 // Statements
@@ -545,7 +571,9 @@ constexpr auto typed = [](auto& context) {
   target.dtype = std::move(target.name);
   target.name = std::move(x3::_attr(context));
 };
-constexpr auto nested_word = [](auto& context) { x3::_val(context).value = std::make_shared<const Word>(std::move(x3::_attr(context))); };
+constexpr auto nested_word = [](auto& context) {
+  x3::_val(context).value = std::make_shared<const Word>(std::move(x3::_attr(context)));
+};
 
 using enum AggregationSyntax;
 constexpr auto aggregation = [](AggregationSyntax syntax) { return set(&Contraction::aggregation, syntax); };
@@ -555,36 +583,44 @@ constexpr auto aggregation_name = [](auto& context) {
 };
 
 const auto target_def = placed[name[put(&Target::name)] >> -quiet[name][typed]];
-const auto word_def = placed[name[put(&Word::name)] >> -(open[set(&Word::parentheses, true)] >> -(nested[value][push(&Word::values)] % comma) >> close)];
-const auto value_def = placed[named("a word, a number or a string")[word[nested_word] | signed_number[put(&Value::value)] | string[put(&Value::value)]]];
+const auto word_def = placed[name[put(&Word::name)] >>
+    -(open[set(&Word::parentheses, true)] >> -(nested[value][push(&Word::values)] % comma) >> close)];
+const auto value_def = placed[named("a word, a number or a string")[word[nested_word] |
+    signed_number[put(&Value::value)] | string[put(&Value::value)]]];
 const auto attribute_def = attribute_open >> word[keep] >> attribute_close;
 
-const auto tuple_def = open >> target[push(&TupleAssignment::targets)] % comma >> close >> equals >> expr[put(&TupleAssignment::value)];
+const auto tuple_def =
+    open >> target[push(&TupleAssignment::targets)] % comma >> close >> equals >> expr[put(&TupleAssignment::value)];
 const auto assignment_def = target[put(&Assignment::target)] >> equals >> expr[put(&Assignment::value)];
 
-const auto contraction_def =
-    target[put(&Contraction::target)] >> bracket
-    >> -(affine[push(&Contraction::element)] % comma >> -(colon[set(&Contraction::colon, true)] >> expr[push(&Contraction::sizes)] % comma)
-         | colon[set(&Contraction::colon, true)])
-    >> unbracket
-    >> (twice[aggregation(Assign)] >> open
-        | equals >> named("an aggregation: `+(`, `*(`, `>(`, `<(` or `=(`")[(plus[aggregation(Sum)] | star[aggregation(Product)] | greater[aggregation(Max)]
-                                                                            | less[aggregation(Min)] | equals[aggregation(Assign)] | name[aggregation_name])
-                                                                           >> quiet[open]])
-    >> body[put(&Contraction::body)] >> close >> *(comma >> constraint[push(&Contraction::constraints)])
-    >> *(Keyword("`no_defract`")[set(&Contraction::no_defract, true)] | Keyword("`no_reduce`")[set(&Contraction::no_reduce, true)]
-         | default_clause[put(&Contraction::default_value)]);
-const auto constraint_def =
-    placed[affine[put(&Constraint::polynomial)]
-    >> named("`<`, `<=`, `>=` or `==`")[at_most >> sum[compare(Constraint::Form::LessEqual)]
-                                            >> -(at_most >> sum[between(Constraint::Form::BetweenLessEqual)] | less >> sum[between(Constraint::Form::BetweenLess)])
-                                        | at_least >> sum[compare(Constraint::Form::GreaterEqual)] | twice >> sum[compare(Constraint::Form::Equal)]
-                                        | less >> expr[compare(Constraint::Form::Less)]]];
-const auto default_clause_def = placed[Keyword("`default`") >> named("a number or a name")[minus >> name[minus_inf] | signed_number[put(&Default::value)] | name[put(&Default::value)]]];
-const auto statement_def = placed[named("a statement or `}`")[*attribute[push(&Statement::attributes)]
-                           >> -(tuple[put(&Statement::node)] | contraction[put(&Statement::node)] | assignment[put(&Statement::node)]) >> semicolon]];
+const auto contraction_def = target[put(&Contraction::target)] >> bracket >>
+    -(affine[push(&Contraction::element)] % comma >>
+            -(colon[set(&Contraction::colon, true)] >> expr[push(&Contraction::sizes)] % comma) |
+        colon[set(&Contraction::colon, true)]) >>
+    unbracket >>
+    (twice[aggregation(Assign)] >> open |
+        equals >> named("an aggregation: `+(`, `*(`, `>(`, `<(` or `=(`")
+                      [(plus[aggregation(Sum)] | star[aggregation(Product)] | greater[aggregation(Max)] |
+                           less[aggregation(Min)] | equals[aggregation(Assign)] | name[aggregation_name]) >>
+                          quiet[open]]) >>
+    body[put(&Contraction::body)] >> close >> *(comma >> constraint[push(&Contraction::constraints)]) >>
+    *(Keyword("`no_defract`")[set(&Contraction::no_defract, true)] |
+        Keyword("`no_reduce`")[set(&Contraction::no_reduce, true)] | default_clause[put(&Contraction::default_value)]);
+const auto constraint_def = placed[affine[put(&Constraint::polynomial)] >>
+    named("`<`, `<=`, `>=` or `==`")[at_most >> sum[compare(Constraint::Form::LessEqual)] >>
+            -(at_most >> sum[between(Constraint::Form::BetweenLessEqual)] |
+                less >> sum[between(Constraint::Form::BetweenLess)]) |
+        at_least >> sum[compare(Constraint::Form::GreaterEqual)] | twice >> sum[compare(Constraint::Form::Equal)] |
+        less >> expr[compare(Constraint::Form::Less)]]];
+const auto default_clause_def =
+    placed[Keyword("`default`") >> named("a number or a name")[minus >> name[minus_inf] |
+                                       signed_number[put(&Default::value)] | name[put(&Default::value)]]];
+const auto statement_def = placed[named("a statement or `}`")[*attribute[push(&Statement::attributes)] >>
+    -(tuple[put(&Statement::node)] | contraction[put(&Statement::node)] | assignment[put(&Statement::node)]) >>
+    semicolon]];
 
-BOOST_SPIRIT_DEFINE(target, word, value, attribute, tuple, assignment, contraction, constraint, default_clause, statement)
+BOOST_SPIRIT_DEFINE(
+    target, word, value, attribute, tuple, assignment, contraction, constraint, default_clause, statement)
 
 // Items
 const rule<struct import_id, Import> import_item = "`import`";
@@ -599,30 +635,41 @@ const rule<struct item_id, Item> item = "an item";
 constexpr auto role = [](Function::Role r) { return set(&Function::role, r); };
 constexpr auto input_sizes = [](auto& context) { x3::_val(context).sizes = std::move(x3::_attr(context).element); };
 
-const auto import_item_def = placed[Keyword("`import`") >> string[put(&Import::path)] >> -(Keyword("`as`") >> lower[put(&Import::prefix)]) >> semicolon];
+const auto import_item_def = placed[Keyword("`import`") >> string[put(&Import::path)] >>
+    -(Keyword("`as`") >> lower[put(&Import::prefix)]) >> semicolon];
 const auto dim_item_def = placed[Keyword("`dim`") >> name[push(&Dim::names)] % comma >> semicolon];
-constexpr auto first_choice = [](auto& context) { x3::_val(context).value = Argument{x3::_val(context).choices.front(), x3::_val(context).choices.front().span}; };
+constexpr auto first_choice = [](auto& context) {
+  x3::_val(context).value = Argument{x3::_val(context).choices.front(), x3::_val(context).choices.front().span};
+};
 const auto choices = brace >> name[push(&Parameter::choices)] % comma >> unbrace;
-const auto parameter_def = name[put(&Parameter::name)] >> -(equals >> named("a number, a name or `{`")[choices[first_choice] | argument[put(&Parameter::value)]]);
+const auto parameter_def = name[put(&Parameter::name)] >>
+    -(equals >> named("a number, a name or `{`")[choices[first_choice] | argument[put(&Parameter::value)]]);
 const auto sizes_def = bracket >> -(nested[expr][push(&Access::element)] % comma) >> unbracket;
-const auto input_def = placed[target[put(&Input::target)] >> -sizes[input_sizes] >> -(equals >> argument[put(&Input::value)])];
-const auto head = named("a name")[lower[put(&Function::name)] >> quiet[less] >> sure[parameter[push(&Function::parameters)] % comma >> greater]
-                                  | name[put(&Function::name)]];
-const auto heading_def =
-    placed[*attribute[push(&Function::attributes)]
-    >> (Keyword("`function`")[role(Function::Role::Function)] >> -head
-        | (Keyword("`gradient`")[role(Function::Role::Gradient)] | Keyword("`tangent`")[role(Function::Role::Tangent)]) >> head)
-    >> open >> -(input[push(&Function::inputs)] % comma) >> close >> arrow >> open >> target[push(&Function::results)] % comma >> close >> brace];
-const auto item_def = named("`function`, `import`, `dim`, `gradient` or `tangent`")[import_item[put(&Item::node)] | dim_item[put(&Item::node)] | heading[put(&Item::node)]];
+const auto input_def =
+    placed[target[put(&Input::target)] >> -sizes[input_sizes] >> -(equals >> argument[put(&Input::value)])];
+const auto head = named("a name")[lower[put(&Function::name)] >> quiet[less] >>
+        sure[parameter[push(&Function::parameters)] % comma >> greater] |
+    name[put(&Function::name)]];
+const auto heading_def = placed[*attribute[push(&Function::attributes)] >>
+    (Keyword("`function`")[role(Function::Role::Function)] >> -head |
+        (Keyword("`gradient`")[role(Function::Role::Gradient)] | Keyword("`tangent`")[role(Function::Role::Tangent)]) >>
+            head) >>
+    open >> -(input[push(&Function::inputs)] % comma) >> close >> arrow >> open >>
+    target[push(&Function::results)] % comma >> close >> brace];
+const auto item_def = named("`function`, `import`, `dim`, `gradient` or `tangent`")[import_item[put(&Item::node)] |
+    dim_item[put(&Item::node)] | heading[put(&Item::node)]];
 
 BOOST_SPIRIT_DEFINE(import_item, dim_item, parameter, sizes, input, heading, item)
 
-// ---- the driver -------------------------------------------------------------------------------------------------------------------
+// ---- the driver -----------------------------------------------------------------------------------------------------
 
 class Driver {
  public:
   Driver(const Source& source, std::uint32_t number, Diagnostics& diagnostics)
-      : number_(number), diagnostics_(diagnostics), lexis_(separate(source, number, diagnostics)), original_(source.text) {
+      : number_(number),
+        diagnostics_(diagnostics),
+        lexis_(separate(source, number, diagnostics)),
+        original_(source.text) {
     begin_ = at_ = lexis_.text.data();
     end_ = begin_ + lexis_.text.size();
   }
@@ -658,10 +705,13 @@ class Driver {
   std::uint32_t statement_begin_ = 0;                  // or of an item's heading
   int errors_ = 0;
   bool whole_ = false;                                 // the last statement lacked its `;` only
-  std::map<std::uint32_t, std::pair<Name, std::uint32_t>> prefixed_;  // by place: what is called by `loss.mean`, and where its statement begins
+  // by place: what is called by `loss.mean`, and where its statement begins
+  std::map<std::uint32_t, std::pair<Name, std::uint32_t>> prefixed_;
 
   std::string_view text() const { return lexis_.text; }
-  Span span(It from, It to) const { return {static_cast<std::uint32_t>(from - begin_), static_cast<std::uint32_t>(to - begin_), number_}; }
+  Span span(It from, It to) const {
+    return {static_cast<std::uint32_t>(from - begin_), static_cast<std::uint32_t>(to - begin_), number_};
+  }
   void skip() { while (at_ != end_ && x3::space.test(*at_, x3::unused)) ++at_; }
 
   void statements(Function& function) {
@@ -669,7 +719,8 @@ class Driver {
     while (skip(), at_ != end_ && *at_ != '}' && errors_ < max_errors) {
       Statement next;
       if (!take(statement, next)) recover(false);
-      else if (!next.attributes.empty() || !std::holds_alternative<std::monostate>(next.node)) function.statements.push_back(std::move(next));
+      else if (!next.attributes.empty() || !std::holds_alternative<std::monostate>(next.node))
+        function.statements.push_back(std::move(next));
     }
     if (errors_ >= max_errors) return;
     if (at_ != end_) ++at_;
@@ -684,10 +735,14 @@ class Driver {
     statement_begin_ = static_cast<std::uint32_t>(at_ - begin_);
     It at = at_;
     try {
-      if (x3::phrase_parse(at, end_, x3::with<progress_tag>(std::ref(progress))[rule[([&](auto& context) { out = std::move(x3::_attr(context)); })]],
-                           x3::space, x3::skip_flag::dont_post_skip)) {
-        for (std::size_t n = 0; n < std::min<std::size_t>(progress.warnings.size(), max_errors); ++n) warn(progress.warnings[n]);
-        for (const Name& each : progress.prefixed) prefixed_.emplace(each.span.begin, std::pair(each, statement_begin_));
+      if (x3::phrase_parse(at, end_,
+              x3::with<progress_tag>(
+                  std::ref(progress))[rule[([&](auto& context) { out = std::move(x3::_attr(context)); })]],
+              x3::space, x3::skip_flag::dont_post_skip)) {
+        for (std::size_t n = 0; n < std::min<std::size_t>(progress.warnings.size(), max_errors); ++n)
+          warn(progress.warnings[n]);
+        for (const Name& each : progress.prefixed)
+          prefixed_.emplace(each.span.begin, std::pair(each, statement_begin_));
         at_ = at;
         return true;
       }
@@ -698,17 +753,20 @@ class Driver {
       ++errors_;
       at_ = deep.at;
       skip();
-      diagnostics_.report(span(at_, at_ + (at_ != end_)), messages::too_deep, deep.limit, deep.what).hint("give a part a name of its own: `T = …;`");
+      diagnostics_.report(span(at_, at_ + (at_ != end_)), messages::too_deep, deep.limit, deep.what)
+          .hint("give a part a name of its own: `T = …;`");
     } catch (const Chained& chained) {
       ++errors_;
       at_ = begin_ + chained.span.begin;
-      diagnostics_.report(chained.span, messages::chained_comparison, info(chained.op).symbol).hint("write `(a < b) & (b < c)`, or `(a < b) == c`");
+      diagnostics_.report(chained.span, messages::chained_comparison, info(chained.op).symbol)
+          .hint("write `(a < b) & (b < c)`, or `(a < b) == c`");
     }
     return false;
   }
 
   void warn(const Diagnostic& warning) {
-    if (warning.message == "xor") diagnostics_.report(warning.span, messages::mixed_xor).hint("write `a ^ (b | c)` or `(a ^ b) | c`");
+    if (warning.message == "xor")
+      diagnostics_.report(warning.span, messages::mixed_xor).hint("write `a ^ (b | c)` or `(a ^ b) | c`");
     else diagnostics_.report(warning.span, messages::nested_select).hint("write the parentheses that are meant");
   }
 
@@ -717,7 +775,8 @@ class Driver {
     const bool whole = errors_ == 0;                     // else an import may have been among what was not read
     std::vector<std::string> known;
     for (const Name& each : prefixes(file)) {
-      if (std::find(known.begin(), known.end(), each.text) != known.end()) diagnostics_.report(each.span, messages::prefix_twice, each.text).hint("choose another name for one of them");
+      if (std::find(known.begin(), known.end(), each.text) != known.end())
+        diagnostics_.report(each.span, messages::prefix_twice, each.text).hint("choose another name for one of them");
       known.push_back(each.text);
     }
     for (const auto& [begin, each] : prefixed_) {
@@ -727,25 +786,32 @@ class Driver {
       ++errors_;
       const std::uint32_t dot = begin + static_cast<std::uint32_t>(parts.prefix.size());
       const auto all = standard_names();
-      const bool standard = std::any_of(all.begin(), all.end(), [&](const StandardName& s) { return s.file == parts.prefix && s.name == parts.name.text; });
+      const bool standard = std::any_of(all.begin(), all.end(),
+          [&](const StandardName& s) { return s.file == parts.prefix && s.name == parts.name.text; });
       const auto near = nearest(parts.prefix, known);
       const auto idiom = near || standard ? std::nullopt : idiom_at(original_, statement, dot);
       if (idiom) {
-        diagnostics_.report(span(begin_ + idiom->shown, begin_ + std::min(idiom->end, line_end(idiom->shown))), messages::foreign, idiom->what).hint(idiom->hint);
+        diagnostics_
+            .report(span(begin_ + idiom->shown, begin_ + std::min(idiom->end, line_end(idiom->shown))),
+                messages::foreign, idiom->what)
+            .hint(idiom->hint);
         continue;
       }
       if (!whole) continue;
       auto entry = diagnostics_.report({begin, dot, number_}, messages::prefix_unknown, parts.prefix);
       if (near) entry.hint(fmt::format("did you mean `{}`?", *near));
-      else if (standard) entry.hint(fmt::format("write `import \"std/{0}.tile\" as {0};` in front of the functions", parts.prefix));
-      else entry.hint(fmt::format("an import gives its functions a prefix: `import \"FILE.tile\" as {};`", parts.prefix));
+      else if (standard)
+        entry.hint(fmt::format("write `import \"std/{0}.tile\" as {0};` in front of the functions", parts.prefix));
+      else
+        entry.hint(fmt::format("an import gives its functions a prefix: `import \"FILE.tile\" as {};`", parts.prefix));
     }
   }
 
   void failure(const Progress& progress) {
     std::string expected;
     const std::size_t count = progress.expected.size();
-    for (std::size_t i = 0; i < count; ++i) expected.append(i == 0 ? "" : i + 1 == count ? " or " : ", ").append(progress.expected[i]);
+    for (std::size_t i = 0; i < count; ++i)
+      expected.append(i == 0 ? "" : i + 1 == count ? " or " : ", ").append(progress.expected[i]);
     at_ = progress.furthest;
     error(progress.furthest, expected);
   }
@@ -753,29 +819,39 @@ class Driver {
   void error(It where, const std::string& expected) {
     ++errors_;
     while (where != end_ && x3::space.test(*where, x3::unused)) ++where;
-    const std::size_t offset = static_cast<std::size_t>(where - begin_), end = where == end_ ? offset : token_end(text(), offset);
+    const std::size_t offset = static_cast<std::size_t>(where - begin_),
+                      end = where == end_ ? offset : token_end(text(), offset);
     for (const Span& fault : lexis_.faults)            // what was reported there is why
       if (statement_begin_ <= fault.begin && fault.begin <= offset) return;
-    const std::string seen = where == end_ ? "the end of the file" : fmt::format("`{}`", text().substr(offset, std::min<std::size_t>(end - offset, 40)));
+    const std::string seen = where == end_
+        ? "the end of the file"
+        : fmt::format("`{}`", text().substr(offset, std::min<std::size_t>(end - offset, 40)));
     const auto keyword = nearest(text().substr(offset, end - offset), {"function", "import", "gradient", "tangent"});
     if (keyword && expected.find("`function`") != std::string::npos) {
-      diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen).hint(fmt::format("did you mean `{}`?", *keyword));
+      diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen)
+          .hint(fmt::format("did you mean `{}`?", *keyword));
       return;
     }
     if (const auto idiom = idiom_at(original_, statement_begin_, offset, expected)) return foreign(*idiom);
     It after = where;                                  // the end of the token before
     while (after != begin_ && x3::space.test(after[-1], x3::unused)) --after;
     const bool ends = where == end_ || *where == '}' || std::find(after, where, '\n') != where;
-    if (ends && after != begin_ && expected.find("`;`") != std::string::npos) return missing_semicolon(after, where, seen);
+    if (ends && after != begin_ && expected.find("`;`") != std::string::npos)
+      return missing_semicolon(after, where, seen);
     auto entry = diagnostics_.report(span(where, begin_ + end), messages::syntax, expected, seen);
-    if (where != end_ && *where == '}' && expected.find("`function`") != std::string::npos) entry.hint("there is a `}` too many");
+    if (where != end_ && *where == '}' && expected.find("`function`") != std::string::npos)
+      entry.hint("there is a `}` too many");
     if (text().substr(offset).starts_with(">")) entry.hint("write `p >= e + 1` for `p > e`");
-    if (expected.starts_with("an expression") && offset > 0 && where != end_ && *where == ')') entry.hint("something is missing in front of the `)`");
+    if (expected.starts_with("an expression") && offset > 0 && where != end_ && *where == ')')
+      entry.hint("something is missing in front of the `)`");
   }
 
   // What another language would have meant. Reading goes on behind it, and behind the condition of an `if` or a `for`.
   void foreign(const Recognised& idiom) {
-    diagnostics_.report(span(begin_ + idiom.shown, begin_ + std::min(idiom.end, line_end(idiom.shown))), messages::foreign, idiom.what).hint(idiom.hint);
+    diagnostics_
+        .report(span(begin_ + idiom.shown, begin_ + std::min(idiom.end, line_end(idiom.shown))), messages::foreign,
+            idiom.what)
+        .hint(idiom.hint);
     if (original_[idiom.begin] == '#') {
       at_ = begin_ + line_end(idiom.begin);
       whole_ = true;
@@ -792,9 +868,11 @@ class Driver {
 
   // The rest of the file is read as if it were there.
   void missing_semicolon(It after, It where, const std::string& seen) {
-    const std::string_view statement = text().substr(statement_begin_, static_cast<std::size_t>(after - begin_) - statement_begin_);
+    const std::string_view statement =
+        text().substr(statement_begin_, static_cast<std::size_t>(after - begin_) - statement_begin_);
     auto entry = diagnostics_.report(span(after - 1, after), messages::missing_semicolon, seen);
-    if (statement.size() <= 60 && statement.find('\n') == std::string_view::npos) entry.hint(fmt::format("write `{};`", statement));
+    if (statement.size() <= 60 && statement.find('\n') == std::string_view::npos)
+      entry.hint(fmt::format("write `{};`", statement));
     at_ = where;
     whole_ = true;
   }
@@ -811,8 +889,9 @@ class Driver {
     return end_;
   }
 
-  // Goes to where reading can go on: behind the next `;` or in front of the next `}`; between items, behind that `}`. There it returns
-  // false if a `{` came first, and stands behind it. In a function it skips `{ … }`, another language's block, and an `else` with it.
+  // Goes to where reading can go on: behind the next `;` or in front of the next `}`; between items, behind that `}`.
+  // There it returns false if a `{` came first, and stands behind it. In a function it skips `{ … }`, another
+  // language's block, and an `else` with it.
   bool recover(bool between_items) {
     if (std::exchange(whole_, false)) return true;
     for (; at_ != end_; ++at_) {
@@ -837,8 +916,11 @@ std::optional<Binary> not_text(std::string_view text, const std::string& name) {
   constexpr std::string_view an_input = "an array is an input of a program: `tilec run PROGRAM.tile X=FILE`";
   if (text.starts_with("\x93NUMPY")) return Binary{it + " is a NumPy array", an_input};
   if (text.starts_with("PK\x03\x04")) return Binary{it + " is a ZIP archive, as `.npz` files are", an_input};
-  if (text.starts_with("\x7f" "ELF")) return Binary{it + " is a compiled file", "name the file of Tile that it was made of"};
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) return Binary{it + " is text in UTF-16", "save it as UTF-8"};
+  if (text.starts_with("\x7f"
+                       "ELF"))
+    return Binary{it + " is a compiled file", "name the file of Tile that it was made of"};
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    return Binary{it + " is text in UTF-16", "save it as UTF-8"};
   const std::size_t zero = text.find('\0');
   if (zero == std::string_view::npos) return std::nullopt;
   return Binary{fmt::format("byte {} is 0, so {} is no text", zero, it), "name a file of Tile"};
@@ -855,10 +937,12 @@ std::optional<File> parse(const Source& source, Diagnostics& diagnostics, std::u
     diagnostics.report({0, 0, number}, messages::not_text, binary->what).hint(std::string(binary->hint));
     return std::nullopt;
   }
-  Diagnostics found;                                   // characters first, then the grammar: shown in the order of the text
+  Diagnostics found;                                   // characters first, then the grammar: shown in the order of the
+                                                       // text
   File file = grammar::Driver(source, number, found).run();
   std::vector<Diagnostic> sorted = found.all();
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+      [](const Diagnostic& a, const Diagnostic& b) { return a.span.begin < b.span.begin; });
   for (Diagnostic& diagnostic : sorted) diagnostics.add(std::move(diagnostic));
   if (found.has_errors()) return std::nullopt;
   make_index(file);

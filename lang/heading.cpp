@@ -8,13 +8,17 @@
 
 namespace tilec::lang {
 
-std::optional<std::string> called_as(std::string_view heading, std::vector<std::string> plain, std::map<std::string, std::string> named, const RankOf& rank) {
+std::optional<std::string> called_as(std::string_view heading, std::vector<std::string> plain,
+    std::map<std::string, std::string> named, const RankOf& rank) {
   const std::size_t open = heading.find('('), angle = heading.find('<');
   std::vector<std::pair<std::string, std::string>> parameters;
-  const auto trimmed = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of(' '), text.size())); };
+  const auto trimmed = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  };
   if (angle < open)
     for (std::string_view rest = heading.substr(angle + 1, heading.find('>', angle) - angle - 1); !rest.empty();) {
-      const std::size_t brace = rest.find('{'), comma = rest.find(','), end = std::min(rest.find(',', brace < comma ? rest.find('}') : 0), rest.size());
+      const std::size_t brace = rest.find('{'), comma = rest.find(','),
+                        end = std::min(rest.find(',', brace < comma ? rest.find('}') : 0), rest.size());
       const std::string_view part = trimmed(rest.substr(0, end));
       const std::size_t equals = part.find('=');
       parameters.emplace_back(part.substr(0, equals), equals == std::string_view::npos ? "" : part.substr(equals + 1));
@@ -35,7 +39,8 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
     if (heading[at] == ')') break;
   }
   const auto same = [](std::string_view a, std::string_view b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return (x | 32) == (y | 32); });
+    return a.size() == b.size() &&
+        std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return (x | 32) == (y | 32); });
   };
   for (const std::string& input : inputs)              // an input by its name, where it comes next
     for (auto at = named.begin(); at != named.end(); ++at)
@@ -46,8 +51,12 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
       }
   std::vector<std::string> values;
   for (std::size_t k = 0; k < parameters.size(); ++k) {
-    const auto given = std::find_if(named.begin(), named.end(), [&](const auto& each) { return same(each.first, parameters[k].first) || (parameters[k].first.size() == 1 && same(each.first.substr(0, 1), parameters[k].first)); });
-    const bool extra = given == named.end() && plain.size() > inputs.size() && plain[inputs.size()].find_first_not_of("0123456789.-") == std::string::npos;
+    const auto given = std::find_if(named.begin(), named.end(), [&](const auto& each) {
+      return same(each.first, parameters[k].first) ||
+          (parameters[k].first.size() == 1 && same(each.first.substr(0, 1), parameters[k].first));
+    });
+    const bool extra = given == named.end() && plain.size() > inputs.size() &&
+        plain[inputs.size()].find_first_not_of("0123456789.-") == std::string::npos;
     if (given == named.end() && !extra && parameters[k].second.empty()) return std::nullopt;
     if (given == named.end() && !extra) continue;
     values.push_back(parameters[k].first + "=" + (extra ? plain[inputs.size()] : given->second));
@@ -62,12 +71,12 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
 
 std::optional<std::string_view> moving(std::string_view foreign, std::size_t rank, std::int64_t axis) {
   struct Row { std::string_view foreign; std::size_t rank; std::int64_t axis; std::string_view name; };
-  static constexpr Row rows[] = {
-      {"cat", 1, 0, "concat"}, {"cat", 2, 0, "concat_rows"}, {"cat", 2, 1, "concat_columns"}, {"cat", 3, 0, "concat_first_3d"}, {"cat", 3, 2, "concat_last_3d"},
-      {"cat", 4, 0, "concat_first_4d"}, {"cat", 4, 1, "concat_channels"}, {"cat", 4, 3, "concat_last_4d"},
-      {"stack", 1, 0, "stack"}, {"stack", 1, 1, "stack_last"}, {"stack", 2, 0, "stack_matrices"},
-      {"roll", 1, 0, "roll"}, {"roll", 2, 0, "roll_rows"}, {"roll", 2, 1, "roll_columns"},
-      {"flip", 1, 0, "flip"}, {"flip", 2, 0, "flip_rows"}, {"flip", 2, 1, "flip_columns"}};
+  static constexpr Row rows[] = {{"cat", 1, 0, "concat"}, {"cat", 2, 0, "concat_rows"}, {"cat", 2, 1, "concat_columns"},
+      {"cat", 3, 0, "concat_first_3d"}, {"cat", 3, 2, "concat_last_3d"}, {"cat", 4, 0, "concat_first_4d"},
+      {"cat", 4, 1, "concat_channels"}, {"cat", 4, 3, "concat_last_4d"}, {"stack", 1, 0, "stack"},
+      {"stack", 1, 1, "stack_last"}, {"stack", 2, 0, "stack_matrices"}, {"roll", 1, 0, "roll"},
+      {"roll", 2, 0, "roll_rows"}, {"roll", 2, 1, "roll_columns"}, {"flip", 1, 0, "flip"}, {"flip", 2, 0, "flip_rows"},
+      {"flip", 2, 1, "flip_columns"}};
   if (foreign == "concat" || foreign == "concatenate") foreign = "cat";
   if (axis < 0) axis += static_cast<std::int64_t>(foreign == "stack" ? rank + 1 : rank);
   for (const Row& row : rows)

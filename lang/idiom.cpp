@@ -21,7 +21,7 @@ Tokens tokens_around(std::string_view text, std::size_t begin, std::size_t offse
 
 constexpr auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
 
-// ---- patterns ------------------------------------------------------------------------------------------------------------------------
+// ---- patterns -------------------------------------------------------------------------------------------------------
 
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -41,7 +41,8 @@ bool has_axis(std::string_view name) {
 
 class Match {
  public:
-  Match(std::string_view text, const Tokens& tokens, std::size_t stopped) : text_(text), tokens_(tokens), stopped_(stopped) {}
+  Match(std::string_view text, const Tokens& tokens, std::size_t stopped)
+      : text_(text), tokens_(tokens), stopped_(stopped) {}
 
   // `stopped_` is the token where reading stopped; the match contains it, or ends in front of it.
   bool at(const std::vector<std::string_view>& pattern, std::size_t begin) {
@@ -84,7 +85,8 @@ class Match {
   }
 
   static bool ends_operand(std::string_view token) {
-    return is_one_of(token, ")]") || is_number(token) || (is_word(token) && token != "else" && token != "and" && token != "or" && token != "return");
+    return is_one_of(token, ")]") || is_number(token) ||
+        (is_word(token) && token != "else" && token != "and" && token != "or" && token != "return");
   }
 
   // Whether a token is what the pattern wants; the value says whether it is kept.
@@ -97,13 +99,13 @@ class Match {
     if (wanted == "OP") return kept(is_one_of(token, "+-*/&|^"));
     if (wanted == "AXIAL") return kept(has_axis(token));
     if (wanted == "AGG") return is_one_of(token, "+*><=") ? std::optional(false) : std::nullopt;
-    const bool holds = wanted == "STRING"       ? token[0] == '"' || token[0] == '\''
-                       : wanted == "INLINE"     ? token.starts_with("//")
-                       : wanted == "#WORD"      ? token.size() > 1 && token[0] == '#'
-                       : wanted == "SUFFIX"     ? is_one_of(token, "fFlLuUhdj")
-                       : wanted == "HEX"        ? is_word(token) && (token[0] == 'x' || token[0] == 'b' || token[0] == 'o')
-                       : wanted == "UNDERSCORE" ? token[0] == '_'
-                                                : wanted == token;
+    const bool holds = wanted == "STRING" ? token[0] == '"' || token[0] == '\''
+        : wanted == "INLINE"              ? token.starts_with("//")
+        : wanted == "#WORD"               ? token.size() > 1 && token[0] == '#'
+        : wanted == "SUFFIX"              ? is_one_of(token, "fFlLuUhdj")
+        : wanted == "HEX"                 ? is_word(token) && (token[0] == 'x' || token[0] == 'b' || token[0] == 'o')
+        : wanted == "UNDERSCORE"          ? token[0] == '_'
+                                          : wanted == token;
     return holds ? std::optional(false) : std::nullopt;
   }
 
@@ -143,9 +145,10 @@ class Match {
   }
 };
 
-// ---- hints ---------------------------------------------------------------------------------------------------------------------------
+// ---- hints ----------------------------------------------------------------------------------------------------------
 
-constexpr std::string_view modules[] = {"np", "numpy", "torch", "tf", "tensorflow", "jnp", "jax", "math", "F", "nn", "cp", "cupy", "scipy", "std", "tl", "hl", "K", "paddle", "mx"};
+constexpr std::string_view modules[] = {"np", "numpy", "torch", "tf", "tensorflow", "jnp", "jax", "math", "F", "nn",
+    "cp", "cupy", "scipy", "std", "tl", "hl", "K", "paddle", "mx"};
 
 bool listed(std::string_view names, std::string_view name) {
   const std::vector<std::string_view> words = words_of(names);
@@ -158,7 +161,9 @@ std::optional<std::string> row_for(Idiom::Kind kind, std::string_view name) {
   return std::nullopt;
 }
 
-bool built_in(std::string_view name) { return function_named(name) || builtin_named(name) != nullptr || dtype_named(name); }
+bool built_in(std::string_view name) {
+  return function_named(name) || builtin_named(name) != nullptr || dtype_named(name);
+}
 
 // Which file of std/ has it, and how it is called there.
 std::optional<std::string> import_of(std::string_view name) {
@@ -185,7 +190,9 @@ std::optional<std::string> function_hint(std::string_view name) {
 std::string called(const std::vector<std::string>& captures) {
   const std::string &first = captures[0], &last = captures[1], &arguments = captures[2];
   if (last == "astype" || last == "to" || last == "type")
-    if (const auto type = row_for(Idiom::Kind::Type, arguments.substr(arguments.rfind('.') + 1))) return "a cast is a call of the type: " + type->substr(type->find(' ') + 1, type->size() - type->find(' ') - 2) + "(" + first + ")`";
+    if (const auto type = row_for(Idiom::Kind::Type, arguments.substr(arguments.rfind('.') + 1)))
+      return "a cast is a call of the type: " + type->substr(type->find(' ') + 1, type->size() - type->find(' ') - 2) +
+          "(" + first + ")`";
   if (const auto hint = built_in(last) ? row_for(Idiom::Kind::Function, last) : function_hint(last)) return *hint;
   if (!built_in(last)) return "functions are called by their name alone: `exp(X)`; there is no `" + last + "`";
   const bool of_module = std::find(std::begin(modules), std::end(modules), first) != std::end(modules);
@@ -207,7 +214,8 @@ bool sums(const std::vector<std::string>& captures) {
   for (const Token& token : body) {
     depth += (token.text == "[") - (token.text == "]");
     const bool index = depth > 0 && is_word(token.text) && token.text[0] >= 'a';
-    if (index && std::none_of(target.begin(), target.end(), [&](const Token& t) { return t.text == token.text; })) return true;
+    if (index && std::none_of(target.begin(), target.end(), [&](const Token& t) { return t.text == token.text; }))
+      return true;
   }
   return false;
 }
@@ -218,11 +226,13 @@ std::string filled(std::string_view text, const std::vector<std::string>& captur
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const std::string_view rest = text.substr(at);
-    if (rest.size() > 2 && rest[0] == '{' && is_digit(rest[1]) && rest[2] == '}' && static_cast<std::size_t>(rest[1] - '0') < captures.size()) {
+    if (rest.size() > 2 && rest[0] == '{' && is_digit(rest[1]) && rest[2] == '}' &&
+        static_cast<std::size_t>(rest[1] - '0') < captures.size()) {
       out += captures[static_cast<std::size_t>(rest[1] - '0')];
       at += 3;
     } else if (rest.size() > 3 && rest.starts_with("{^") && is_digit(rest[2])) {  // in capitals
-      for (const char c : captures.at(static_cast<std::size_t>(rest[2] - '0'))) out += c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+      for (const char c : captures.at(static_cast<std::size_t>(rest[2] - '0')))
+        out += c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
       at += 4;
     } else if (rest.starts_with("{call}")) {
       out += called(captures);
@@ -246,7 +256,9 @@ std::string filled(std::string_view text, const std::vector<std::string>& captur
   return out;
 }
 
-bool is_part(std::string_view text, std::size_t at) { return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_'); }
+bool is_part(std::string_view text, std::size_t at) {
+  return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '_');
+}
 
 // The sizes that the heading of the function around a place names.
 std::vector<std::string> sizes_around(std::string_view text, std::size_t at) {
@@ -268,7 +280,9 @@ std::vector<std::string> sizes_around(std::string_view text, std::size_t at) {
 // A statement that shows how it is written has a size that is there: of a function without N, its first.
 std::string with_size_around(std::string hint, std::string_view text, std::size_t at) {
   const std::vector<std::string> sizes = sizes_around(text, at);
-  if (sizes.empty() || std::find(sizes.begin(), sizes.end(), "N") != sizes.end() || hint.find("function ") != std::string::npos) return hint;
+  if (sizes.empty() || std::find(sizes.begin(), sizes.end(), "N") != sizes.end() ||
+      hint.find("function ") != std::string::npos)
+    return hint;
   for (std::size_t k = hint.find('N'); k != std::string::npos; k = hint.find('N', k + 1)) {
     if (k == 0 || is_part(hint, k - 1) || is_part(hint, k + 1)) continue;
     hint.replace(k, 1, sizes.front());
@@ -279,18 +293,26 @@ std::string with_size_around(std::string hint, std::string_view text, std::size_
 
 }  // namespace
 
-std::optional<Recognised> idiom_at(std::string_view text, std::size_t begin_of_statement, std::size_t offset, std::string_view expected) {
+std::optional<Recognised> idiom_at(
+    std::string_view text, std::size_t begin_of_statement, std::size_t offset, std::string_view expected) {
   const Tokens tokens = tokens_around(text, begin_of_statement, offset);
-  const auto stopped = static_cast<std::size_t>(std::find_if(tokens.begin(), tokens.end(), [&](const Token& t) { return t.begin + t.text.size() > offset; }) - tokens.begin());
+  const auto stopped = static_cast<std::size_t>(std::find_if(tokens.begin(), tokens.end(), [&](const Token& t) {
+    return t.begin + t.text.size() > offset;
+  }) - tokens.begin());
   Match match(text, tokens, stopped);
   for (const Idiom& row : idioms()) {
-    if ((row.kind != Idiom::Kind::Syntax && row.kind != Idiom::Kind::Item) || expected.find(row.expected) == std::string_view::npos) continue;
+    if ((row.kind != Idiom::Kind::Syntax && row.kind != Idiom::Kind::Item) ||
+        expected.find(row.expected) == std::string_view::npos)
+      continue;
     const std::vector<std::string_view> pattern = words_of(row.pattern);
     for (std::size_t begin = 0; begin <= stopped && begin < tokens.size(); ++begin) {
       if (!match.at(pattern, begin)) continue;
       const Token& last = tokens[match.last - 1];
       const bool heading = row.pattern.starts_with("function ") || row.pattern.starts_with("- > ");
-      return Recognised{filled(row.what, match.captures), with_size_around(filled(row.hint, match.captures), text, begin_of_statement), tokens[begin].begin, heading ? tokens[std::min(stopped, match.last - 1)].begin : tokens[begin].begin, last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
+      return Recognised{filled(row.what, match.captures),
+          with_size_around(filled(row.hint, match.captures), text, begin_of_statement), tokens[begin].begin,
+          heading ? tokens[std::min(stopped, match.last - 1)].begin : tokens[begin].begin,
+          last.begin + last.text.size(), row.kind == Idiom::Kind::Item};
     }
   }
   return std::nullopt;

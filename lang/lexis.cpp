@@ -1,5 +1,6 @@
-// Comments could be the grammar's skipper, and unknown characters its failures. They are a pass of their own because the
-// formatter needs the comments, and because `A % 2` should say that `%` is no character of Tile, not that `;` was expected.
+// Comments could be the grammar's skipper, and unknown characters its failures. They are a pass of their own because
+// the formatter needs the comments, and because `A % 2` should say that `%` is no character of Tile, not that `;` was
+// expected.
 
 #include "lang/lexis.h"
 
@@ -26,11 +27,20 @@ bool is_mark(char c) { return std::string_view("-=!<>[]+*/(){},;:?&|^~").find(c)
 // Characters that are copied from web pages and documents, and seen by nobody.
 struct Invisible { std::string_view character, name; bool is_blank; };
 constexpr Invisible invisibles[] = {
-    {"\u00A0", "U+00A0, a no-break space,", true},      {"\u2007", "U+2007, a figure space,", true},          {"\u2009", "U+2009, a thin space,", true},
-    {"\u202F", "U+202F, a narrow no-break space,", true}, {"\u3000", "U+3000, an ideographic space,", true},   {"\u2028", "U+2028, a line separator,", true},
-    {"\u00AD", "U+00AD, a soft hyphen,", false},        {"\u200B", "U+200B, a zero-width space,", false},     {"\u200C", "U+200C, a zero-width non-joiner,", false},
-    {"\u200D", "U+200D, a zero-width joiner,", false},  {"\u200E", "U+200E, a left-to-right mark,", false},   {"\u200F", "U+200F, a right-to-left mark,", false},
-    {"\u2060", "U+2060, a word joiner,", false},        {"\uFEFF", "U+FEFF, a byte order mark,", false},
+    {"\u00A0", "U+00A0, a no-break space,", true},
+    {"\u2007", "U+2007, a figure space,", true},
+    {"\u2009", "U+2009, a thin space,", true},
+    {"\u202F", "U+202F, a narrow no-break space,", true},
+    {"\u3000", "U+3000, an ideographic space,", true},
+    {"\u2028", "U+2028, a line separator,", true},
+    {"\u00AD", "U+00AD, a soft hyphen,", false},
+    {"\u200B", "U+200B, a zero-width space,", false},
+    {"\u200C", "U+200C, a zero-width non-joiner,", false},
+    {"\u200D", "U+200D, a zero-width joiner,", false},
+    {"\u200E", "U+200E, a left-to-right mark,", false},
+    {"\u200F", "U+200F, a right-to-left mark,", false},
+    {"\u2060", "U+2060, a word joiner,", false},
+    {"\uFEFF", "U+FEFF, a byte order mark,", false},
 };
 
 char at(std::string_view text, std::size_t i) { return i < text.size() ? text[i] : '\0'; }
@@ -64,7 +74,10 @@ std::string trimmed(std::string_view comment) {
 // The end of the UTF-8 sequence at i, so that one letter is one error; a stray byte is one byte long.
 std::size_t character_end(std::string_view text, std::size_t i) {
   const auto lead = static_cast<unsigned char>(text[i]);
-  const std::size_t length = lead >= 0xF0 && lead < 0xF8 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC0 && lead < 0xE0 ? 2 : 1;
+  const std::size_t length = lead >= 0xF0 && lead < 0xF8 ? 4
+      : lead >= 0xE0 && lead < 0xF0                      ? 3
+      : lead >= 0xC0 && lead < 0xE0                      ? 2
+                                                         : 1;
   for (std::size_t k = 1; k < length; ++k)
     if ((static_cast<unsigned char>(at(text, i + k)) & 0xC0) != 0x80) return i + 1;
   return i + length;
@@ -72,7 +85,8 @@ std::size_t character_end(std::string_view text, std::size_t i) {
 
 class Scan {
  public:
-  Scan(const Source& source, std::uint32_t number, Diagnostics& diagnostics) : text_(source.text), number_(number), diagnostics_(diagnostics) {
+  Scan(const Source& source, std::uint32_t number, Diagnostics& diagnostics)
+      : text_(source.text), number_(number), diagnostics_(diagnostics) {
     out_.text = source.text;
   }
 
@@ -90,7 +104,9 @@ class Scan {
   bool code_on_line_ = false;                          // a token ended on this line
   bool empty_line_ = true;                             // nothing at all on this line so far
 
-  Span span(std::size_t begin, std::size_t end) const { return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), number_}; }
+  Span span(std::size_t begin, std::size_t end) const {
+    return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), number_};
+  }
 
   void step() {
     const char c = text_[i_];
@@ -113,7 +129,8 @@ class Scan {
     else unknown();
   }
 
-  // With the `...` of a pack, which stands nowhere else, or the `.` behind a prefix; where none may stand, the grammar stops.
+  // With the `...` of a pack, which stands nowhere else, or the `.` behind a prefix; where none may stand, the grammar
+  // stops.
   void word(std::size_t begin) {
     i_ = word_end(text_, begin);
     const char next = at(text_, i_ + 1);
@@ -123,7 +140,8 @@ class Scan {
   }
 
   void new_line() {
-    if (empty_line_ && (out_.trivia.empty() || !out_.trivia.back().text.empty() || out_.trivia.back().span.end < line_start_))
+    if (empty_line_ &&
+        (out_.trivia.empty() || !out_.trivia.back().text.empty() || out_.trivia.back().span.end < line_start_))
       out_.trivia.push_back({"", span(i_, i_ + 1), true});
     else if (empty_line_)
       out_.trivia.back().span.end = static_cast<std::uint32_t>(i_ + 1);
@@ -139,7 +157,8 @@ class Scan {
     const std::size_t end = close == std::string_view::npos ? text_.size() : block ? close + 2 : close;
     if (block && close == std::string_view::npos) {
       fault(i_, i_ + 2, end);
-      diagnostics_.report(span(i_, i_ + 2), messages::unclosed_comment).hint("close it with `*/`; comments do not nest");
+      diagnostics_.report(span(i_, i_ + 2), messages::unclosed_comment)
+          .hint("close it with `*/`; comments do not nest");
     } else {
       out_.trivia.push_back({trimmed(text_.substr(i_, end - i_)), span(i_, end), !code_on_line_});
     }
@@ -159,18 +178,21 @@ class Scan {
     const std::string_view spelled = text_.substr(begin, end - begin);
     i_ = end;
     if (faulty) {
-      diagnostics_.report(span(begin, end), messages::malformed_number, spelled).hint("a number has digits on both sides of its point: `0.5`, `1.0`");
+      diagnostics_.report(span(begin, end), messages::malformed_number, spelled)
+          .hint("a number has digits on both sides of its point: `0.5`, `1.0`");
       return replace_number(begin, end);
     }
     if (spelled.find_first_not_of("0123456789") != std::string_view::npos) {
       if (!real_of(spelled)->too_large) return;
-      diagnostics_.report(span(begin, end), messages::does_not_fit, fmt::format("`{}`", shortened(spelled)), "f64").hint("the largest f64 is about 1.797e308; infinity is `inf`");
+      diagnostics_.report(span(begin, end), messages::does_not_fit, fmt::format("`{}`", shortened(spelled)), "f64")
+          .hint("the largest f64 is about 1.797e308; infinity is `inf`");
       return replace_number(begin, end);
     }
     const std::size_t zeros = std::min(spelled.find_first_not_of('0'), spelled.size());
     const std::string_view significant = spelled.substr(zeros);
     if (significant.size() > 20 || (significant.size() == 20 && significant > "18446744073709551615")) {
-      diagnostics_.report(span(begin, end), messages::integer_too_large, shortened(spelled)).hint(in_brackets(begin) ? "indices and sizes end at 9223372036854775807" : as_float(spelled));
+      diagnostics_.report(span(begin, end), messages::integer_too_large, shortened(spelled))
+          .hint(in_brackets(begin) ? "indices and sizes end at 9223372036854775807" : as_float(spelled));
       replace_number(begin, end);
     }
   }
@@ -218,24 +240,30 @@ class Scan {
     const auto first = static_cast<unsigned char>(character.front());
     const bool visible = (first >= 0x20 && first < 0x7F) || character.size() > 1;
     const auto invisible = std::ranges::find(invisibles, character, &Invisible::character);
-    const std::string shown = invisible != std::end(invisibles) ? std::string(invisible->name) : visible ? fmt::format("`{}`", character) : fmt::format("the byte 0x{:02X}", first);
+    const std::string shown = invisible != std::end(invisibles) ? std::string(invisible->name)
+        : visible                                               ? fmt::format("`{}`", character)
+                                                                : fmt::format("the byte 0x{:02X}", first);
     if (const auto idiom = idiom_at(text_, statement_, begin)) return foreign(*idiom, begin, end);
     fault(begin, end, end);
     auto entry = diagnostics_.report(span(begin, end), messages::unknown_character, shown);
-    if (invisible != std::end(invisibles)) entry.hint(invisible->is_blank ? "write a plain blank in its place" : "it is not seen: delete it");
+    if (invisible != std::end(invisibles))
+      entry.hint(invisible->is_blank ? "write a plain blank in its place" : "it is not seen: delete it");
     if (character == "_") entry.hint("a name begins with a letter");
     if (character == "." || character == "'") entry.hint("a name is letters, digits and `_`, then at most one `'`");
     if (character == "#" || character == "$") entry.hint("a mark stands directly before a word: `#a`, `$N`");
   }
 
-  // What the idiom covers is read no further, unless statements end in it; nor is the rest of what was meant for a comment.
+  // What the idiom covers is read no further, unless statements end in it; nor is the rest of what was meant for a
+  // comment.
   void foreign(const Recognised& idiom, std::size_t begin, std::size_t end) {
     const std::size_t line = std::min(text_.find('\n', begin), text_.size());
     const std::size_t last = std::min(idiom.end, line);
     const std::size_t first = idiom.begin < line_start_ ? begin : idiom.begin;
     diagnostics_.report(span(first, last), messages::foreign, idiom.what).hint(idiom.hint);
     const bool whole_line = idiom.is_item || text_[begin] == '#';
-    const std::size_t stop = whole_line ? line : text_.substr(begin, last - begin).find_first_of(";{}") == std::string_view::npos ? std::max(last, end) : end;
+    const std::size_t stop = whole_line                                                    ? line
+        : text_.substr(begin, last - begin).find_first_of(";{}") == std::string_view::npos ? std::max(last, end)
+                                                                                           : end;
     out_.faults.push_back(span(begin, end));
     blank(whole_line ? first : begin, stop);
     i_ = stop;
@@ -254,7 +282,9 @@ class Scan {
 
 }  // namespace
 
-Lexis separate(const Source& source, std::uint32_t number, Diagnostics& diagnostics) { return Scan(source, number, diagnostics).run(); }
+Lexis separate(const Source& source, std::uint32_t number, Diagnostics& diagnostics) {
+  return Scan(source, number, diagnostics).run();
+}
 
 std::optional<Real> real_of(std::string_view text) {
   double value = 0;
@@ -262,7 +292,8 @@ std::optional<Real> real_of(std::string_view text) {
   if (text.empty() || end != text.data() + text.size() || fault == std::errc::invalid_argument) return std::nullopt;
   if (fault != std::errc::result_out_of_range) return Real{value};
   static const locale_t plain = newlocale(LC_ALL_MASK, "C", locale_t{});  // the caller's may write 1,5
-  value = strtod_l(std::string(text).c_str(), nullptr, plain);            // tells too large from too small, which from_chars does not
+  // tells too large from too small, which from_chars does not
+  value = strtod_l(std::string(text).c_str(), nullptr, plain);
   return Real{value, std::isinf(value)};
 }
 

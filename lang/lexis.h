@@ -2,7 +2,8 @@
 //
 //   "A = B; // copy"   ⇒   text "A = B;        " and the trivia "// copy"
 //
-// In:  any bytes.   Out: text of the same length in which comments and faulty characters are blanks, each fault reported.
+// In: any bytes.
+// Out: text of the same length in which comments and faulty characters are blanks, each fault reported.
 // Keeps: every position.
 #pragma once
 
@@ -19,12 +20,14 @@ namespace tilec::lang {
 struct Lexis {
   std::string text;
   std::vector<Trivia> trivia;
-  std::vector<Span> faults;                            // where something was reported: an error of the grammar there would only repeat it
+  std::vector<Span> faults;                            // where something was reported: an error of the grammar there
+                                                       // would only repeat it
 };
 
 Lexis separate(const Source& source, std::uint32_t number, Diagnostics& diagnostics);
 
-// The f64 nearest to a number as texts and callers write it: `1e-400` is 0. `1e400` is too large, and no infinity, which is written `inf`. Nothing where it is no number.
+// The f64 nearest to a number as texts and callers write it: `1e-400` is 0. `1e400` is too large, and no infinity,
+// which is written `inf`. Nothing where it is no number.
 struct Real { double value; bool too_large = false; };
 std::optional<Real> real_of(std::string_view text);
 

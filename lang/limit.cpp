@@ -18,8 +18,10 @@ const Row& row(Limit limit) {
       {"TILEC_LIMIT_STATEMENTS", "statements once its calls and derivatives are written out", 100'000},
       {"TILEC_LIMIT_COMPONENTS", "components in one tuple, those of its tuples included", 10'000},
       {"TILEC_LIMIT_INDICES", "indices in one statement or dimensions of one tensor", 128},
-      {"TILEC_LIMIT_NODES", "operations and operands in one value once its calls and derivatives are written out", 20'000},
-      {"TILEC_LIMIT_OPERATIONS", "operations and operands in all values together once its calls and derivatives are written out", 1'000'000},
+      {"TILEC_LIMIT_NODES", "operations and operands in one value once its calls and derivatives are written out",
+          20'000},
+      {"TILEC_LIMIT_OPERATIONS",
+          "operations and operands in all values together once its calls and derivatives are written out", 1'000'000},
       {"TILEC_LIMIT_TERMS", "terms in one size, multiplied out", 1'000},
       {"TILEC_LIMIT_COMPILED", "operations and operands in the statements that kernels are compiled of", 150'000},
   };
@@ -39,7 +41,8 @@ std::int64_t most(Limit limit) {
 bool within(Limit limit, std::int64_t count, Span span, Diagnostics& diagnostics) {
   const std::int64_t bound = most(limit);
   if (count <= bound) return true;
-  diagnostics.report(span, messages::limit, std::to_string(bound), row(limit).what).hint(fmt::format("the environment variable {} raises this limit", row(limit).variable));
+  diagnostics.report(span, messages::limit, std::to_string(bound), row(limit).what)
+      .hint(fmt::format("the environment variable {} raises this limit", row(limit).variable));
   return false;
 }
 

@@ -19,13 +19,15 @@ namespace {
 
 constexpr std::size_t most_suggestions = 20, largest_suggested = 100'000;  // each reads the text once more
 
-// What to leave out of a text for the sake of an error in it. In a body the statement, or the one before it where nothing is left of
-// that; elsewhere, or where that did not do, the function: from its heading to its `}`.
+// What to leave out of a text for the sake of an error in it. In a body the statement, or the one before it where
+// nothing is left of that; elsewhere, or where that did not do, the function: from its heading to its `}`.
 struct Part { std::size_t begin = 0, end = 0; };
 Part faulty_part(std::string_view text, std::size_t at, bool whole_function) {
   constexpr std::size_t none = std::string_view::npos;
   at = std::min(at, text.size());
-  const auto before = [&](std::string_view marks, std::size_t place) { return place == 0 ? none : text.find_last_of(marks, place - 1); };
+  const auto before = [&](std::string_view marks, std::size_t place) {
+    return place == 0 ? none : text.find_last_of(marks, place - 1);
+  };
   const std::size_t brace = before("{}", at);
   if (brace != none && text[brace] == '{' && !whole_function) {
     std::size_t begin = before(";{", at) + 1, end = std::min(text.find_first_of(";}", at), text.size());
@@ -35,7 +37,8 @@ Part faulty_part(std::string_view text, std::size_t at, bool whole_function) {
   }
   std::size_t begin = 0, next = text.size();
   for (const Token& token : tokens_of(text)) {
-    const bool starts = token.text == "function" || token.text == "gradient" || token.text == "tangent" || token.text == "import" || token.text == "dim" || token.text == "}";
+    const bool starts = token.text == "function" || token.text == "gradient" || token.text == "tangent" ||
+        token.text == "import" || token.text == "dim" || token.text == "}";
     if (!starts) continue;
     if (token.begin > at) {
       next = token.text == "}" ? token.end() : token.begin;
@@ -60,7 +63,8 @@ std::string readable(const Source& source) {
     for (const Diagnostic& d : diagnostics.all()) {
       if (d.severity != Severity::Error) continue;
       const auto [begin, end] = faulty_part(without_comments, d.span.begin, round >= of_statements);
-      std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin), left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, end)), ' ');
+      std::fill(left.text.begin() + static_cast<std::ptrdiff_t>(begin),
+          left.text.begin() + static_cast<std::ptrdiff_t>(std::max(begin, end)), ' ');
     }
     if (left.text == was) break;
   }
@@ -69,7 +73,8 @@ std::string readable(const Source& source) {
 
 class Loader {
  public:
-  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics, bool outlines = false) : find_(find), sources_(sources), diagnostics_(diagnostics), outlines_(outlines) {}
+  Loader(const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics, bool outlines = false)
+      : find_(find), sources_(sources), diagnostics_(diagnostics), outlines_(outlines) {}
 
   std::optional<File> load(const Source& source) {
     const auto number = static_cast<std::uint32_t>(sources_.size());
@@ -107,7 +112,8 @@ class Loader {
     if (cycle != open_.end()) {
       std::string chain;
       for (auto name = cycle; name != open_.end(); ++name) chain += *name + " → ";
-      diagnostics_.report(import.span, messages::import_cycle, chain + *cycle).hint("move what both need into a third file");
+      diagnostics_.report(import.span, messages::import_cycle, chain + *cycle)
+          .hint("move what both need into a third file");
       return false;
     }
     const auto known = read_.find(found.source->name);
@@ -123,23 +129,31 @@ class Loader {
 };
 
 // Other statements at fault are left out, so that what they have wrong hides nothing.
-std::string without_faulty(const Source& source, const StatementTexts& statements, const std::vector<Diagnostic>& all, const StatementText& kept) {
+std::string without_faulty(const Source& source, const StatementTexts& statements, const std::vector<Diagnostic>& all,
+    const StatementText& kept) {
   std::string text = source.text;
   for (const Diagnostic& d : all) {
     const auto other = d.severity == Severity::Error && d.span.source == 0 ? statements.at(d.span.begin) : std::nullopt;
-    if (other && other->begin != kept.begin) std::fill(text.begin() + static_cast<std::ptrdiff_t>(other->begin), text.begin() + static_cast<std::ptrdiff_t>(other->end), ' ');
+    if (other && other->begin != kept.begin)
+      std::fill(text.begin() + static_cast<std::ptrdiff_t>(other->begin),
+          text.begin() + static_cast<std::ptrdiff_t>(other->end), ' ');
   }
   return text;
 }
 
 // What is wrong with the statement once it is `text`; `import` stands in front of all.
-std::optional<Diagnostic> fault_of(const Source& source, const StatementText& statement, const std::string& text, const Find& find, const std::string& import = "") {
+std::optional<Diagnostic> fault_of(const Source& source, const StatementText& statement, const std::string& text,
+    const Find& find, const std::string& import = "") {
   std::vector<Source> sources;
   Diagnostics diagnostics;
-  static_cast<void>(Loader(find, sources, diagnostics).load({source.name, import + source.text.substr(0, statement.begin) + text + source.text.substr(statement.end)}));
+  static_cast<void>(Loader(find, sources, diagnostics)
+          .load({source.name,
+              import + source.text.substr(0, statement.begin) + text + source.text.substr(statement.end)}));
   const std::size_t begin = statement.begin + import.size();
   for (const Diagnostic& d : diagnostics.all())
-    if (d.severity == Severity::Error && d.code != messages::no_such_value.code && d.span.source == 0 && d.span.begin < begin + text.size() && d.span.end > begin) return d;
+    if (d.severity == Severity::Error && d.code != messages::no_such_value.code && d.span.source == 0 &&
+        d.span.begin < begin + text.size() && d.span.end > begin)
+      return d;
   return std::nullopt;
 }
 
@@ -152,15 +166,20 @@ void said_as_idiom(Diagnostic& said, const Source& source, const StatementText& 
   if (!idiom || (!built_in && !idiom->what.starts_with("argument `"))) return;
   Diagnostics made;
   const auto at = [](std::size_t offset) { return static_cast<std::uint32_t>(offset); };
-  made.report({at(idiom->shown), at(std::min(idiom->end, source.text.find('\n', idiom->shown))), said.span.source}, messages::foreign, idiom->what).hint(idiom->hint);
+  made.report({at(idiom->shown), at(std::min(idiom->end, source.text.find('\n', idiom->shown))), said.span.source},
+          messages::foreign, idiom->what)
+      .hint(idiom->hint);
   said = made.all().front();
 }
 
-struct Suggestion { std::vector<std::string> hints; bool whole = false; };  // whole: nothing else need be said of the statement
+// whole: nothing else need be said of the statement
+struct Suggestion { std::vector<std::string> hints; bool whole = false; };
 
 // `source`: without other statements at fault; `text_of_file`: with them, as their names are taken.
-std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& text_of_file, const Source& source, const StatementText& statement, const Find& find) {
-  const bool own_fault = said.code == messages::no_such_value.code || said.code == messages::prefix_unknown.code;  // not another language's text
+std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& text_of_file, const Source& source,
+    const StatementText& statement, const Find& find) {
+  // not another language's text
+  const bool own_fault = said.code == messages::no_such_value.code || said.code == messages::prefix_unknown.code;
   const auto text = own_fault ? std::nullopt : repaired(text_of_file, statement);
   const std::string own = text ? text->text : source.text.substr(statement.begin, statement.end - statement.begin);
   const auto written = [&](std::string hint) {
@@ -170,10 +189,13 @@ std::optional<Suggestion> suggestion(const Diagnostic& said, const std::string& 
   };
   const auto fault = text ? fault_of(source, statement, own, find) : std::optional(said);
   if (!fault) return written(fmt::format("write `{}`", text->text));
-  for (const StandardName& each : fault->code == messages::unknown_function.code ? standard_names() : std::span<const StandardName>()) {
+  for (const StandardName& each :
+      fault->code == messages::unknown_function.code ? standard_names() : std::span<const StandardName>()) {
     const std::string import = fmt::format("import \"std/{}.tile\";", each.file);
-    if (fault->message.find(fmt::format("`{}`", each.name)) != std::string::npos && !fault_of(source, statement, own, find, import + "\n"))
-      return written(fmt::format("write `{}` in front of the functions{}", import, text ? fmt::format(", and here `{}`", text->text) : ""));
+    if (fault->message.find(fmt::format("`{}`", each.name)) != std::string::npos &&
+        !fault_of(source, statement, own, find, import + "\n"))
+      return written(fmt::format(
+          "write `{}` in front of the functions{}", import, text ? fmt::format(", and here `{}`", text->text) : ""));
   }
   if (!text) return std::nullopt;
   // What would be wrong next is what has to be told: `Y[i: N] = 0.5 * Y[i - 1] + X[i];`
@@ -189,29 +211,38 @@ std::vector<Diagnostic> with_suggestions(std::vector<Diagnostic> all, const Sour
     if (all[k].severity != Severity::Error || all[k].span.source != 0 || all[k].span.empty()) continue;
     const auto statement = statements.at(all[k].span.begin);
     if (!statement)
-      if (const auto heading = heading_at(source.text, all[k].span.begin); heading && seen.insert(heading->begin).second)
-        if (const auto text = repaired_heading(source.text.substr(heading->begin, heading->end - heading->begin)); text && !fault_of(source, *heading, *text, find)) all[k].hints = {fmt::format("write `{}`", *text)};
+      if (const auto heading = heading_at(source.text, all[k].span.begin);
+          heading && seen.insert(heading->begin).second)
+        if (const auto text = repaired_heading(source.text.substr(heading->begin, heading->end - heading->begin));
+            text && !fault_of(source, *heading, *text, find))
+          all[k].hints = {fmt::format("write `{}`", *text)};
     if (!statement || !seen.insert(statement->begin).second) continue;
     said_as_idiom(all[k], source, *statement);
-    const auto found = suggestion(all[k], source.text, {source.name, without_faulty(source, statements, all, *statement)}, *statement, find);
+    const auto found = suggestion(
+        all[k], source.text, {source.name, without_faulty(source, statements, all, *statement)}, *statement, find);
     if (!found) continue;
     all[k].hints = found->hints;
     if (!found->whole) continue;
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(k);
-    all.erase(std::remove_if(first + 1, all.end(), [&](const Diagnostic& d) {
-      return d.severity == Severity::Error && d.span.source == 0 && d.span.begin >= statement->begin && d.span.end <= statement->end;
-    }), all.end());
+    all.erase(std::remove_if(first + 1, all.end(),
+                  [&](const Diagnostic& d) {
+                    return d.severity == Severity::Error && d.span.source == 0 && d.span.begin >= statement->begin &&
+                        d.span.end <= statement->end;
+                  }),
+        all.end());
   }
   return all;
 }
 
 }  // namespace
 
-std::optional<File> load(const Source& source, const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) {
+std::optional<File> load(
+    const Source& source, const Find& find, std::vector<Source>& sources, Diagnostics& diagnostics) {
   Diagnostics found;
   std::optional<File> file = Loader(find, sources, found).load(source);
   const bool suggests = found.has_errors() && source.text.size() < largest_suggested;
-  for (const Diagnostic& each : suggests ? with_suggestions(found.all(), source, find) : found.all()) diagnostics.add(each);
+  for (const Diagnostic& each : suggests ? with_suggestions(found.all(), source, find) : found.all())
+    diagnostics.add(each);
   return file;
 }
 

@@ -10,11 +10,14 @@ namespace {
 
 constexpr std::size_t most = 9;                        // of any word, however long
 
-// Letters that are missing, too many, others, or exchanged with their neighbour; letters that differ in case only are equal. `bound` where
-// there are as many or more. What lies `bound` off the diagonal has that distance at least and is not looked at.
+// Letters that are missing, too many, others, or exchanged with their neighbour; letters that differ in case only are
+// equal. `bound` where there are as many or more. What lies `bound` off the diagonal has that distance at least and is
+// not looked at.
 std::size_t distance(std::string_view a, std::string_view b, std::size_t bound) {
   if (std::max(a.size(), b.size()) - std::min(a.size(), b.size()) >= bound) return bound;
-  const auto same = [&](std::size_t i, std::size_t j) { return std::tolower(static_cast<unsigned char>(a[i])) == std::tolower(static_cast<unsigned char>(b[j])); };
+  const auto same = [&](std::size_t i, std::size_t j) {
+    return std::tolower(static_cast<unsigned char>(a[i])) == std::tolower(static_cast<unsigned char>(b[j]));
+  };
   std::vector<std::size_t> earlier(b.size() + 1, bound), before(b.size() + 1, bound), row(b.size() + 1, bound);
   for (std::size_t j = 0; j <= std::min(bound, b.size()); ++j) row[j] = j;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -38,7 +41,8 @@ std::size_t distance(std::string_view a, std::string_view b, std::size_t bound) 
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::optional<std::string> best;
-  std::size_t least = word.size() < 3 ? 1 : std::min((word.size() + 1) / 4 + 1, most);  // `J` for `j`, but not `J` for `M`; nor `cond` for `conv2d`
+  // `J` for `j`, but not `J` for `M`; nor `cond` for `conv2d`
+  std::size_t least = word.size() < 3 ? 1 : std::min((word.size() + 1) / 4 + 1, most);
   for (const std::string& candidate : candidates)
     if (const std::size_t d = distance(word, candidate, least); d < least) {
       least = d;

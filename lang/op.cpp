@@ -75,8 +75,9 @@ static_assert(in_order(), "the table follows the order of Op");
 const OpInfo& info(Op op) { return table[static_cast<std::size_t>(op)]; }
 
 std::optional<Op> function_named(std::string_view name) {
-  constexpr std::pair<std::string_view, Op> aliases[] = {{"mad", Op::Fma}, {"select", Op::Select}, {"eq", Op::Eq}, {"ne", Op::Ne}, {"lt", Op::Lt},
-                                                         {"le", Op::Le}, {"gt", Op::Gt}, {"ge", Op::Ge}, {"bit_shl", Op::Shl}, {"bit_shr", Op::Shr}};
+  constexpr std::pair<std::string_view, Op> aliases[] = {{"mad", Op::Fma}, {"select", Op::Select}, {"eq", Op::Eq},
+      {"ne", Op::Ne}, {"lt", Op::Lt}, {"le", Op::Le}, {"gt", Op::Gt}, {"ge", Op::Ge}, {"bit_shl", Op::Shl},
+      {"bit_shr", Op::Shr}};
   for (const auto& [alias, op] : aliases)
     if (alias == name) return op;
   for (const OpInfo& entry : table)

@@ -20,7 +20,8 @@ enum class Op {
   IsNan, IsFinite,
 };
 
-enum class Result { Promoted, Boolean, Float, SecondAndThird };  // type of the result; Float: Promoted, integers become f32
+// type of the result; Float: Promoted, integers become f32
+enum class Result { Promoted, Boolean, Float, SecondAndThird };
 
 struct OpInfo {
   Op op;
@@ -32,6 +33,7 @@ struct OpInfo {
 };
 
 const OpInfo& info(Op op);
-std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad, select, eq ne lt le gt ge, bit_shl bit_shr; ident is not an Op
+std::optional<Op> function_named(std::string_view name);  // by `name`; aliases: mad, select, eq ne lt le gt ge, bit_shl
+                                                          // bit_shr; ident is not an Op
 
 }  // namespace tilec::lang

@@ -10,15 +10,16 @@ namespace {
 void collect(const Expr& e, std::vector<Name>& names) {
   const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) collect(each, names); };
   e.match([](const Number&) {},
-          [&](const Variable& v) {
-            if (v.pack && std::find(names.begin(), names.end(), v.name) == names.end()) names.push_back(v.name);
-          },
-          [&](const Unary& u) { collect(u.operand, names); }, [&](const Binary& b) { collect(b.left, names), collect(b.right, names); }, [&](const Access& a) { all(a.element); },
-          [&](const Call& c) { all(c.arguments); },
-          [&](const Select& s) {
-            collect(s.condition, names), collect(s.then, names);
-            if (s.otherwise) collect(*s.otherwise, names);
-          });
+      [&](const Variable& v) {
+        if (v.pack && std::find(names.begin(), names.end(), v.name) == names.end()) names.push_back(v.name);
+      },
+      [&](const Unary& u) { collect(u.operand, names); },
+      [&](const Binary& b) { collect(b.left, names), collect(b.right, names); },
+      [&](const Access& a) { all(a.element); }, [&](const Call& c) { all(c.arguments); },
+      [&](const Select& s) {
+        collect(s.condition, names), collect(s.then, names);
+        if (s.otherwise) collect(*s.otherwise, names);
+      });
 }
 
 Expr one() { return Expr(Number{"1", false, 1, 1, false}, Span{}); }
@@ -34,14 +35,18 @@ std::optional<Expr> product(const Call& c, const std::vector<Expr>& sizes, Span 
 
 Expr expanded(const Expr& e, const Ranks& ranks) {
   const auto go = [&](const Expr& inner) { return expanded(inner, ranks); };
-  return e.match([&](const Number&) { return e; }, [&](const Variable&) { return e; }, [&](const Unary& u) { return Expr(Unary{u.op, go(u.operand)}, e.span()); },
-                 [&](const Binary& b) { return Expr(Binary{b.op, go(b.left), go(b.right), b.juxtaposed}, e.span()); },
-                 [&](const Access& a) { return Expr(Access{a.tensor, lang::expanded(a.element, ranks)}, e.span()); },
-                 [&](const Call& c) {
-                   const std::vector<Expr> arguments = lang::expanded(c.arguments, ranks);
-                   return product(c, arguments, e.span()).value_or(Expr(Call{c.function, c.parameters, arguments}, e.span()));
-                 },
-                 [&](const Select& s) { return Expr(Select{go(s.condition), go(s.then), s.otherwise ? std::optional(go(*s.otherwise)) : std::nullopt}, e.span()); });
+  return e.match([&](const Number&) { return e; }, [&](const Variable&) { return e; },
+      [&](const Unary& u) { return Expr(Unary{u.op, go(u.operand)}, e.span()); },
+      [&](const Binary& b) { return Expr(Binary{b.op, go(b.left), go(b.right), b.juxtaposed}, e.span()); },
+      [&](const Access& a) { return Expr(Access{a.tensor, lang::expanded(a.element, ranks)}, e.span()); },
+      [&](const Call& c) {
+        const std::vector<Expr> arguments = lang::expanded(c.arguments, ranks);
+        return product(c, arguments, e.span()).value_or(Expr(Call{c.function, c.parameters, arguments}, e.span()));
+      },
+      [&](const Select& s) {
+        return Expr(Select{go(s.condition), go(s.then), s.otherwise ? std::optional(go(*s.otherwise)) : std::nullopt},
+            e.span());
+      });
 }
 
 }  // namespace
@@ -70,8 +75,11 @@ bool is_told(const Function& function, const Name& pack) {
     const std::optional<Side> side = side_of(attribute);
     if (!side || side->pack != pack) return false;
     const auto* name = std::get_if<Name>(&side->axis.value);
-    const auto parameter = std::find_if(function.parameters.begin(), function.parameters.end(), [&](const Parameter& p) { return name && p.name == *name; });
-    const Argument* value = !name ? &side->axis : parameter != function.parameters.end() && parameter->value ? &*parameter->value : nullptr;
+    const auto parameter = std::find_if(function.parameters.begin(), function.parameters.end(),
+        [&](const Parameter& p) { return name && p.name == *name; });
+    const Argument* value = !name                                    ? &side->axis
+        : parameter != function.parameters.end() && parameter->value ? &*parameter->value
+                                                                     : nullptr;
     const auto* number = value ? std::get_if<Number>(&value->value) : nullptr;
     return number && number->negative == side->after;
   });
@@ -107,12 +115,18 @@ Name dimension(const Name& pack, std::size_t k) {
 
 std::optional<Name> pack_of_dimension(const Name& name, const std::vector<Name>& packs) {
   const auto digits = [](const std::string& text, std::size_t begin, std::size_t end) {
-    return begin < end && std::all_of(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), [](char c) { return c >= '0' && c <= '9'; });
+    return begin < end &&
+        std::all_of(
+            text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end),
+            [](char c) { return c >= '0' && c <= '9'; });
   };
   for (const Name& each : packs) {
     const bool ticked = each.text.ends_with('\'');
     const std::size_t stem = each.text.size() - ticked, end = name.text.size() - ticked;
-    if (name.upper == each.upper && name.text.size() > each.text.size() && name.text.starts_with(each.text.substr(0, stem)) && name.text.ends_with('\'') == ticked && digits(name.text, stem, end)) return each;
+    if (name.upper == each.upper && name.text.size() > each.text.size() &&
+        name.text.starts_with(each.text.substr(0, stem)) && name.text.ends_with('\'') == ticked &&
+        digits(name.text, stem, end))
+      return each;
   }
   return std::nullopt;
 }
@@ -123,22 +137,25 @@ std::vector<Expr> expanded(const std::vector<Expr>& list, const Ranks& ranks) {
     const Name* name = pack(e);
     if (!name) out.push_back(expanded(e, ranks));
     else
-      for (std::size_t k = 0; k < ranks.at(name->spelled()); ++k) out.emplace_back(Variable{dimension(*name, k)}, e.span());
+      for (std::size_t k = 0; k < ranks.at(name->spelled()); ++k)
+        out.emplace_back(Variable{dimension(*name, k)}, e.span());
   }
   return out;
 }
 
 Statement expanded(const Statement& statement, const Ranks& ranks) {
   Statement out = statement;
-  std::visit(Overloaded{[](std::monostate) {}, [&](Contraction& c) {
-                          c.element = expanded(c.element, ranks), c.sizes = expanded(c.sizes, ranks), c.body = expanded(c.body, ranks);
-                          for (Constraint& k : c.constraints) {
-                            if (k.low) k.low = expanded(*k.low, ranks);
-                            k.polynomial = expanded(k.polynomial, ranks), k.bound = expanded(k.bound, ranks);
-                          }
-                        },
-                        [&](auto& a) { a.value = expanded(a.value, ranks); }},
-             out.node);
+  std::visit(Overloaded{[](std::monostate) {},
+                 [&](Contraction& c) {
+                   c.element = expanded(c.element, ranks), c.sizes = expanded(c.sizes, ranks),
+                   c.body = expanded(c.body, ranks);
+                   for (Constraint& k : c.constraints) {
+                     if (k.low) k.low = expanded(*k.low, ranks);
+                     k.polynomial = expanded(k.polynomial, ranks), k.bound = expanded(k.bound, ranks);
+                   }
+                 },
+                 [&](auto& a) { a.value = expanded(a.value, ranks); }},
+      out.node);
   return out;
 }
 

@@ -35,11 +35,12 @@ Function expanded_heading(const Function& function, const Ranks& ranks);
 struct Side { bool after; Name pack; Argument axis; Span span; };
 std::optional<Side> side_of(const Attribute& attribute);  // nothing where it is no such attribute, or not well-formed
 
-bool is_told(const Function& function, const Name& pack);  // how many dimensions it has, by an attribute and the usual value of its axis alone
+bool is_told(const Function& function, const Name& pack);  // how many dimensions it has, by an attribute and the usual
+                                                           // value of its axis alone
 bool may_have(const Input& input, std::size_t rank);   // that many dimensions, as far as its brackets tell
 
-// The sizes that an input shows of a tensor of `rank` dimensions: of `X[B..., N]` and 3, B0, B1 and N. Nothing where it shows none, has
-// another rank, or two packs that may share the dimensions.
+// The sizes that an input shows of a tensor of `rank` dimensions: of `X[B..., N]` and 3, B0, B1 and N. Nothing where it
+// shows none, has another rank, or two packs that may share the dimensions.
 std::optional<std::vector<Expr>> sizes_shown(const Input& input, std::size_t rank);
 
 }  // namespace tilec::lang

@@ -1,8 +1,10 @@
-// Parentheses are printed where the grammar needs them, and in three places where a reader does: around `?:` inside `?:`, around `|`
-// beside `^` (so that the text earns no warning), and around `a < b` in a list, where `f < b, c > (d)` would read as a call.
+// Parentheses are printed where the grammar needs them, and in three places where a reader does: around `?:` inside
+// `?:`, around `|` beside `^` (so that the text earns no warning), and around `a < b` in a list, where `f < b, c > (d)`
+// would read as a call.
 //
-// Comments are no part of the tree. They wait in File::trivia, in order of position, and are written before the first item or
-// statement that ends behind them: a comment at the end of a line stays there, one inside a statement moves above it.
+// Comments are no part of the tree. They wait in File::trivia, in order of position, and are written before the first
+// item or statement that ends behind them: a comment at the end of a line stays there, one inside a statement moves
+// above it.
 
 #include "lang/print.h"
 
@@ -16,9 +18,21 @@ namespace {
 
 constexpr std::size_t width = 100;
 
-// ---- expressions ------------------------------------------------------------------------------------------------------------------
+// ---- expressions ----------------------------------------------------------------------------------------------------
 
-enum Level { Ternary, XorLevel, OrLevel, AndLevel, Equality, Relation, Shift, Additive, Multiplicative, Prefix, Primary };
+enum Level {
+  Ternary,
+  XorLevel,
+  OrLevel,
+  AndLevel,
+  Equality,
+  Relation,
+  Shift,
+  Additive,
+  Multiplicative,
+  Prefix,
+  Primary
+};
 
 Level level(Op op) {
   switch (op) {
@@ -64,8 +78,9 @@ std::string parameter(const Parameter& p) {
 
 // Does the text end in a lower-case name, which would make a `<` behind it the start of `f<…>(…)`?
 bool ends_in_lower(const Expr& e) {
-  return e.match([](const Variable& v) { return !v.name.upper; }, [](const Binary& b) { return ends_in_lower(b.right); },
-                 [](const Unary& u) { return ends_in_lower(u.operand); }, [](const auto&) { return false; });
+  return e.match([](const Variable& v) { return !v.name.upper; },
+      [](const Binary& b) { return ends_in_lower(b.right); }, [](const Unary& u) { return ends_in_lower(u.operand); },
+      [](const auto&) { return false; });
 }
 
 // `2i` stays as it was written; `2 e1` becomes `2*e1`, because `2e1` is a float.
@@ -88,39 +103,42 @@ std::string binary(const Binary& b, int at_least, Style style) {
     return expression(e, or_ && or_->op == Op::Or ? Primary : lowest, inner);
   };
   const bool space = !style.tight || here != Multiplicative;
-  const std::string text = fmt::format("{}{}{}{}{}", operand(b.left, chains ? here : here + 1), space ? " " : "", info(b.op).symbol, space ? " " : "",
-                                       operand(b.right, here + 1));
+  const std::string text = fmt::format("{}{}{}{}{}", operand(b.left, chains ? here : here + 1), space ? " " : "",
+      info(b.op).symbol, space ? " " : "", operand(b.right, here + 1));
   return wrap ? '(' + text + ')' : text;
 }
 
 std::string labelled(const Call& c, bool tight) {
   std::string out;
   for (std::size_t k = 0; k < c.arguments.size(); ++k)
-    out += (k > 0 ? ", " : "") + (c.labels[k] ? c.labels[k]->spelled() + '=' : "") + expression(c.arguments[k], Ternary, {tight, c.arguments.size() > 1});
+    out += (k > 0 ? ", " : "") + (c.labels[k] ? c.labels[k]->spelled() + '=' : "") +
+        expression(c.arguments[k], Ternary, {tight, c.arguments.size() > 1});
   return out;
 }
 
 std::string call(const Call& c, Style style) {
   std::string parameters;
   for (const Argument& a : c.parameters) parameters += (parameters.empty() ? "<" : ", ") + argument(a);
-  return fmt::format("{}{}{}({})", c.function.spelled(), parameters, parameters.empty() ? "" : ">", c.labels.empty() ? list(c.arguments, style.tight) : labelled(c, style.tight));
+  return fmt::format("{}{}{}({})", c.function.spelled(), parameters, parameters.empty() ? "" : ">",
+      c.labels.empty() ? list(c.arguments, style.tight) : labelled(c, style.tight));
 }
 
 std::string expression(const Expr& e, int at_least, Style style) {
-  return e.match([](const Number& n) { return number(n); }, [](const Variable& v) { return v.name.spelled() + (v.pack ? "..." : ""); },
-                 [&](const Unary& u) { return fmt::format("{}{}", info(u.op).symbol, expression(u.operand, Prefix, style)); },
-                 [&](const Binary& b) { return binary(b, at_least, style); },
-                 [](const Access& a) { return fmt::format("{}[{}]", a.tensor.spelled(), list(a.element, true)); },
-                 [&](const Call& c) { return call(c, style); },
-                 [&](const Select& s) {
-                   const Style inner{style.tight, style.listed && at_least == Ternary};
-                   std::string text = expression(s.condition, XorLevel, inner) + " ? " + expression(s.then, XorLevel, inner);
-                   if (s.otherwise) text += " : " + expression(*s.otherwise, XorLevel, inner);
-                   return at_least > Ternary ? '(' + text + ')' : text;
-                 });
+  return e.match([](const Number& n) { return number(n); },
+      [](const Variable& v) { return v.name.spelled() + (v.pack ? "..." : ""); },
+      [&](const Unary& u) { return fmt::format("{}{}", info(u.op).symbol, expression(u.operand, Prefix, style)); },
+      [&](const Binary& b) { return binary(b, at_least, style); },
+      [](const Access& a) { return fmt::format("{}[{}]", a.tensor.spelled(), list(a.element, true)); },
+      [&](const Call& c) { return call(c, style); },
+      [&](const Select& s) {
+        const Style inner{style.tight, style.listed && at_least == Ternary};
+        std::string text = expression(s.condition, XorLevel, inner) + " ? " + expression(s.then, XorLevel, inner);
+        if (s.otherwise) text += " : " + expression(*s.otherwise, XorLevel, inner);
+        return at_least > Ternary ? '(' + text + ')' : text;
+      });
 }
 
-// ---- statements -------------------------------------------------------------------------------------------------------------------
+// ---- statements -----------------------------------------------------------------------------------------------------
 
 std::string word(const Word& w);
 
@@ -172,8 +190,8 @@ std::string aggregation(const Contraction& c) {
 }
 
 std::string contraction(const Contraction& c) {
-  std::string out = fmt::format("{}[{}{}{}] = {}({})", target(c.target), list(c.element, true), c.sizes.empty() ? "" : ": ", list(c.sizes, true), aggregation(c),
-                                expression(c.body, Ternary, {}));
+  std::string out = fmt::format("{}[{}{}{}] = {}({})", target(c.target), list(c.element, true),
+      c.sizes.empty() ? "" : ": ", list(c.sizes, true), aggregation(c), expression(c.body, Ternary, {}));
   for (const Constraint& k : c.constraints) out += ", " + constraint(k);
   if (c.no_defract) out += " no_defract";
   if (c.no_reduce) out += " no_reduce";
@@ -187,29 +205,33 @@ std::string contraction(const Contraction& c) {
 std::string flat(const Statement& s) {
   std::string out;
   for (const Attribute& a : s.attributes) out += (out.empty() ? "[[" : " [[") + word(a) + "]]";
-  const std::string text = std::visit(Overloaded{[](std::monostate) { return std::string(); },
-                                                 [](const Assignment& a) { return target(a.target) + " = " + expression(a.value, Ternary, {}); },
-                                                 [](const TupleAssignment& t) { return '(' + targets(t.targets) + ") = " + expression(t.value, Ternary, {}); },
-                                                 [](const Contraction& c) { return contraction(c); }},
-                                      s.node);
+  const std::string text = std::visit(
+      Overloaded{[](std::monostate) { return std::string(); },
+          [](const Assignment& a) { return target(a.target) + " = " + expression(a.value, Ternary, {}); },
+          [](const TupleAssignment& t) { return '(' + targets(t.targets) + ") = " + expression(t.value, Ternary, {}); },
+          [](const Contraction& c) { return contraction(c); }},
+      s.node);
   return out + (out.empty() || text.empty() ? "" : " ") + text + ';';
 }
 
-// ---- lines ------------------------------------------------------------------------------------------------------------------------
+// ---- lines ----------------------------------------------------------------------------------------------------------
 
-// How unwelcome a line's end is at the blank at k: after a comma or before a clause, then before operators, loosest first.
+// How unwelcome a line's end is at the blank at k: after a comma or before a clause, then before operators, loosest
+// first.
 std::optional<int> cost(std::string_view text, std::size_t k) {
   if (k > 0 && text[k - 1] == ',') return 0;
   const std::string_view rest = text.substr(k + 1);
   struct Entry { std::string_view mark; int cost; };
-  static constexpr Entry table[] = {{"default ", 0}, {"no_defract", 0}, {"no_reduce", 0}, {"-> ", 0}, {"? ", 1}, {": ", 1}, {"^ ", 2}, {"| ", 2}, {"& ", 2}, {"== ", 3}, {"!= ", 3},
-                                    {"< ", 3}, {"> ", 3}, {"<= ", 3}, {">= ", 3}, {"<< ", 4}, {">> ", 4}, {"+ ", 5}, {"- ", 5}, {"* ", 6}, {"/ ", 6}};
+  static constexpr Entry table[] = {{"default ", 0}, {"no_defract", 0}, {"no_reduce", 0}, {"-> ", 0}, {"? ", 1},
+      {": ", 1}, {"^ ", 2}, {"| ", 2}, {"& ", 2}, {"== ", 3}, {"!= ", 3}, {"< ", 3}, {"> ", 3}, {"<= ", 3}, {">= ", 3},
+      {"<< ", 4}, {">> ", 4}, {"+ ", 5}, {"- ", 5}, {"* ", 6}, {"/ ", 6}};
   for (const Entry& entry : table)
     if (rest.starts_with(entry.mark)) return entry.cost;
   return std::nullopt;
 }
 
-// Where to end the first of several lines: the last of the least nested and least unwelcome places that fit, not within a target.
+// Where to end the first of several lines: the last of the least nested and least unwelcome places that fit, not within
+// a target.
 std::size_t break_at(std::string_view text, std::size_t room) {
   const std::size_t assigned = text.find(" = ");
   std::size_t best = std::string_view::npos;
@@ -255,14 +277,17 @@ class Writer {
       blank_ = function || after_function;
       after_function = function != nullptr;
       std::visit(Overloaded{[&](const Function& f) { write(f); },
-                            [&](const Import& i) { before(i.span, i.span.end, 0); line(fmt::format("import \"{}\"{};", i.path, i.prefix ? " as " + i.prefix->text : ""), 0); },
-                            [&](const Dim& d) {
-                              std::string names;
-                              for (const Name& n : d.names) names += (names.empty() ? "" : ", ") + n.spelled();
-                              before(d.span, d.span.end, 0);
-                              line("dim " + names + ';', 0);
-                            }},
-                 item);
+                     [&](const Import& i) {
+                       before(i.span, i.span.end, 0);
+                       line(fmt::format("import \"{}\"{};", i.path, i.prefix ? " as " + i.prefix->text : ""), 0);
+                     },
+                     [&](const Dim& d) {
+                       std::string names;
+                       for (const Name& n : d.names) names += (names.empty() ? "" : ", ") + n.spelled();
+                       before(d.span, d.span.end, 0);
+                       line("dim " + names + ';', 0);
+                     }},
+          item);
     }
     constexpr auto end = std::numeric_limits<std::uint32_t>::max();
     before({end, end, 0}, end, 0);
@@ -329,13 +354,17 @@ class Writer {
 }  // namespace
 
 std::string heading(const Function& f) {
-  std::string out = f.role == Function::Role::Function ? "function " : f.role == Function::Role::Gradient ? "gradient " : "tangent ";
+  std::string out = f.role == Function::Role::Function ? "function "
+      : f.role == Function::Role::Gradient             ? "gradient "
+                                                       : "tangent ";
   if (f.name) out += f.name->spelled();
   std::string inner;
   for (const Parameter& p : f.parameters) inner += (inner.empty() ? "<" : ", ") + parameter(p);
   out += inner + (inner.empty() ? "(" : ">(");
   inner.clear();
-  for (const Input& i : f.inputs) inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "") + (i.value ? '=' + argument(*i.value) : "");
+  for (const Input& i : f.inputs)
+    inner += (inner.empty() ? "" : ", ") + target(i.target) + (i.sizes ? '[' + list(*i.sizes, true) + ']' : "") +
+        (i.value ? '=' + argument(*i.value) : "");
   return out + inner + ") -> (" + targets(f.results) + ")";
 }
 

@@ -5,7 +5,8 @@
 //                                           }
 //
 // In:  a File.   Out: text with parse(print(f)) == f and print(parse(print(f))) == print(f).
-// Keeps: comments, marks of names, the form of numbers; parentheses only where the grammar needs them (and around nested `?:`).
+// Keeps: comments, marks of names, the form of numbers; parentheses only where the grammar needs them (and around
+//        nested `?:`).
 #pragma once
 
 #include <string>

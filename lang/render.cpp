@@ -8,7 +8,8 @@
 namespace tilec::lang {
 namespace {
 
-constexpr std::string_view plain = "\033[0m", bold = "\033[1m", red = "\033[1;31m", yellow = "\033[1;33m", cyan = "\033[1;36m", blue = "\033[34m";
+constexpr std::string_view plain = "\033[0m", bold = "\033[1m", red = "\033[1;31m", yellow = "\033[1;33m",
+                           cyan = "\033[1;36m", blue = "\033[34m";
 
 std::string_view word(Severity severity) {
   return severity == Severity::Error ? "error" : severity == Severity::Warning ? "warning" : "remark";
@@ -25,7 +26,8 @@ class Places {
   std::optional<Place> operator()(Span span) {
     if (span.source >= sources_.size() || (span.begin == 0 && span.end == 0)) return std::nullopt;
     const Source& source = sources_[span.source];
-    const Position begin = position(span.source, span.begin), end = position(span.source, std::max(span.begin, span.end));
+    const Position begin = position(span.source, span.begin),
+                   end = position(span.source, std::max(span.begin, span.end));
     return Place{&source, begin, end, line(span.source, begin.line)};
   }
 
@@ -38,12 +40,14 @@ class Places {
     if (!starts.empty()) return starts;
     const std::string& text = sources_[number].text;
     starts.push_back(0);
-    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1)) starts.push_back(end + 1);
+    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', end + 1))
+      starts.push_back(end + 1);
     return starts;
   }
 
   std::string_view line(std::size_t number, int which) {
-    std::string_view rest = std::string_view(sources_[number].text).substr(starts(number)[static_cast<std::size_t>(which) - 1]);
+    std::string_view rest =
+        std::string_view(sources_[number].text).substr(starts(number)[static_cast<std::size_t>(which) - 1]);
     rest = rest.substr(0, rest.find('\n'));
     if (rest.ends_with('\r')) rest.remove_suffix(1);
     return rest;
@@ -62,7 +66,11 @@ std::string utf8(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    const std::size_t length = lead < 0x80 ? 1
+        : lead >= 0xC2 && lead < 0xE0      ? 2
+        : lead >= 0xE0 && lead < 0xF0      ? 3
+        : lead >= 0xF0 && lead < 0xF5      ? 4
+                                           : 0;
     bool good = length > 0 && i + length <= text.size();
     for (std::size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xC0) == 0x80;
     if (good) out += text.substr(i, length);
@@ -72,7 +80,8 @@ std::string utf8(std::string_view text) {
   return out;
 }
 
-// Columns count bytes; the picture under a line must count what a terminal shows: tabs stay tabs, continuation bytes have no width.
+// Columns count bytes; the picture under a line must count what a terminal shows: tabs stay tabs, continuation bytes
+// have no width.
 std::string indentation(std::string_view text, int column) {
   std::string out;
   for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(column) && i < text.size(); ++i)
@@ -81,7 +90,8 @@ std::string indentation(std::string_view text, int column) {
 }
 
 int width(std::string_view text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 // Control characters of a program's text must not reach a terminal, and of a name without end its two ends do.
@@ -91,7 +101,8 @@ std::string shown(std::string_view text) {
     while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
     return at;
   };
-  if (text.size() > most) return shown(text.substr(0, whole(most / 2))) + " … " + shown(text.substr(whole(text.size() - most / 4)));
+  if (text.size() > most)
+    return shown(text.substr(0, whole(most / 2))) + " … " + shown(text.substr(whole(text.size() - most / 4)));
   std::string out;
   for (const char c : text) out += (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7F ? '?' : c;
   return out;
@@ -113,7 +124,10 @@ class Writer {
     for (const Label& label : d.labels) {
       const std::optional<Place> p = places_(label.span);
       if (!p) out_ += fmt::format("note: {}\n", shown(label.text));
-      else excerpt(*p, '-', blue, label.span.source == d.span.source || d.span.empty() ? label.text : fmt::format("{} ({})", label.text, p->source->name));
+      else
+        excerpt(*p, '-', blue,
+            label.span.source == d.span.source || d.span.empty() ? label.text
+                                                                 : fmt::format("{} ({})", label.text, p->source->name));
     }
     for (const std::string& hint : d.hints) out_ += paint(cyan, "hint: ") + shown(hint) + '\n';
   }
@@ -127,7 +141,9 @@ class Writer {
   int gutter_ = 1;
 
   static int digits(int number) { return static_cast<int>(std::to_string(number).size()); }
-  std::string paint(std::string_view tone, std::string text) const { return color_ ? fmt::format("{}{}{}", tone, text, plain) : text; }
+  std::string paint(std::string_view tone, std::string text) const {
+    return color_ ? fmt::format("{}{}{}", tone, text, plain) : text;
+  }
 
   // Of a very long line, the part around the place.
   static Place window(Place p) {
@@ -138,7 +154,8 @@ class Writer {
       while (at > 0 && at < p.text.size() && (static_cast<unsigned char>(p.text[at]) & 0xC0) == 0x80) --at;
       return at;
     };
-    const std::size_t from = character(column > room ? column - room : 0), to = character(std::min(from + 2 * room, p.text.size()));
+    const std::size_t from = character(column > room ? column - room : 0),
+                      to = character(std::min(from + 2 * room, p.text.size()));
     p.text = p.text.substr(from, to - from);
     p.begin.column -= static_cast<int>(from);
     if (p.end.line == p.begin.line) p.end.column -= static_cast<int>(from);
@@ -150,8 +167,10 @@ class Writer {
     const auto first = std::min(static_cast<std::size_t>(p.begin.column - 1), p.text.size());
     const std::size_t last = p.end.line == p.begin.line ? static_cast<std::size_t>(p.end.column - 1) : p.text.size();
     const int marks = std::max(1, width(p.text.substr(first, std::min(last, p.text.size()) - first)));
-    const std::string under = indentation(p.text, p.begin.column) + paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
-    out_ += fmt::format("  {:>{}} | {}\n  {:>{}} | {}\n", p.begin.line, gutter_, shown(utf8(p.text)), "", gutter_, under);
+    const std::string under = indentation(p.text, p.begin.column) +
+        paint(tone, std::string(static_cast<std::size_t>(marks), mark) + (text.empty() ? "" : " " + shown(text)));
+    out_ +=
+        fmt::format("  {:>{}} | {}\n  {:>{}} | {}\n", p.begin.line, gutter_, shown(utf8(p.text)), "", gutter_, under);
   }
 };
 
@@ -174,17 +193,19 @@ namespace {
 std::string where(Span span, Places& places) {
   const std::optional<Place> p = places(span);
   if (!p) return R"("file": null)";
-  return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})", in_json(p->source->name), p->begin.line, p->begin.column,
-                     p->end.line, p->end.column);
+  return fmt::format(R"("file": {}, "line": {}, "column": {}, "end_line": {}, "end_column": {})",
+      in_json(p->source->name), p->begin.line, p->begin.column, p->end.line, p->end.column);
 }
 
 std::string json_line(const Diagnostic& d, Places& places) {
   std::string labels, hints;
   for (const Label& label : d.labels)
-    labels += fmt::format(R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, places), in_json(label.text));
+    labels += fmt::format(
+        R"({}{{{}, "message": {}}})", labels.empty() ? "" : ", ", where(label.span, places), in_json(label.text));
   for (const std::string& hint : d.hints) hints += (hints.empty() ? "" : ", ") + in_json(hint);
-  return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})", where(d.span, places), word(d.severity), d.code,
-                     in_json(d.message), labels, hints) + '\n';
+  return fmt::format(R"({{{}, "severity": "{}", "code": "{}", "message": {}, "labels": [{}], "hints": [{}]}})",
+             where(d.span, places), word(d.severity), d.code, in_json(d.message), labels, hints) +
+      '\n';
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 //       |            ------- declared here
 //   hint: write `A[i, j]`
 //
-// With json, one object a line: {"file", "line", "column", "end_line", "end_column", "severity", "code", "message", "labels", "hints"}.
+// With json, one object a line: {"file", "line", "column", "end_line", "end_column", "severity", "code", "message",
+// "labels", "hints"}.
 #pragma once
 
 #include <string>

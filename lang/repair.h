@@ -3,8 +3,8 @@
 //   Y[i, j] = E[i, j] / sum(E[i, k]) ** 2;        where the heading has E[I, J]
 //     ⇒  Sum[i: I] = +(E[i, k]); Y[i, j: I, J] = =(E[i, j] / pow(Sum[i], 2));
 //
-// Such a text has no tree, so this works on tokens: small rewrites, one after the other, until none applies. What comes out
-// may still be wrong; who shows it compiles it first (load.cpp).
+// Such a text has no tree, so this works on tokens: small rewrites, one after the other, until none applies. What comes
+// out may still be wrong; who shows it compiles it first (load.cpp).
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace tilec::lang {
 
-struct StatementText { std::size_t begin = 0, end = 0, function = 0; };  // function: where the keyword in front of it is
+// function: where the keyword in front of it is
+struct StatementText { std::size_t begin = 0, end = 0, function = 0; };
 
 // Statements of a text, from the first token of each to behind its `;`.
 class StatementTexts {

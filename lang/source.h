@@ -10,7 +10,8 @@ namespace tilec::lang {
 // Bytes [begin, end) of a source. An empty span with begin = end = 0 means "no place in the text".
 struct Span {
   std::uint32_t begin = 0, end = 0;
-  std::uint32_t source = 0;                            // position in the list of sources a compilation read; 0 is the file itself
+  std::uint32_t source = 0;                            // position in the list of sources a compilation read; 0 is the
+                                                       // file itself
   bool operator==(const Span&) const = default;
   bool empty() const { return end <= begin; }
 };

@@ -18,7 +18,8 @@ std::size_t number_end(std::string_view text, std::size_t at) {
   at = run(text, at, is_digit);
   if (at + 1 < text.size() && text[at] == '.' && is_digit(text[at + 1])) at = run(text, at + 1, is_digit);
   const std::size_t sign = at + 1 < text.size() && (text[at + 1] == '-' || text[at + 1] == '+') ? at + 2 : at + 1;
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E') && sign < text.size() && is_digit(text[sign])) at = run(text, sign, is_digit);
+  if (at < text.size() && (text[at] == 'e' || text[at] == 'E') && sign < text.size() && is_digit(text[sign]))
+    at = run(text, sign, is_digit);
   return at;
 }
 
@@ -39,18 +40,23 @@ std::size_t token_end(std::string_view text, std::size_t at) {
   const auto word = [](char c) { return is_letter(c) || is_digit(c); };
   if (const std::size_t end = quoted_end(text, at); end > at) return end;
   if (is_letter(text[at])) return run(text, at, word);
-  if ((text[at] == '#' || text[at] == '$') && at + 1 < text.size() && is_letter(text[at + 1])) return run(text, at + 1, word);
+  if ((text[at] == '#' || text[at] == '$') && at + 1 < text.size() && is_letter(text[at + 1]))
+    return run(text, at + 1, word);
   return is_digit(text[at]) ? number_end(text, at) : character_end(text, at);
 }
 
 // A comment is a token only where it may be meant for a division: `X // 2;`.
-bool is_inline_division(std::string_view comment) { return comment.starts_with("//") && comment.find(';') != std::string_view::npos; }
+bool is_inline_division(std::string_view comment) {
+  return comment.starts_with("//") && comment.find(';') != std::string_view::npos;
+}
 
 }  // namespace
 
 bool is_word(std::string_view text) { return is_letter(text[0]); }
 bool is_number(std::string_view text) { return is_digit(text[0]); }
-bool is_one_of(std::string_view text, std::string_view marks) { return text.size() == 1 && marks.find(text) != std::string_view::npos; }
+bool is_one_of(std::string_view text, std::string_view marks) {
+  return text.size() == 1 && marks.find(text) != std::string_view::npos;
+}
 
 Tokens tokens_of(std::string_view text, std::size_t begin, std::size_t stop) {
   stop = std::min(stop, text.size());

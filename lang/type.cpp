@@ -8,10 +8,18 @@ namespace {
 struct TypeInfo { std::string_view name; int bits; DType type; bool is_float, is_signed; };
 
 constexpr TypeInfo table[] = {
-    {"bool", 8, DType::Bool, false, false}, {"u8", 8, DType::U8, false, false},     {"u16", 16, DType::U16, false, false},
-    {"u32", 32, DType::U32, false, false},  {"u64", 64, DType::U64, false, false},  {"i8", 8, DType::I8, false, true},
-    {"i16", 16, DType::I16, false, true},   {"i32", 32, DType::I32, false, true},   {"i64", 64, DType::I64, false, true},
-    {"f16", 16, DType::F16, true, true},    {"bf16", 16, DType::BF16, true, true},  {"f32", 32, DType::F32, true, true},
+    {"bool", 8, DType::Bool, false, false},
+    {"u8", 8, DType::U8, false, false},
+    {"u16", 16, DType::U16, false, false},
+    {"u32", 32, DType::U32, false, false},
+    {"u64", 64, DType::U64, false, false},
+    {"i8", 8, DType::I8, false, true},
+    {"i16", 16, DType::I16, false, true},
+    {"i32", 32, DType::I32, false, true},
+    {"i64", 64, DType::I64, false, true},
+    {"f16", 16, DType::F16, true, true},
+    {"bf16", 16, DType::BF16, true, true},
+    {"f32", 32, DType::F32, true, true},
     {"f64", 64, DType::F64, true, true},
 };
 

@@ -12,7 +12,9 @@
 namespace tilec::poly {
 namespace {
 
-std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
 
 std::uint64_t content(const Size& size, std::uint64_t common) {
   common = std::gcd(common, magnitude(size.constant()));
@@ -68,12 +70,14 @@ std::optional<std::size_t> Affine::single_index() const {
 }
 
 Affine Affine::plus(const Affine& other) const {
-  if (coefficients.size() != other.coefficients.size()) throw lang::InternalError("affine forms over different indices are added");
+  if (coefficients.size() != other.coefficients.size())
+    throw lang::InternalError("affine forms over different indices are added");
   const bool same = divisor == other.divisor;
   const Affine left = same ? *this : scaled(*this, other.divisor);
   const Affine right = same ? other : scaled(other, divisor);
   Affine sum{{}, left.constant + right.constant, same ? divisor : divisor * other.divisor};
-  for (std::size_t k = 0; k < coefficients.size(); ++k) sum.coefficients.push_back(left.coefficients[k] + right.coefficients[k]);
+  for (std::size_t k = 0; k < coefficients.size(); ++k)
+    sum.coefficients.push_back(left.coefficients[k] + right.coefficients[k]);
   return reduced(std::move(sum));
 }
 
@@ -86,7 +90,8 @@ Affine Affine::substitute(const std::map<std::string, std::int64_t>& values) con
 }
 
 Affine Affine::compose(std::span<const Affine> map, std::size_t new_count) const {
-  if (map.size() != coefficients.size()) throw lang::InternalError("an affine form is composed with a map of another size");
+  if (map.size() != coefficients.size())
+    throw lang::InternalError("an affine form is composed with a map of another size");
   Affine form = of(constant, new_count);
   for (std::size_t k = 0; k < coefficients.size(); ++k)
     if (!coefficients[k].is(0)) form = form.plus(map[k].times(coefficients[k]));
@@ -110,7 +115,8 @@ struct Part { bool negative; std::string text; };
 Part product(const Size& coefficient, const std::string& index) {
   if (const auto number = coefficient.value())
     return {*number < 0, *number == 1 || *number == -1 ? index : fmt::format("{}*{}", magnitude(*number), index)};
-  if (coefficient.constant() != 0 || coefficient.terms().size() > 1) return {false, fmt::format("({})*{}", coefficient.print(true), index)};
+  if (coefficient.constant() != 0 || coefficient.terms().size() > 1)
+    return {false, fmt::format("({})*{}", coefficient.print(true), index)};
   const bool negative = coefficient.terms()[0].coefficient < 0 && coefficient.terms()[0].coefficient != INT64_MIN;
   return {negative, fmt::format("{}*{}", (negative ? -coefficient : coefficient).print(true), index)};
 }
@@ -119,7 +125,8 @@ std::string joined(const std::vector<Part>& parts) {
   std::string text;
   for (const bool negative : {false, true})
     for (const auto& part : parts)
-      if (part.negative == negative) text += text.empty() ? (negative ? "-" : "") + part.text : (negative ? " - " : " + ") + part.text;
+      if (part.negative == negative)
+        text += text.empty() ? (negative ? "-" : "") + part.text : (negative ? " - " : " + ") + part.text;
   return text.empty() ? "0" : text;
 }
 
@@ -131,11 +138,14 @@ std::string Affine::print(std::span<const std::string> indices) const {
     if (!coefficients[k].is(0)) parts.push_back(product(coefficients[k], indices[k]));
   for (const auto& term : constant.terms()) {
     Size alone = term.coefficient;
-    for (const auto& factor : term.factors) alone = alone * (factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments));
+    for (const auto& factor : term.factors)
+      alone = alone *
+          (factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments));
     const auto text = alone.print(true);
     parts.push_back({term.coefficient < 0, term.coefficient < 0 ? text.substr(1) : text});
   }
-  if (const auto number = constant.constant(); number != 0) parts.push_back({number < 0, std::to_string(magnitude(number))});
+  if (const auto number = constant.constant(); number != 0)
+    parts.push_back({number < 0, std::to_string(magnitude(number))});
   auto text = joined(parts);
   if (divisor.is(1)) return text;
   const auto below = divisor.print(true);

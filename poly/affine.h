@@ -12,7 +12,8 @@ namespace tilec::poly {
 
 // (Σ coefficients[k] · index k + constant) / divisor. The point is valid only where the division is exact.
 struct Affine {
-  std::vector<Size> coefficients;                      // one per index of the statement, in the order of Statement::indices
+  std::vector<Size> coefficients;                      // one per index of the statement, in the order of
+                                                       // Statement::indices
   Size constant = 0;
   Size divisor = 1;                                    // positive once bound
   bool operator==(const Affine&) const = default;

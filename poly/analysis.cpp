@@ -1,7 +1,7 @@
 // Reads a finished derivation (classes.h): nothing here decides anything.
 //
-// The taps of a class are the points of its reduction indices under the rows that mention no output; told as values of the rows S
-// in the statement's own indices (`k = 1`), because these stay constant in a class while the indices do not.
+// The taps of a class are the points of its reduction indices under the rows that mention no output; told as values of
+// the rows S in the statement's own indices (`k = 1`), because these stay constant in a class while the indices do not.
 #include "poly/analysis.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,9 @@ using lattice::Vector;
 
 constexpr std::int64_t longest_list = 16;
 
-Affine affine(const Vector& coefficients, std::int64_t constant, std::int64_t divisor = 1) { return range_of(Row{coefficients, constant, divisor, std::nullopt}).value; }
+Affine affine(const Vector& coefficients, std::int64_t constant, std::int64_t divisor = 1) {
+  return range_of(Row{coefficients, constant, divisor, std::nullopt}).value;
+}
 
 std::string print_row(const Row& row, const std::vector<std::string>& names) {
   const std::string form = affine(row.coefficients, row.constant, row.divisor).print(names);
@@ -49,7 +51,8 @@ std::vector<std::string> named(std::vector<std::string> names) {
   return names;
 }
 
-AnalysedPart part_of(const Statement& integral, const std::vector<std::string>& names, const Component& component, bool split) {
+AnalysedPart part_of(
+    const Statement& integral, const std::vector<std::string>& names, const Component& component, bool split) {
   AnalysedPart part;
   for (const std::size_t k : component.members) part.indices.push_back(names[k]);
   for (const std::size_t d : component.dimensions) {
@@ -59,7 +62,8 @@ AnalysedPart part_of(const Statement& integral, const std::vector<std::string>& 
   part.F = component.outputs;
   part.plain = component.identity;
   if (component.identity) return part;
-  for (const lattice::Candidate& tap : component.taps) part.taps.push_back(print_row({tap.coefficients, tap.constant, 1, tap.range}, part.indices));
+  for (const lattice::Candidate& tap : component.taps)
+    part.taps.push_back(print_row({tap.coefficients, tap.constant, 1, tap.range}, part.indices));
   const lattice::Stacked& l = component.lattice;
   part.H = l.h, part.U = l.u, part.G = l.g, part.T = l.t, part.V = l.v;
   part.period = component.period;
@@ -72,14 +76,17 @@ AnalysedPart part_of(const Statement& integral, const std::vector<std::string>& 
 std::vector<Row> tap_rows(const Statement& statement, std::size_t outputs) {
   std::vector<Row> result;
   for (Row row : rows_of(statement)) {
-    if (std::any_of(row.coefficients.begin(), row.coefficients.begin() + static_cast<std::ptrdiff_t>(outputs), [](auto c) { return c != 0; })) continue;
+    if (std::any_of(row.coefficients.begin(), row.coefficients.begin() + static_cast<std::ptrdiff_t>(outputs),
+            [](auto c) { return c != 0; }))
+      continue;
     row.coefficients.erase(row.coefficients.begin(), row.coefficients.begin() + static_cast<std::ptrdiff_t>(outputs));
     result.push_back(std::move(row));
   }
   return result;
 }
 
-// The rows S in the class's own indices: coefficients over all of them, and a constant; the text of each in the statement's indices.
+// The rows S in the class's own indices: coefficients over all of them, and a constant; the text of each in the
+// statement's indices.
 struct Tap { std::string form; Vector coefficients; std::int64_t constant; };
 
 std::vector<Tap> taps_of(const Classes& all, const Class& one, const std::vector<std::string>& names) {
@@ -119,8 +126,12 @@ void list_taps(const Classes& all, const Class& one, const std::vector<std::stri
   if (taps.empty() || !result.taps || *result.taps == 0) return;
   // What no tap and no further row mentions, channels mostly, would only repeat the list.
   for (std::size_t j = 0; j < box.index.size(); ++j) {
-    const bool in_tap = std::any_of(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.coefficients[outputs + j] != 0; });
-    const bool coupled = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.coefficients[j] != 0 && std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 < std::ssize(row.coefficients); });
+    const bool in_tap =
+        std::any_of(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.coefficients[outputs + j] != 0; });
+    const bool coupled = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.coefficients[j] != 0 &&
+          std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 < std::ssize(row.coefficients);
+    });
     if (!in_tap && !coupled) box.index[j].upper = box.index[j].lower;
   }
   if (!(count_points(rows, box).value_or(longest_list + 1) <= longest_list)) return;
@@ -132,7 +143,8 @@ void list_taps(const Classes& all, const Class& one, const std::vector<std::stri
       values.push_back(fmt::format("{} = {}", tap.form, value));
     }
     const std::string text = fmt::format("{}", fmt::join(values, ", "));
-    if (std::find(result.tap_list.begin(), result.tap_list.end(), text) == result.tap_list.end()) result.tap_list.push_back(text);
+    if (std::find(result.tap_list.begin(), result.tap_list.end(), text) == result.tap_list.end())
+      result.tap_list.push_back(text);
     return true;
   });
 }
@@ -143,7 +155,8 @@ AnalysedClass class_of(const Program& program, const Class& one) {
   result.element = print_element(program, statement);
   result.points = points(statement);
   const std::vector<Row> rows = rows_of(statement);
-  for (std::size_t r = statement.indices.size(); r < rows.size(); ++r) result.guards.push_back(print_row(rows[r], statement.indices));
+  for (std::size_t r = statement.indices.size(); r < rows.size(); ++r)
+    result.guards.push_back(print_row(rows[r], statement.indices));
   return result;
 }
 
@@ -161,10 +174,14 @@ void note_splits(const Classes& all, const std::vector<std::string>& names, int 
     std::vector<std::string> own;
     for (const std::size_t k : part.members) own.push_back(names[k]);
     if (!all.split[p])
-      result.notes.push_back(fmt::format("{}: not split into {} classes (the limit is {} per statement): the bounds of the reduction depend on the element", fmt::join(own, ", "),
-                                         std::isfinite(part.classes) ? fmt::format("{:.0f}", part.classes) : "countless", limit));
+      result.notes.push_back(fmt::format(
+          "{}: not split into {} classes (the limit is {} per statement): the bounds of the reduction depend on the element",
+          fmt::join(own, ", "), std::isfinite(part.classes) ? fmt::format("{:.0f}", part.classes) : "countless",
+          limit));
     else if (static_cast<double>(part.lattice.classes) < part.classes)
-      result.notes.push_back(fmt::format("{}: the period lattice has {} classes but is not diagonal; a diagonal one inside it has {:.0f}", fmt::join(own, ", "), part.lattice.classes, part.classes));
+      result.notes.push_back(
+          fmt::format("{}: the period lattice has {} classes but is not diagonal; a diagonal one inside it has {:.0f}",
+              fmt::join(own, ", "), part.lattice.classes, part.classes));
   }
 }
 
@@ -174,7 +191,9 @@ std::string matrix_text(const Matrix& a) {
   return fmt::format("[{}]", fmt::join(rows, "; "));
 }
 
-std::string number(const std::optional<std::int64_t>& count) { return count ? fmt::format("{}", *count) : "too many to count"; }
+std::string number(const std::optional<std::int64_t>& count) {
+  return count ? fmt::format("{}", *count) : "too many to count";
+}
 
 }  // namespace
 
@@ -188,8 +207,10 @@ Analysis analyse(const Program& bounded, const Statement& statement, int limit) 
   const std::vector<std::string> names = named(all.integral.indices);
   if (all.divisions)
     for (std::size_t k = 0; k < names.size(); ++k)
-      if (const auto value = affine(all.divisions->l[k], all.divisions->start[k]).print(names); value != all.indices[k]) result.divisions.push_back(fmt::format("{} = {}", all.indices[k], value));
-  for (std::size_t p = 0; p < all.parts.size(); ++p) result.parts.push_back(part_of(all.integral, names, all.parts[p], all.split[p]));
+      if (const auto value = affine(all.divisions->l[k], all.divisions->start[k]).print(names); value != all.indices[k])
+        result.divisions.push_back(fmt::format("{} = {}", all.indices[k], value));
+  for (std::size_t p = 0; p < all.parts.size(); ++p)
+    result.parts.push_back(part_of(all.integral, names, all.parts[p], all.split[p]));
   for (const Class& one : all.classes) {
     result.classes.push_back(class_of(bounded, one));
     if (all.course != Course::Empty) list_taps(all, one, names, result.classes.back());
@@ -205,11 +226,13 @@ std::string print(const Analysis& analysis) {
   std::string text;
   for (const std::string& division : analysis.divisions) text += fmt::format("  {}\n", division);
   for (const AnalysedPart& part : analysis.parts) {
-    text += fmt::format("  {}: F = {}, f = ({})", fmt::join(part.indices, ", "), matrix_text(part.F), fmt::join(part.f, ", "));
+    text += fmt::format(
+        "  {}: F = {}, f = ({})", fmt::join(part.indices, ", "), matrix_text(part.F), fmt::join(part.f, ", "));
     if (part.plain) text += ", one point per element\n";
     else
-      text += fmt::format(", S = {{{}}}, H = {}, U = {}, G = {}, T = {}, V = {}, {:.0f} classes{}\n", fmt::join(part.taps, "; "), matrix_text(part.H), matrix_text(part.U),
-                          matrix_text(part.G), matrix_text(part.T), matrix_text(part.V), part.classes, part.split ? "" : ", not split");
+      text += fmt::format(", S = {{{}}}, H = {}, U = {}, G = {}, T = {}, V = {}, {:.0f} classes{}\n",
+          fmt::join(part.taps, "; "), matrix_text(part.H), matrix_text(part.U), matrix_text(part.G),
+          matrix_text(part.T), matrix_text(part.V), part.classes, part.split ? "" : ", not split");
   }
   for (const AnalysedClass& one : analysis.classes) {
     text += fmt::format("  {}: {} points", one.element, number(one.points));
@@ -218,7 +241,8 @@ std::string print(const Analysis& analysis) {
     if (!one.guards.empty()) text += fmt::format(", borders {}", fmt::join(one.guards, ", "));
     text += "\n";
   }
-  text += fmt::format("  points: {} valid, {} executed, {} in the hull\n", number(analysis.valid), number(analysis.executed), number(analysis.box));
+  text += fmt::format("  points: {} valid, {} executed, {} in the hull\n", number(analysis.valid),
+      number(analysis.executed), number(analysis.box));
   for (const std::string& note : analysis.notes) text += fmt::format("  {}\n", note);
   return text;
 }

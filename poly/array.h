@@ -10,7 +10,8 @@ namespace tilec::poly {
 
 using lang::DType;
 
-// A dense row-major tensor of any type: floats in `reals` (already rounded), everything else in `integers` (two's complement).
+// A dense row-major tensor of any type: floats in `reals` (already rounded), everything else in `integers` (two's
+// complement).
 struct Array {
   DType dtype = DType::F32;
   std::vector<std::int64_t> shape;

@@ -1,5 +1,5 @@
-// Substitutes sizes. Everything that can go wrong with a number is found here: a size without a value, a requirement that
-// does not hold, a negative or overflowing extent; each is one diagnostic, and all of them are reported.
+// Substitutes sizes. Everything that can go wrong with a number is found here: a size without a value, a requirement
+// that does not hold, a negative or overflowing extent; each is one diagnostic, and all of them are reported.
 #include "poly/bind.h"
 
 #include <fmt/core.h>
@@ -39,7 +39,9 @@ class Binder {
     program.borders.clear();
     program.rules.clear();
     program.sizes.clear();
-    if (!missing_.empty()) diagnostics_.report({}, messages::unbound_sizes, quoted_list(missing_), missing_.size() == 1 ? "has" : "have").hint("give it with `--size NAME=number`, or with an input whose shape shows it");
+    if (!missing_.empty())
+      diagnostics_.report({}, messages::unbound_sizes, quoted_list(missing_), missing_.size() == 1 ? "has" : "have")
+          .hint("give it with `--size NAME=number`, or with an input whose shape shows it");
     return program;
   }
 
@@ -76,10 +78,15 @@ class Binder {
   std::string values_in(const Requirement& requirement) {
     auto sizes = requirement.sizes;
     if (requirement.written.empty())
-      for (const auto& name : requirement.left.names()) sizes.emplace_back(Size::named(name).print(), Size::named(name));
+      for (const auto& name : requirement.left.names())
+        sizes.emplace_back(Size::named(name).print(), Size::named(name));
     std::string text;
     for (std::size_t k = 0; k < sizes.size(); ++k)
-      text += fmt::format("{}{} = {}", k == 0 ? ", with " : k + 1 == sizes.size() ? " and " : ", ", sizes[k].first, number(sizes[k].second, requirement.span).print());
+      text += fmt::format("{}{} = {}",
+          k == 0                      ? ", with "
+              : k + 1 == sizes.size() ? " and "
+                                      : ", ",
+          sizes[k].first, number(sizes[k].second, requirement.span).print());
     return text;
   }
 
@@ -88,9 +95,13 @@ class Binder {
     if (failed_ || !missing_.empty() || holds(requirement.condition, left, right)) return;
     failed_ = true;
     const auto report = [&] {
-      if (requirement.condition == Condition::Positions) return diagnostics_.report(requirement.span, messages::too_many_positions, requirement.message, left.print());
-      if (requirement.condition == Condition::Nonzero) return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message, requirement.written.empty() ? requirement.left.print() : requirement.written, values_in(requirement));
-      return diagnostics_.report(requirement.span, messages::requirement_fails, requirement.message, requirement.left.print(), left.print(), requirement.right.print(), right.print());
+      if (requirement.condition == Condition::Positions)
+        return diagnostics_.report(requirement.span, messages::too_many_positions, requirement.message, left.print());
+      if (requirement.condition == Condition::Nonzero)
+        return diagnostics_.report(requirement.span, messages::assertion_fails, requirement.message,
+            requirement.written.empty() ? requirement.left.print() : requirement.written, values_in(requirement));
+      return diagnostics_.report(requirement.span, messages::requirement_fails, requirement.message,
+          requirement.left.print(), left.print(), requirement.right.print(), right.print());
     };
     auto entry = report();
     for (const auto& label : requirement.labels) entry.label(label.span, label.text);
@@ -104,7 +115,8 @@ class Binder {
       const auto bound = number(size, tensor.span);
       if (bound.get() < 0) {
         failed_ = true;
-        diagnostics_.report(tensor.span, messages::negative_size, size.print(), bound.print()).hint(fmt::format("`{}` would be {}", tensor.name, written));
+        diagnostics_.report(tensor.span, messages::negative_size, size.print(), bound.print())
+            .hint(fmt::format("`{}` would be {}", tensor.name, written));
       }
       empty |= bound.is(0);
       overflows |= __builtin_mul_overflow(bytes, bound.get(), &bytes);
@@ -112,7 +124,8 @@ class Binder {
     }
     if (!overflows || empty || failed()) return;
     failed_ = true;
-    diagnostics_.report(tensor.span, messages::tensor_too_large, tensor.name, shape_text(tensor.shape), lang::name(tensor.dtype));
+    diagnostics_.report(
+        tensor.span, messages::tensor_too_large, tensor.name, shape_text(tensor.shape), lang::name(tensor.dtype));
   }
 
   void bind(Affine& affine, Span span) {
@@ -171,7 +184,8 @@ class Binder {
   void extents(const Program& program, const Intrinsic& intrinsic) {
     for (const auto& [left, i, right, k] : equal_extents(program, intrinsic)) {
       const auto &a = program.tensor(left), &b = program.tensor(right);
-      const auto message = fmt::format("`{}` takes dimension {} of `{}` and dimension {} of `{}` for one", name(intrinsic.op), i, a.name, k, b.name);
+      const auto message = fmt::format(
+          "`{}` takes dimension {} of `{}` and dimension {} of `{}` for one", name(intrinsic.op), i, a.name, k, b.name);
       check(Requirement{a.shape[i], b.shape[k], Condition::Equal, message, intrinsic.span, {}});
     }
   }
@@ -197,7 +211,8 @@ class Binder {
     const auto length = keys.shape.back();
     if (length.get() <= std::numeric_limits<std::int32_t>::max()) return;
     failed_ = true;
-    diagnostics_.report(intrinsic.span, messages::does_not_fit, length.print(), "i32").hint(fmt::format("the positions in a row of `{}` are numbered in i32; sort shorter rows", keys.name));
+    diagnostics_.report(intrinsic.span, messages::does_not_fit, length.print(), "i32")
+        .hint(fmt::format("the positions in a row of `{}` are numbered in i32; sort shorter rows", keys.name));
   }
 
   const Values& values_;

@@ -9,5 +9,6 @@
 #include "lang/diagnostic.h"
 #include "poly/program.h"
 namespace tilec::poly {
-std::optional<Program> bind(const Program& program, const std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics);
+std::optional<Program> bind(
+    const Program& program, const std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics);
 }  // namespace tilec::poly

@@ -11,7 +11,8 @@ namespace tilec::poly {
 
 std::int64_t Linear::at(std::span<const std::int64_t> point) const {
   auto sum = static_cast<std::uint64_t>(constant);       // what is on the way may wrap: the sum fits
-  for (std::size_t k = 0; k < coefficients.size(); ++k) sum += static_cast<std::uint64_t>(coefficients[k]) * static_cast<std::uint64_t>(point[k]);
+  for (std::size_t k = 0; k < coefficients.size(); ++k)
+    sum += static_cast<std::uint64_t>(coefficients[k]) * static_cast<std::uint64_t>(point[k]);
   return divisor == 1 ? static_cast<std::int64_t>(sum) : static_cast<std::int64_t>(sum) / divisor;
 }
 
@@ -24,10 +25,12 @@ Linear linear(const Affine& affine) {
 std::size_t Location::at(std::span<const std::int64_t> point) const {
   for (const auto d : unguarded) {
     const auto x = element[d].at(point);
-    if (x < 0 || x >= shape[d]) throw lang::InternalError(fmt::format("an access leaves its tensor: {} of {}", x, shape[d]));
+    if (x < 0 || x >= shape[d])
+      throw lang::InternalError(fmt::format("an access leaves its tensor: {} of {}", x, shape[d]));
   }
   std::uint64_t offset = 0;
-  for (std::size_t d = 0; d < element.size(); ++d) offset += static_cast<std::uint64_t>(element[d].at(point)) * strides[d];
+  for (std::size_t d = 0; d < element.size(); ++d)
+    offset += static_cast<std::uint64_t>(element[d].at(point)) * strides[d];
   return offset;
 }
 
@@ -35,12 +38,14 @@ Location location(const Access& access, const std::vector<Range>& domain, std::v
   Location where;
   where.shape = std::move(shape);
   where.strides.assign(where.shape.size(), 1);
-  for (std::size_t d = where.shape.size(); d-- > 1;) where.strides[d - 1] = where.strides[d] * static_cast<std::uint64_t>(where.shape[d]);
+  for (std::size_t d = where.shape.size(); d-- > 1;)
+    where.strides[d - 1] = where.strides[d] * static_cast<std::uint64_t>(where.shape[d]);
   for (std::size_t d = 0; d < where.shape.size(); ++d) {
     const auto& affine = access.element.at(d);
     where.element.push_back(linear(affine));
     where.steady &= where.element[d].divisor == 1;
-    if (where.steady && !affine.coefficients.empty()) where.step += static_cast<std::uint64_t>(where.element[d].coefficients.back()) * where.strides[d];
+    if (where.steady && !affine.coefficients.empty())
+      where.step += static_cast<std::uint64_t>(where.element[d].coefficients.back()) * where.strides[d];
     const Range row{affine, Size(where.shape[d])};
     if (std::find(domain.begin(), domain.end(), row) == domain.end()) where.unguarded.push_back(d);
   }
@@ -53,14 +58,17 @@ void Trace::add(std::span<std::int64_t> point, std::int64_t first, std::size_t c
   last = first;
   const bool steady = where_.steady && where_.unguarded.empty();
   const std::size_t start = where_.at(point);
-  for (std::size_t k = 0; k < count; ++k, ++last) elements_[at + k] = steady ? start + k * where_.step : where_.at(point);
+  for (std::size_t k = 0; k < count; ++k, ++last)
+    elements_[at + k] = steady ? start + k * where_.step : where_.at(point);
 }
 
 Block::Block(const Statement& statement, std::vector<const Stored*> operands) : operands_(std::move(operands)) {
-  for (std::size_t r = 0; r < statement.reads.size(); ++r) reads_.emplace_back(location(statement.reads[r], statement.domain, operands_.at(r)->array.shape));
+  for (std::size_t r = 0; r < statement.reads.size(); ++r)
+    reads_.emplace_back(location(statement.reads[r], statement.domain, operands_.at(r)->array.shape));
   columns_.emplace_back();                               // an operand that is not there
   result_ = compile(statement.value);
-  if (statement.aggregation == Aggregation::Sum || statement.aggregation == Aggregation::Assign) may_fuse(statement.value);
+  if (statement.aggregation == Aggregation::Sum || statement.aggregation == Aggregation::Assign)
+    may_fuse(statement.value);
 }
 
 void Block::add(std::span<std::int64_t> point, std::int64_t first, std::size_t count) {
@@ -88,11 +96,14 @@ void Block::execute(const Instruction& i) {
   };
   switch (i.kind) {
     case Instruction::Load: return load(*operands_[i.a], size_, reads_[i.a].elements().data(), result);
-    case Instruction::Form: return each([&](std::size_t k) { return Value{0, wrap_to(i.type, form_values_[i.a][k]), 0}; });
+    case Instruction::Form:
+      return each([&](std::size_t k) { return Value{0, wrap_to(i.type, form_values_[i.a][k]), 0}; });
     case Instruction::Real: return apply_real(i.op, i.type, i.fuses, size_, a, b, c, result);
-    case Instruction::Integer: return each([&](std::size_t k) { return apply_integer(i.op, i.type, a.at(k), b.at(k), c.at(k)); });
+    case Instruction::Integer:
+      return each([&](std::size_t k) { return apply_integer(i.op, i.type, a.at(k), b.at(k), c.at(k)); });
     case Instruction::Compare: return each([&](std::size_t k) { return compare(i.op, i.from, a.at(k), b.at(k)); });
-    case Instruction::Choose: return each([&](std::size_t k) { return choose(i.from, i.type, a.at(k), b.at(k), c.at(k)); });
+    case Instruction::Choose:
+      return each([&](std::size_t k) { return choose(i.from, i.type, a.at(k), b.at(k), c.at(k)); });
     case Instruction::Convert: return each([&](std::size_t k) { return cast(i.from, i.type, a.at(k)); });
     case Instruction::IsNan: return each([&](std::size_t k) { return Value{0, std::isnan(a.real[k]), 0}; });
     case Instruction::IsFinite: return each([&](std::size_t k) { return Value{0, std::isfinite(a.real[k]), 0}; });
@@ -110,9 +121,10 @@ std::size_t Block::compile(const Expr& value) {
   const void* node = value.match([](const auto& n) { return static_cast<const void*>(&n); });
   const auto known = seen_.find(node);
   if (known != seen_.end()) return known->second;
-  const auto column = value.match(
-      [&](const Number& n) { return constant(n); },
-      [&](const Read& r) { return emit({.kind = Instruction::Load, .type = r.type, .a = static_cast<std::size_t>(r.read)}); },
+  const auto column = value.match([&](const Number& n) { return constant(n); },
+      [&](const Read& r) {
+        return emit({.kind = Instruction::Load, .type = r.type, .a = static_cast<std::size_t>(r.read)});
+      },
       [&](const Index& i) {
         forms_.push_back(linear(i.value));
         form_values_.emplace_back(block_size);
@@ -130,7 +142,8 @@ std::size_t Block::compile(const Expr& value) {
 std::size_t Block::constant(const Number& n) {
   const bool inexact = lang::is_float(n.type) && round_to(n.type, n.real) != n.real && std::isfinite(n.real);
   columns_.emplace_back();
-  for (std::size_t k = 0; k < block_size; ++k) columns_.back().set(k, {n.real, n.integer, inexact ? epsilon(n.type) * std::fabs(n.real) : 0});
+  for (std::size_t k = 0; k < block_size; ++k)
+    columns_.back().set(k, {n.real, n.integer, inexact ? epsilon(n.type) * std::fabs(n.real) : 0});
   return columns_.size() - 1;
 }
 
@@ -146,7 +159,8 @@ std::size_t Block::operation(const Apply& a) {
                     : a.op == Op::IsFinite ? Instruction::IsFinite
                     : boolean ? Instruction::Compare
                     : lang::is_float(a.type) ? Instruction::Real : Instruction::Integer;
-  return emit({.kind = kind, .op = a.op, .type = a.type, .from = from, .a = operand[0], .b = operand[1], .c = operand[2]});
+  return emit(
+      {.kind = kind, .op = a.op, .type = a.type, .from = from, .a = operand[0], .b = operand[1], .c = operand[2]});
 }
 
 // A product in a sum, of this statement or of one that it is inlined into.

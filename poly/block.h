@@ -2,8 +2,8 @@
 //
 //   A[i, k] * B[k, j] at k = 0 … 511   ⇒   a column of 512 elements of A, one of B, one of their products
 //
-// An operation is done for all points of a block before the next one, which takes a tenth of the time that all operations take
-// point by point. What it does to a point is what the scalar functions of `estimate.h` do.
+// An operation is done for all points of a block before the next one, which takes a tenth of the time that all
+// operations take point by point. What it does to a point is what the scalar functions of `estimate.h` do.
 #pragma once
 
 #include <cstdint>

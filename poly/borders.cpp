@@ -16,42 +16,48 @@ namespace {
 namespace messages = lang::messages;
 using Values = std::map<std::string, std::int64_t>;
 
-// ---- what the text reads -----------------------------------------------------------------------------------------------------------
+// ---- what the text reads --------------------------------------------------------------------------------------------
 
 void collect_reads(const lang::Expr& expr, std::vector<const lang::Access*>& reads) {
   const auto go = [&](const lang::Expr& e) { collect_reads(e, reads); };
   expr.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
-             [&](const lang::Binary& b) { go(b.left), go(b.right); },
-             [&](const lang::Access& a) {
-               const bool known = std::any_of(reads.begin(), reads.end(), [&](const lang::Access* other) { return *other == a; });
-               if (!known && !a.element.empty()) reads.push_back(&a);
-             },
-             [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
-             [&](const lang::Select& s) {
-               go(s.condition), go(s.then);
-               if (s.otherwise) go(*s.otherwise);
-             });
+      [&](const lang::Binary& b) { go(b.left), go(b.right); },
+      [&](const lang::Access& a) {
+        const bool known =
+            std::any_of(reads.begin(), reads.end(), [&](const lang::Access* other) { return *other == a; });
+        if (!known && !a.element.empty()) reads.push_back(&a);
+      },
+      [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
+      [&](const lang::Select& s) {
+        go(s.condition), go(s.then);
+        if (s.otherwise) go(*s.otherwise);
+      });
 }
 
 // Is an index a value here, outside brackets?
 bool has_index(const Scope& scope, const lang::Expr& expr) {
   const auto go = [&](const lang::Expr& e) { return has_index(scope, e); };
-  return expr.match([](const lang::Number&) { return false; }, [&](const lang::Variable& v) { return is_index(scope, v.name) && v.name.text != "inf" && v.name.text != "nan"; },
-                    [&](const lang::Unary& u) { return go(u.operand); }, [&](const lang::Binary& b) { return go(b.left) || go(b.right); }, [](const lang::Access&) { return false; },
-                    [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), go); },
-                    [&](const lang::Select& s) { return go(s.condition) || go(s.then) || (s.otherwise && go(*s.otherwise)); });
+  return expr.match([](const lang::Number&) { return false; },
+      [&](const lang::Variable& v) { return is_index(scope, v.name) && v.name.text != "inf" && v.name.text != "nan"; },
+      [&](const lang::Unary& u) { return go(u.operand); },
+      [&](const lang::Binary& b) { return go(b.left) || go(b.right); }, [](const lang::Access&) { return false; },
+      [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), go); },
+      [&](const lang::Select& s) { return go(s.condition) || go(s.then) || (s.otherwise && go(*s.otherwise)); });
 }
 
 // `i > 0 ? X[i - 1] : 1.0`: the condition is meant to keep the point, and does not.
 bool chooses_by_index(const Scope& scope, const lang::Expr& expr) {
   const auto go = [&](const lang::Expr& e) { return chooses_by_index(scope, e); };
-  return expr.match([](const lang::Number&) { return false; }, [](const lang::Variable&) { return false; }, [&](const lang::Unary& u) { return go(u.operand); },
-                    [&](const lang::Binary& b) { return go(b.left) || go(b.right); }, [](const lang::Access&) { return false; },
-                    [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), go); },
-                    [&](const lang::Select& s) { return has_index(scope, s.condition) || go(s.then) || (s.otherwise && go(*s.otherwise)); });
+  return expr.match([](const lang::Number&) { return false; }, [](const lang::Variable&) { return false; },
+      [&](const lang::Unary& u) { return go(u.operand); },
+      [&](const lang::Binary& b) { return go(b.left) || go(b.right); }, [](const lang::Access&) { return false; },
+      [&](const lang::Call& c) { return std::any_of(c.arguments.begin(), c.arguments.end(), go); },
+      [&](const lang::Select& s) {
+        return has_index(scope, s.condition) || go(s.then) || (s.otherwise && go(*s.otherwise));
+      });
 }
 
-// ---- whether a read leaves, for given sizes ----------------------------------------------------------------------------------------
+// ---- whether a read leaves, for given sizes -------------------------------------------------------------------------
 
 enum class Answer { Unknown, Inside, Leaves, Never };
 struct Look { Answer answer = Answer::Unknown; Point point = {}; };
@@ -59,8 +65,10 @@ struct Look { Answer answer = Answer::Unknown; Point point = {}; };
 std::optional<Range> bound(const Range& range, const Values& sizes) {
   Range result{range.value.substitute(sizes), range.extent};
   if (result.extent) result.extent = result.extent->substitute(sizes);
-  const bool numbers = std::all_of(result.value.coefficients.begin(), result.value.coefficients.end(), [](const Size& s) { return s.value().has_value(); });
-  if (!numbers || !result.value.constant.value() || !result.value.divisor.value() || result.value.divisor.get() < 1) return std::nullopt;
+  const bool numbers = std::all_of(result.value.coefficients.begin(), result.value.coefficients.end(),
+      [](const Size& s) { return s.value().has_value(); });
+  if (!numbers || !result.value.constant.value() || !result.value.divisor.value() || result.value.divisor.get() < 1)
+    return std::nullopt;
   if (result.extent && !result.extent->value()) return std::nullopt;
   return result;
 }
@@ -115,7 +123,7 @@ Look look_at(const Border& border, const Values& sizes) {
   }
 }
 
-// ---- for every size ------------------------------------------------------------------------------------------------------------------
+// ---- for every size -------------------------------------------------------------------------------------------------
 
 void add_names(const Range& range, std::set<std::string>& names) {
   const auto add = [&](const Size& size) { names.merge(size.names()); };
@@ -124,7 +132,8 @@ void add_names(const Range& range, std::set<std::string>& names) {
   if (range.extent) add(*range.extent);
 }
 
-// Small and large sizes, near each other and far, every two of them in both orders: what is so for all of these is taken to be so for all.
+// Small and large sizes, near each other and far, every two of them in both orders: what is so for all of these is
+// taken to be so for all.
 std::vector<Values> samples(const Border& border) {
   std::set<std::string> names;
   add_names(border.range, names);
@@ -147,7 +156,8 @@ std::vector<Values> samples(const Border& border) {
   }
   // Far from each other, as a stride or a window is from a picture: each name is among the small ones once.
   std::vector<std::int64_t> apart;
-  for (std::size_t k = 0; k < names.size(); ++k) apart.push_back(k % 4 == 0 ? 3 : k % 4 == 1 ? 22 : k % 4 == 2 ? 151 : 1030);
+  for (std::size_t k = 0; k < names.size(); ++k)
+    apart.push_back(k % 4 == 0 ? 3 : k % 4 == 1 ? 22 : k % 4 == 2 ? 151 : 1030);
   for (std::size_t turn = 0; turn < std::min<std::size_t>(names.size(), 4); ++turn) {
     add(apart);
     std::rotate(apart.begin(), apart.begin() + 1, apart.end());
@@ -177,7 +187,7 @@ Always always(const Border& border) {
   return result;
 }
 
-// ---- what is said --------------------------------------------------------------------------------------------------------------------
+// ---- what is said ---------------------------------------------------------------------------------------------------
 
 // By index: how far it goes on the left side, and what is written there. Sizes that are known have no name any more.
 using Extents = std::map<std::string, std::pair<std::int64_t, std::string>>;
@@ -192,18 +202,23 @@ std::string place_of(const Border& border, const std::vector<std::pair<Values, P
     rows.push_back(border.range);
     for (const Range& row : rows) {
       std::int64_t less;                               // than the extent
-      if (row.value.coefficients[k].is(0) || !row.extent || __builtin_sub_overflow(row.extent->substitute(points[0].first).get(), points[0].second[k], &less)) continue;
+      if (row.value.coefficients[k].is(0) || !row.extent ||
+          __builtin_sub_overflow(row.extent->substitute(points[0].first).get(), points[0].second[k], &less))
+        continue;
       candidates.push_back(*row.extent - Size(less));
     }
     const auto fits = [&](const Size& value) {
-      return std::all_of(points.begin(), points.end(), [&](const auto& point) { return value.substitute(point.first).is(point.second[k]); });
+      return std::all_of(points.begin(), points.end(),
+          [&](const auto& point) { return value.substitute(point.first).is(point.second[k]); });
     };
     const auto value = std::find_if(candidates.begin(), candidates.end(), fits);
-    if (const auto name = named.find(border.indices[k]); name != named.end() && name->second.first > 1 && Size(name->second.first - 1).is(points[0].second[k])) {
+    if (const auto name = named.find(border.indices[k]);
+        name != named.end() && name->second.first > 1 && Size(name->second.first - 1).is(points[0].second[k])) {
       text += fmt::format("{}{} = {} - 1", text.empty() ? "" : ", ", border.indices[k], name->second.second);
       continue;
     }
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", border.indices[k], value == candidates.end() ? "…" : value->print());
+    text += fmt::format(
+        "{}{} = {}", text.empty() ? "" : ", ", border.indices[k], value == candidates.end() ? "…" : value->print());
   }
   return text.empty() ? "the only point" : text;
 }
@@ -211,23 +226,29 @@ std::string place_of(const Border& border, const std::vector<std::pair<Values, P
 std::string condition_of(const Border& border, const Extents& named) {
   std::string extent = border.range.extent->print(true);
   for (std::size_t k = 0; k < border.indices.size(); ++k)
-    if (const auto name = named.find(border.indices[k]); !border.range.value.coefficients[k].is(0) && name != named.end() && border.range.extent->is(name->second.first)) extent = name->second.second;
+    if (const auto name = named.find(border.indices[k]);
+        !border.range.value.coefficients[k].is(0) && name != named.end() && border.range.extent->is(name->second.first))
+      extent = name->second.second;
   return fmt::format("0 <= {} < {}", border.range.value.print(border.indices), extent);
 }
 
 class Report {
  public:
-  explicit Report(lang::Diagnostics& diagnostics, Extents named = {}) : diagnostics_(diagnostics), named_(std::move(named)) {}
+  explicit Report(lang::Diagnostics& diagnostics, Extents named = {})
+      : diagnostics_(diagnostics), named_(std::move(named)) {}
 
   // Once for a result: what else leaves is a label.
   void leaves(const Border& border, const std::string& place, const std::string& form) {
-    const auto known = std::find_if(told_.begin(), told_.end(), [&](const auto& each) { return each.first == border.target; });
+    const auto known =
+        std::find_if(told_.begin(), told_.end(), [&](const auto& each) { return each.first == border.target; });
     if (known != told_.end()) {
       known->second.label(border.span, fmt::format("leaves `{}` at {}", border.tensor, place));
       return;
     }
     auto entry = diagnostics_.report(border.span, messages::border_lost, form, border.tensor, place, border.target);
-    entry.hint(fmt::format("if that is meant, say so with `default 0` or with a constraint such as `{}`; `tilec explain W0211` shows other borders", condition_of(border, named_)));
+    entry.hint(fmt::format(
+        "if that is meant, say so with `default 0` or with a constraint such as `{}`; `tilec explain W0211` shows other borders",
+        condition_of(border, named_)));
     told_.emplace_back(border.target, entry);
   }
 
@@ -244,7 +265,7 @@ class Report {
   std::set<std::string> never_;                        // results of which that is said
 };
 
-// ---- collecting ------------------------------------------------------------------------------------------------------------------------
+// ---- collecting -----------------------------------------------------------------------------------------------------
 
 // Each value of the index is a slice of the result: a form of the target has this index alone.
 bool anchored(const std::vector<Affine>& element, std::size_t k) {
@@ -255,7 +276,9 @@ bool anchored(const std::vector<Affine>& element, std::size_t k) {
   });
 }
 
-bool contains(const std::vector<Range>& rows, const Range& row) { return std::find(rows.begin(), rows.end(), row) != rows.end(); }
+bool contains(const std::vector<Range>& rows, const Range& row) {
+  return std::find(rows.begin(), rows.end(), row) != rows.end();
+}
 
 std::vector<Range> without(const std::vector<Range>& rows, const Range& own) {
   std::vector<Range> others;
@@ -275,7 +298,8 @@ void add_reads(Scope& scope, const WrittenContraction& written, std::vector<Bord
   collect_reads(written.text.body, reads);
   const std::string target = written.text.target.name.spelled();
   // What a later statement has for its `default` is completed there.
-  const bool assigns = written.aggregation == Aggregation::Assign && !written.text.default_value && !scope.used_as_default.contains(target);
+  const bool assigns = written.aggregation == Aggregation::Assign && !written.text.default_value &&
+      !scope.used_as_default.contains(target);
   const bool loses = assigns && (reads.size() > 1 || chooses_by_index(scope, written.text.body));
   const std::vector<Range> said = said_by(written);
   for (const lang::Access* read : reads) {
@@ -287,8 +311,10 @@ void add_reads(Scope& scope, const WrittenContraction& written, std::vector<Bord
       const Range own{form.value_or(Affine{}), tensor.shape[d]};
       if (!form || contains(said, own)) continue;
       bool here = loses;
-      for (std::size_t k = 0; k < written.indices.size(); ++k) here &= form->coefficients[k].is(0) || anchored(written.element, k);
-      borders.push_back({written.indices, own, here ? said : without(written.domain, own), here, tensor.name, target, read->element[d].span()});
+      for (std::size_t k = 0; k < written.indices.size(); ++k)
+        here &= form->coefficients[k].is(0) || anchored(written.element, k);
+      borders.push_back({written.indices, own, here ? said : without(written.domain, own), here, tensor.name, target,
+          read->element[d].span()});
     }
   }
 }
@@ -298,7 +324,9 @@ void add_target(const WrittenContraction& written, std::vector<Border>& borders)
   const std::string name = written.text.target.name.spelled();
   for (std::size_t d = 0; d < written.element.size(); ++d) {
     const Range own{written.element[d], written.shape[d]};
-    if (!contains(written.constraints, own)) borders.push_back({written.indices, own, without(written.domain, own), false, name, name, written.text.element[d].span()});
+    if (!contains(written.constraints, own))
+      borders.push_back(
+          {written.indices, own, without(written.domain, own), false, name, name, written.text.element[d].span()});
   }
 }
 
@@ -309,7 +337,8 @@ Extents named_extents(const WrittenContraction& written) {
   for (std::size_t d = 0; d < written.element.size() && d < written.text.sizes.size(); ++d) {
     const auto* size = written.text.sizes[d].as<lang::Variable>();
     const auto index = written.element[d].single_index();
-    if (size && index && written.shape[d].value()) named[written.indices[*index]] = {written.shape[d].get(), size->name.spelled()};
+    if (size && index && written.shape[d].value())
+      named[written.indices[*index]] = {written.shape[d].get(), size->name.spelled()};
   }
   return named;
 }
@@ -319,15 +348,18 @@ void note_borders(Scope& scope, const WrittenContraction& written) {
   add_reads(scope, written, borders);
   add_target(written, borders);
   // Of two that exclude each other, `i + 5` and `i`, the longer is at fault.
-  std::stable_partition(borders.begin(), borders.end(), [](const Border& border) { return !border.range.value.single_index(); });
+  std::stable_partition(
+      borders.begin(), borders.end(), [](const Border& border) { return !border.range.value.single_index(); });
   const Extents named = named_extents(written);
   Report report(scope.diagnostics, named);
   for (Border& border : borders) {
     const Always found = always(border);
     const std::string form = border.range.value.print(border.indices);
-    if (found.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, found.points, named), form);
+    if (found.answer == Answer::Leaves && border.loses)
+      report.leaves(border, place_of(border, found.points, named), form);
     else if (found.answer == Answer::Never) report.never(border, form, "");
-    else if (found.answer == Answer::Unknown || found.answer == Answer::Inside) scope.program.borders.push_back(std::move(border));
+    else if (found.answer == Answer::Unknown || found.answer == Answer::Inside)
+      scope.program.borders.push_back(std::move(border));
   }
 }
 
@@ -336,8 +368,10 @@ void check_borders(const Program& program, const Values& sizes, lang::Diagnostic
   for (const Border& border : program.borders) {
     const Look look = look_at(border, sizes);
     const std::string form = border.range.value.print(border.indices);
-    if (look.answer == Answer::Leaves && border.loses) report.leaves(border, place_of(border, {{sizes, look.point}}, {}), form);
-    if (look.answer == Answer::Never) report.never(border, form, fmt::format(" of extent {}", border.range.extent->substitute(sizes).print()));
+    if (look.answer == Answer::Leaves && border.loses)
+      report.leaves(border, place_of(border, {{sizes, look.point}}, {}), form);
+    if (look.answer == Answer::Never)
+      report.never(border, form, fmt::format(" of extent {}", border.range.extent->substitute(sizes).print()));
   }
 }
 

@@ -22,7 +22,8 @@ namespace messages = lang::messages;
 
 std::string print_point(const std::vector<std::string>& names, const Point& point) {
   std::string text;
-  for (std::size_t k = 0; k < point.size(); ++k) text += fmt::format("{}{} = {}", k == 0 ? "" : ", ", names[k], point[k]);
+  for (std::size_t k = 0; k < point.size(); ++k)
+    text += fmt::format("{}{} = {}", k == 0 ? "" : ", ", names[k], point[k]);
   return text.empty() ? "the only point" : text;
 }
 
@@ -63,11 +64,13 @@ bool report_unbounded(const Statement& statement, const Box& box, lang::Diagnost
 
 // A dimension of the target is this index and nothing else: a lost value is then a lost element.
 bool is_target_index(const Statement& statement, std::size_t k) {
-  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return form.single_index() == k; });
+  return std::any_of(statement.target.element.begin(), statement.target.element.end(),
+      [&](const Affine& form) { return form.single_index() == k; });
 }
 
 // The first value of a target index that exists only without the read's row.
-std::optional<std::pair<std::size_t, std::int64_t>> first_lost(const Statement& statement, const Box& with, const Box& without) {
+std::optional<std::pair<std::size_t, std::int64_t>> first_lost(
+    const Statement& statement, const Box& with, const Box& without) {
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     if (!is_target_index(statement, k) || without.empty || !without.index[k].lower || !without.index[k].upper) continue;
     if (*without.index[k].upper > *with.index[k].upper) return std::pair{k, *with.index[k].upper + 1};
@@ -78,7 +81,8 @@ std::optional<std::pair<std::size_t, std::int64_t>> first_lost(const Statement& 
 
 __extension__ using Wide = __int128;
 
-// Rows of one form c·i + e bound it together, so one of them moves a bound only if no other is as tight on one of its sides.
+// Rows of one form c·i + e bound it together, so one of them moves a bound only if no other is as tight on one of its
+// sides.
 class Tightest {
  public:
   explicit Tightest(const std::vector<Row>& rows) {
@@ -109,18 +113,22 @@ class Tightest {
   using Ends = std::pair<Wide, Wide>;                  // of c·i
   static constexpr Wide unlimited = Wide{1} << 100;
 
-  static Ends ends_of(const Row& row) { return {-Wide{row.constant}, row.extent ? Wide{*row.extent} - 1 - row.constant : unlimited}; }
+  static Ends ends_of(const Row& row) {
+    return {-Wide{row.constant}, row.extent ? Wide{*row.extent} - 1 - row.constant : unlimited};
+  }
 
   std::map<std::vector<std::int64_t>, std::pair<Ends, Ends>> best_;
 };
 
-void remark_on_reads(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box, lang::Diagnostics& diagnostics) {
+void remark_on_reads(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box,
+    lang::Diagnostics& diagnostics) {
   if (box.empty) return;
   const Tightest tightest(rows);
   for (const Access& read : statement.reads)
     for (std::size_t d = 0; d < read.element.size(); ++d) {
       const Row own = row_of(Range{read.element[d], program.tensor(read.tensor).shape[d]});
-      if (own.divisor != 1 || !tightest.needs(own)) continue;  // between the multiples nothing is read: no element leaves
+      if (own.divisor != 1 || !tightest.needs(own)) continue;  // between the multiples nothing is read: no element
+                                                               // leaves
       std::vector<Row> others;
       for (const Row& row : rows)
         if (row != own) others.push_back(row);
@@ -129,21 +137,27 @@ void remark_on_reads(const Program& program, const Statement& statement, const s
       tighten(others, without);
       const auto lost = first_lost(statement, box, without);
       if (!lost) continue;
-      diagnostics.report(statement.span, messages::leaves_tensor, read.element[d].print(statement.indices), program.tensor(read.tensor).name,
-                         fmt::format("{} = {}", statement.indices[lost->first], lost->second), program.tensor(statement.target.tensor).name);
+      diagnostics.report(statement.span, messages::leaves_tensor, read.element[d].print(statement.indices),
+          program.tensor(read.tensor).name, fmt::format("{} = {}", statement.indices[lost->first], lost->second),
+          program.tensor(statement.target.tensor).name);
     }
 }
 
 // ---- Assign writes each element once
 
-bool report_collision(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box, lang::Diagnostics& diagnostics) {
+bool report_collision(const Program& program, const Statement& statement, const std::vector<Row>& rows, const Box& box,
+    lang::Diagnostics& diagnostics) {
   if (statement.aggregation != Aggregation::Assign) return false;
   const Verdict verdict = injective(statement, rows, box);
   const std::string& name = program.tensor(statement.target.tensor).name;
-  if (verdict.answer == Injective::Unknown) diagnostics.report(statement.span, messages::undecided_assign, name, verdict.why).hint("use an aggregation such as `+(…)`");
+  if (verdict.answer == Injective::Unknown)
+    diagnostics.report(statement.span, messages::undecided_assign, name, verdict.why)
+        .hint("use an aggregation such as `+(…)`");
   if (verdict.answer == Injective::No)
-    diagnostics.report(statement.span, messages::colliding_assign, name, print_point(statement.indices, verdict.points.first),
-                       print_point(statement.indices, verdict.points.second), print_element(program, statement, verdict.points.first))
+    diagnostics
+        .report(statement.span, messages::colliding_assign, name, print_point(statement.indices, verdict.points.first),
+            print_point(statement.indices, verdict.points.second),
+            print_element(program, statement, verdict.points.first))
         .hint("use an aggregation such as `+(…)` or `>(…)`, or constrain the indices to one point per element");
   return verdict.answer != Injective::Yes;
 }
@@ -168,7 +182,8 @@ std::optional<Program> bounds(const Program& program, lang::Diagnostics& diagnos
   Program result = program;
   bool ok = true;
   for (Node& node : result.nodes)
-    if (Statement* statement = std::get_if<Statement>(&node)) ok = located(statement->span, [&] { return bound_statement(program, *statement, diagnostics); }) && ok;
+    if (Statement* statement = std::get_if<Statement>(&node))
+      ok = located(statement->span, [&] { return bound_statement(program, *statement, diagnostics); }) && ok;
   if (!ok) return std::nullopt;
   return result;
 }

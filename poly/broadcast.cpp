@@ -15,10 +15,13 @@ namespace messages = lang::messages;
 std::optional<Size> meet(Scope& scope, const Size& left, const Size& right, const Shaped& a, const Shaped& b, Span at) {
   if (left.is(1)) return right;
   if (right.is(1)) return left;
-  std::vector<lang::Label> labels{{a.span, "has shape " + shape_text(a.shape)}, {b.span, "has shape " + shape_text(b.shape)}};
-  if (require_equal(scope, left, right, fmt::format("`{}` and `{}` are taken to be equal here", left.print(), right.print()), at, labels))
+  std::vector<lang::Label> labels{
+      {a.span, "has shape " + shape_text(a.shape)}, {b.span, "has shape " + shape_text(b.shape)}};
+  if (require_equal(scope, left, right,
+          fmt::format("`{}` and `{}` are taken to be equal here", left.print(), right.print()), at, labels))
     return right.value() ? right : left;
-  auto entry = scope.diagnostics.report(at, lang::messages::shapes_differ, shape_text(a.shape), shape_text(b.shape), left.print(), right.print());
+  auto entry = scope.diagnostics.report(
+      at, lang::messages::shapes_differ, shape_text(a.shape), shape_text(b.shape), left.print(), right.print());
   for (auto& label : labels) entry.label(label.span, label.text);
   entry.hint("aligned from the right, sizes must be equal or one of them 1; `reshape` inserts ones");
   return std::nullopt;
@@ -27,7 +30,9 @@ std::optional<Size> meet(Scope& scope, const Size& left, const Size& right, cons
 // Did an assertion of the text say that they are equal?
 bool is_assumed(const Scope& scope, const Size& left, const Size& right) {
   const auto says = [&](const Requirement& r) {
-    return r.condition == Condition::Nonzero && (r.left == Size::apply(Size::Kind::Equal, {left, right}) || r.left == Size::apply(Size::Kind::Equal, {right, left}));
+    return r.condition == Condition::Nonzero &&
+        (r.left == Size::apply(Size::Kind::Equal, {left, right}) ||
+            r.left == Size::apply(Size::Kind::Equal, {right, left}));
   };
   return std::any_of(scope.program.requirements.begin(), scope.program.requirements.end(), says);
 }
@@ -45,18 +50,26 @@ std::optional<std::string> with_ones(const Shape& shorter, const Shape& longer) 
 }
 
 // [M, N] with [M]: the M meets the N, though there is another M. Right only for squares, and a slip most often.
-void look_for_misaligned(Scope& scope, const Shaped& a, const Shaped& b, const std::vector<std::pair<Size, Size>>& meeting, Span at) {
+void look_for_misaligned(
+    Scope& scope, const Shaped& a, const Shaped& b, const std::vector<std::pair<Size, Size>>& meeting, Span at) {
   for (std::size_t k = 0; k < meeting.size(); ++k) {
     const auto& [left, right] = meeting[k];
-    if (left == right || left.is(1) || right.is(1) || (left.value() && right.value()) || is_assumed(scope, left, right)) continue;
-    const bool elsewhere = std::any_of(meeting.begin(), meeting.end(), [&](const auto& other) { return &other != &meeting[k] && (other.first == right || other.second == left); });
+    if (left == right || left.is(1) || right.is(1) || (left.value() && right.value()) || is_assumed(scope, left, right))
+      continue;
+    const bool elsewhere = std::any_of(meeting.begin(), meeting.end(),
+        [&](const auto& other) { return &other != &meeting[k] && (other.first == right || other.second == left); });
     if (!elsewhere) continue;
-    auto entry = scope.diagnostics.report(at, messages::misaligned, shape_text(a.shape), shape_text(b.shape), left.print(), right.print());
+    auto entry = scope.diagnostics.report(
+        at, messages::misaligned, shape_text(a.shape), shape_text(b.shape), left.print(), right.print());
     entry.label(a.span, "has shape " + shape_text(a.shape)).label(b.span, "has shape " + shape_text(b.shape));
-    if (const auto ones = with_ones(a.shape.size() < b.shape.size() ? a.shape : b.shape, a.shape.size() < b.shape.size() ? b.shape : a.shape))
-      entry.hint(fmt::format("where the sizes of the same name are meant to meet, write `reshape(…, {})` around it, or a contraction", *ones));
+    if (const auto ones = with_ones(
+            a.shape.size() < b.shape.size() ? a.shape : b.shape, a.shape.size() < b.shape.size() ? b.shape : a.shape))
+      entry.hint(fmt::format(
+          "where the sizes of the same name are meant to meet, write `reshape(…, {})` around it, or a contraction",
+          *ones));
     else entry.hint("a contraction says which index is meant: `O[i, j: M, N] = =(X[i, j] - Y[j, i]);`");
-    entry.hint(fmt::format("where the two are always equal, say so in front: `Same = assert_equal({} == {});`", left.print(), right.print()));
+    entry.hint(fmt::format("where the two are always equal, say so in front: `Same = assert_equal({} == {});`",
+        left.print(), right.print()));
     return;
   }
 }
@@ -65,7 +78,9 @@ void look_for_misaligned(Scope& scope, const Shaped& a, const Shaped& b, const s
 
 std::optional<Shape> broadcast(Scope& scope, const Shaped& left, const Shaped& right, Span at) {
   const std::size_t rank = std::max(left.shape.size(), right.shape.size());
-  const auto size = [&](const Shape& shape, std::size_t k) { return k + shape.size() < rank ? Size(1) : shape[k + shape.size() - rank]; };
+  const auto size = [&](const Shape& shape, std::size_t k) {
+    return k + shape.size() < rank ? Size(1) : shape[k + shape.size() - rank];
+  };
   std::vector<std::pair<Size, Size>> meeting;
   for (std::size_t k = 0; k < rank; ++k) meeting.emplace_back(size(left.shape, k), size(right.shape, k));
   look_for_misaligned(scope, left, right, meeting, at);

@@ -19,8 +19,9 @@ std::optional<Shape> broadcast(Scope& scope, const Shaped& left, const Shaped& r
 // The element of a tensor of `shape` at a point of `result`: index k where the sizes agree, 0 where the tensor has 1.
 std::vector<Affine> aligned(const Shape& shape, const Shape& result);
 
-// Where the dimensions of a reshaped tensor come from when it only gains or loses ones: [M, 1, N] from [M, N] is {0, -, 1}.
-// nullopt when elements really move. Element k of the result is the dimension of `to` that dimension k of `from` becomes.
+// Where the dimensions of a reshaped tensor come from when it only gains or loses ones: [M, 1, N] from [M, N] is {0, -,
+// 1}. nullopt when elements really move. Element k of the result is the dimension of `to` that dimension k of `from`
+// becomes.
 std::optional<std::vector<std::optional<std::size_t>>> same_but_ones(const Shape& from, const Shape& to);
 
 }  // namespace tilec::poly

@@ -1,4 +1,5 @@
-// From the tree of a function to a Program: compile-time parameters, inputs, then statement after statement, then results.
+// From the tree of a function to a Program: compile-time parameters, inputs, then statement after statement, then
+// results.
 #include "poly/build.h"
 
 #include <fmt/format.h>
@@ -38,13 +39,16 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
     scope.failed = true;
     std::string parts = name;
     for (std::size_t k = 1; k < named->elements.size(); ++k) parts += fmt::format(", {}_{}", name, k);
-    scope.diagnostics.report(result.span, messages::not_elementwise, name).label(named->span, fmt::format("{} tensors", named->elements.size()))
+    scope.diagnostics.report(result.span, messages::not_elementwise, name)
+        .label(named->span, fmt::format("{} tensors", named->elements.size()))
         .hint(fmt::format("give each a name where they are made, `({}) = …;`, and list those that are results", parts));
     return;
   }
   const bool made = named->kind != Named::Kind::Tensor;
-  const bool is_size = std::find(scope.program.sizes.begin(), scope.program.sizes.end(), called) != scope.program.sizes.end();
-  const auto id = stored(scope, *named, {.name = made && is_size ? fresh(scope, name) : called, .dtype = stored_type, .span = result.span});
+  const bool is_size =
+      std::find(scope.program.sizes.begin(), scope.program.sizes.end(), called) != scope.program.sizes.end();
+  const auto id = stored(scope, *named,
+      {.name = made && is_size ? fresh(scope, name) : called, .dtype = stored_type, .span = result.span});
   if (!id) {
     scope.failed = true;
     return;
@@ -52,24 +56,31 @@ void add_result(Scope& scope, const lang::Function& function, const lang::Target
   if (made) scope.names[name] = Named::of_tensor(*id, result.span);
   if (type && scope.tensor(*id).dtype != *type) {
     scope.failed = true;
-    scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype)).label(scope.tensor(*id).span, "declared here");
+    scope.diagnostics
+        .report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(*id).dtype))
+        .label(scope.tensor(*id).span, "declared here");
     return;
   }
   if (made || called == name) return scope.program.outputs.push_back(*id);
-  const auto again = copied(scope, *id, {.name = called, .span = result.span});  // a cotangent of its own, a place of its own in memory
+  // a cotangent of its own, a place of its own in memory
+  const auto again = copied(scope, *id, {.name = called, .span = result.span});
   if (again) scope.program.outputs.push_back(again->tensor);
   scope.failed |= !again;
 }
 
 lang::Argument defined(const Define& define, Span span) {
-  if (const auto* name = std::get_if<std::string>(&define.value)) return {lang::Name{*name, !name->empty() && name->front() >= 'A' && name->front() <= 'Z', span}, span};
+  if (const auto* name = std::get_if<std::string>(&define.value))
+    return {lang::Name{*name, !name->empty() && name->front() >= 'A' && name->front() <= 'Z', span}, span};
   const double value = std::get<double>(define.value);
   const bool whole = value == std::floor(value) && value >= -0x1p63 && value < 0x1p64;
-  return {lang::Number{fmt::format("{}", value), !whole, whole ? static_cast<std::uint64_t>(std::fabs(value)) : 0, std::fabs(value), value < 0}, span};
+  return {lang::Number{fmt::format("{}", value), !whole, whole ? static_cast<std::uint64_t>(std::fabs(value)) : 0,
+              std::fabs(value), value < 0},
+      span};
 }
 
 // What `--define` gives, as if the function had been called with it.
-bool bind_defines(const lang::Function& function, const Signature& signature, Scope& scope, std::vector<lang::Argument>& values) {
+bool bind_defines(
+    const lang::Function& function, const Signature& signature, Scope& scope, std::vector<lang::Argument>& values) {
   const std::string name = function.name ? function.name->text : "function";
   std::vector<std::string> known;
   for (const auto& parameter : function.parameters) known.push_back(parameter.name.text);
@@ -78,12 +89,17 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
     if (const lang::Parameter* parameter = lang::parameter_called(function, define.name)) {
       const Define*& place = given[static_cast<std::size_t>(parameter - function.parameters.data())];
       lang::warn_of_former(function, *parameter, define.name, parameter->name.span, scope.diagnostics);
-      if (place != nullptr) scope.diagnostics.report(function.span_of_head(), messages::name_twice, "compile-time parameter", parameter->name.spelled(), name).hint(fmt::format("`{}` and `{}` are one", place->name, define.name));
+      if (place != nullptr)
+        scope.diagnostics
+            .report(function.span_of_head(), messages::name_twice, "compile-time parameter", parameter->name.spelled(),
+                name)
+            .hint(fmt::format("`{}` and `{}` are one", place->name, define.name));
       if (place != nullptr) return false;
       place = &define;
       continue;
     }
-    const bool input = std::any_of(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == define.name; });
+    const bool input = std::any_of(function.inputs.begin(), function.inputs.end(),
+        [&](const lang::Input& i) { return i.target.name.text == define.name; });
     if (input) continue;
     auto entry = scope.diagnostics.report(function.span_of_head(), messages::unknown_define, define.name, name);
     if (const auto near = lang::nearest(define.name, known)) entry.hint(fmt::format("did you mean `{}`?", *near));
@@ -94,7 +110,8 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
   for (std::size_t k = 0; k < given.size(); ++k) {
     const lang::Parameter& parameter = function.parameters[k];
     if (given[k] == nullptr && !parameter.value) {
-      scope.diagnostics.report(parameter.name.span, messages::parameter_missing, parameter.name.text, name).hint(fmt::format("give it: `--define {}=…`", parameter.name.text));
+      scope.diagnostics.report(parameter.name.span, messages::parameter_missing, parameter.name.text, name)
+          .hint(fmt::format("give it: `--define {}=…`", parameter.name.text));
       return false;
     }
     values.push_back(given[k] == nullptr ? *parameter.value : defined(*given[k], parameter.name.span));
@@ -105,9 +122,12 @@ bool bind_defines(const lang::Function& function, const Signature& signature, Sc
 bool may_be_omitted(const lang::Function& function, const Signature& signature, Scope& scope) {
   const std::string name = function.name ? function.name->text : "function";
   for (const auto& each : signature.omitted) {
-    const auto input = std::find_if(function.inputs.begin(), function.inputs.end(), [&](const lang::Input& i) { return i.target.name.text == each; });
-    if (input == function.inputs.end()) scope.diagnostics.report(function.span_of_head(), messages::unknown_input, name, each);
-    else if (!input->value) scope.diagnostics.report(input->span, messages::input_missing, each, name).hint("it has no default");
+    const auto input = std::find_if(function.inputs.begin(), function.inputs.end(),
+        [&](const lang::Input& i) { return i.target.name.text == each; });
+    if (input == function.inputs.end())
+      scope.diagnostics.report(function.span_of_head(), messages::unknown_input, name, each);
+    else if (!input->value)
+      scope.diagnostics.report(input->span, messages::input_missing, each, name).hint("it has no default");
   }
   return !scope.diagnostics.has_errors();
 }
@@ -116,7 +136,8 @@ bool may_be_omitted(const lang::Function& function, const Signature& signature, 
 Signature with_type(Signature signature, const lang::Function& function, const std::string& name, DType type) {
   for (const auto& input : function.inputs) {
     if (input.target.name.spelled() != name) continue;
-    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(), [&](const Given& g) { return g.name == input.target.name.text; });
+    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(),
+        [&](const Given& g) { return g.name == input.target.name.text; });
     if (given != signature.inputs.end()) given->dtype = type;
     else signature.inputs.push_back({.name = input.target.name.text, .dtype = type});
   }
@@ -124,22 +145,26 @@ Signature with_type(Signature signature, const lang::Function& function, const s
 }
 
 // The entry's own `gradient` and `tangent` hold for it as if it were called.
-void own_derivatives(const lang::File& file, const lang::Function& function, const std::vector<lang::Argument>& parameters, Scope& scope) {
+void own_derivatives(const lang::File& file, const lang::Function& function,
+    const std::vector<lang::Argument>& parameters, Scope& scope) {
   const auto derivatives = derivatives_of({&file, &function});
   if (!derivatives.any()) return;
   std::vector<Named> arguments, results;
   for (const auto& input : function.inputs) arguments.push_back(scope.names.at(input.target.name.spelled()));
   for (const auto id : scope.program.outputs) results.push_back(Named::of_tensor(id, function.span_of_head()));
-  if (!attach_rule(scope, derivatives, {*function.name, parameters, {}}, arguments, results, function.span_of_head())) return;
+  if (!attach_rule(scope, derivatives, {*function.name, parameters, {}}, arguments, results, function.span_of_head()))
+    return;
   for (std::size_t k = 0; k < results.size(); ++k) scope.program.outputs[k] = results[k].tensor;
 }
 
 // `wanted` receives the types that inputs must have where f32 was assumed and does not do.
-std::optional<Program> build_once(const lang::File& file, const lang::Function& written, const Signature& signature, lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
+std::optional<Program> build_once(const lang::File& file, const lang::Function& written, const Signature& signature,
+    lang::Diagnostics& diagnostics, std::map<std::string, DType>& wanted) {
   Scope scope{.diagnostics = diagnostics, .file = &file};
   scope.program.name = written.name ? written.name->text : "";
   std::vector<lang::Argument> parameters;
-  if (!may_be_omitted(written, signature, scope) || !bind_defines(written, signature, scope, parameters)) return std::nullopt;
+  if (!may_be_omitted(written, signature, scope) || !bind_defines(written, signature, scope, parameters))
+    return std::nullopt;
   const auto chosen = lang::with_choices(written, scope.chosen);
   const lang::Function& picked = chosen ? *chosen : written;
   const auto plain = with_ranks(scope, picked, ranks_of(picked, signature), signature.ranks);
@@ -168,7 +193,8 @@ std::vector<std::string> result_names(const lang::Function& function) {
   for (const auto& result : function.results) scope.declared.insert(result.name.spelled());
   std::set<std::string> given;
   for (const auto& input : function.inputs)
-    for (const std::string& name : {input.target.name.text, "#" + input.target.name.text}) {  // callers know both without mark
+    // callers know both without mark
+    for (const std::string& name : {input.target.name.text, "#" + input.target.name.text}) {
       scope.declared.insert(name);
       given.insert(name);
     }
@@ -195,9 +221,15 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
     if (program || wanted.empty()) {
       const bool helped = program || found.all().size() < first->all().size();
       for (const auto& diagnostic : (helped ? found : *first).all())
-        if (diagnostic.severity != lang::Severity::Warning || !lang::is_allowed(allowed, diagnostic.code, diagnostic.span)) diagnostics.add(diagnostic);
+        if (diagnostic.severity != lang::Severity::Warning ||
+            !lang::is_allowed(allowed, diagnostic.code, diagnostic.span))
+          diagnostics.add(diagnostic);
       // What may be said once sizes are known.
-      if (program) std::erase_if(program->borders, [&](const Border& border) { return lang::is_allowed(allowed, border.loses ? messages::border_lost.code : messages::never_inside.code, border.span); });
+      if (program)
+        std::erase_if(program->borders, [&](const Border& border) {
+          return lang::is_allowed(
+              allowed, border.loses ? messages::border_lost.code : messages::never_inside.code, border.span);
+        });
       return diagnostics.has_errors() ? std::nullopt : std::move(program);
     }
     for (const auto& [name, type] : wanted) known = with_type(std::move(known), *function, name, type);

@@ -23,7 +23,8 @@ struct Given {
   std::string name;                                    // the declared name, without mark
   std::optional<DType> dtype = std::nullopt;
   std::optional<std::vector<Size>> shape = std::nullopt;  // integers when running; {} for a scalar
-  std::optional<std::int64_t> integer = std::nullopt;  // a scalar's value, where it may be used as a size (`function f(A, S)` with S = 2)
+  std::optional<std::int64_t> integer = std::nullopt;  // a scalar's value, where it may be used as a size
+                                                       // (`function f(A, S)` with S = 2)
   bool weak = false;                                   // a Python number or `S=0.5`: weakly typed
 };
 // `--define S=2`, `--define F=relu`.
@@ -32,12 +33,13 @@ struct Signature {
   std::optional<std::string> function;                 // else the unnamed function, else the only one
   std::vector<Given> inputs;                           // in any order
   std::vector<Define> defines;                         // compile-time parameters; others have their defaults
-  std::map<std::string, std::int64_t> ranks = {};      // `--rank B=2`: dimensions of packs, where the inputs do not tell them
+  std::map<std::string, std::int64_t> ranks = {};      // `--rank B=2`: dimensions of packs, where the inputs do not
+                                                       // tell them
   std::vector<std::string> omitted = {};               // inputs that are not given: each is its default. Without mark
 };
 
-// `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's outputs, with
-// their marks. No two are the same, and none is an input's.
+// `C`, `C_1` for `-> (C, C)`, and `A_1` for `(A) -> (A)`, where nothing else is called so: the names of a function's
+// outputs, with their marks. No two are the same, and none is an input's.
 std::vector<std::string> result_names(const lang::Function& function);
 
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);

@@ -37,9 +37,14 @@ const std::map<std::string_view, MakesTensors*>& table() {
 bool counts_fit(Scope& scope, const Invocation& invocation) {
   const auto& call = invocation.call;
   const auto* form = lang::builtin_named(call.function.text);
-  const bool arguments = form->arguments.holds(call.arguments.size()), parameters = form->parameters.holds(invocation.parameters.size());
-  if (!arguments) scope.diagnostics.report(invocation.span, lang::messages::argument_count, form->name, lang::described(form->arguments, "argument"), std::to_string(call.arguments.size()));
-  else if (!parameters) scope.diagnostics.report(invocation.span, lang::messages::argument_count, form->name, lang::described(form->parameters, "number") + " in `< >`", std::to_string(invocation.parameters.size()));
+  const bool arguments = form->arguments.holds(call.arguments.size()),
+             parameters = form->parameters.holds(invocation.parameters.size());
+  if (!arguments)
+    scope.diagnostics.report(invocation.span, lang::messages::argument_count, form->name,
+        lang::described(form->arguments, "argument"), std::to_string(call.arguments.size()));
+  else if (!parameters)
+    scope.diagnostics.report(invocation.span, lang::messages::argument_count, form->name,
+        lang::described(form->parameters, "number") + " in `< >`", std::to_string(invocation.parameters.size()));
   return arguments && parameters;
 }
 

@@ -4,7 +4,8 @@
 //   (V, I) = top_k<3>(X);      X[M, N]     ⇒   an Intrinsic Sort, its first three columns, and a Gather of X by them
 //
 // In:  a call, its arguments as text (some are axes or sizes, not tensors).
-// Out: nodes at the end of the scope's Program, and what the call stands for: a tensor, or a tuple of them. Nothing after a report.
+// Out: nodes at the end of the scope's Program, and what the call stands for: a tensor, or a tuple of them. Nothing
+//      after a report.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace tilec::poly {
 struct Invocation {
   const lang::Call& call;
   std::vector<std::int64_t> parameters;                // in < >
-  std::string name;                                    // for the tensor it makes (not taken yet), and the stem for others: fresh(scope, name)
+  std::string name;                                    // for the tensor it makes (not taken yet), and the stem for
+                                                       // others: fresh(scope, name)
   Span span;
 };
 

@@ -22,7 +22,8 @@ std::optional<std::size_t> parameter(Scope& scope, const Invocation& invocation,
 
 Span span_of(const Invocation& invocation, std::size_t k);                // of argument k
 // Always nullopt: `function` needs `wanted`, but `X` is …
-std::nullopt_t refuse(Scope& scope, const Invocation& invocation, std::size_t k, TensorId tensor, const std::string& wanted, const std::string& hint = "");
+std::nullopt_t refuse(Scope& scope, const Invocation& invocation, std::size_t k, TensorId tensor,
+    const std::string& wanted, const std::string& hint = "");
 // Positions along dimensions are i32: refuses a size, where it is a number, that they cannot count.
 bool positions_fit(Scope& scope, const Invocation& invocation, const Size& size);
 
@@ -33,11 +34,13 @@ Texts with(Texts texts, std::size_t k, std::string text);
 Texts without(Texts texts, std::size_t k);
 
 // The first result of a text over tensors, called as the invocation says.
-std::optional<Named> expanded(Scope& scope, const Invocation& invocation, const std::string& text, const std::vector<TensorId>& tensors);
+std::optional<Named> expanded(
+    Scope& scope, const Invocation& invocation, const std::string& text, const std::vector<TensorId>& tensors);
 
 // One function per built-in, by file.
 using MakesTensors = std::optional<Named>(Scope&, const Invocation&);
-MakesTensors cumsum, cumprod, simple_reduce, softmax, logsoftmax, binary_crossentropy, reverse_grad;  // builtin_library.cpp
+// builtin_library.cpp
+MakesTensors cumsum, cumprod, simple_reduce, softmax, logsoftmax, binary_crossentropy, reverse_grad;
 MakesTensors argmax, argmin, argsort, argsort_descending, sort, top_k;    // builtin_order.cpp
 MakesTensors gather, scatter;                                             // builtin_gather.cpp
 MakesTensors prng_step, prng_value, prng_state;                           // builtin_random.cpp

@@ -18,13 +18,15 @@ std::optional<Named> running(Scope& scope, const Invocation& invocation, std::st
   if (!x) return std::nullopt;
   const std::size_t rank = scope.tensor(*x).shape.size();
   if (invocation.call.arguments.size() < 2 && rank != 1)
-    return refuse(scope, invocation, 0, *x, "an axis, unless its tensor has one dimension", fmt::format("name the axis: `{}(…, 0)`", invocation.call.function.text));
-  const auto axis = invocation.call.arguments.size() < 2 ? std::optional<std::size_t>(0) : axis_argument(scope, invocation, 1, rank);
+    return refuse(scope, invocation, 0, *x, "an axis, unless its tensor has one dimension",
+        fmt::format("name the axis: `{}(…, 0)`", invocation.call.function.text));
+  const auto axis =
+      invocation.call.arguments.size() < 2 ? std::optional<std::size_t>(0) : axis_argument(scope, invocation, 1, rank);
   if (!axis) return std::nullopt;
   const auto indices = letters(rank + 1);
   const auto here = without(indices, rank);
-  const auto text = fmt::format("function (X[{1}]) -> (Y) {{ Y[{0}: {1}] = {2}(X[{3}]), {4} <= {5}; }}", listed(here), listed(extents(rank)), aggregation,
-                                listed(with(here, *axis, indices[rank])), indices[rank], indices[*axis]);
+  const auto text = fmt::format("function (X[{1}]) -> (Y) {{ Y[{0}: {1}] = {2}(X[{3}]), {4} <= {5}; }}", listed(here),
+      listed(extents(rank)), aggregation, listed(with(here, *axis, indices[rank])), indices[rank], indices[*axis]);
   return expanded(scope, invocation, text, {*x});
 }
 
@@ -37,12 +39,16 @@ std::optional<TensorId> matrix(Scope& scope, const Invocation& invocation) {
   const auto wanted = fmt::format("a tensor of shape {}", shape_text(*sizes));
   if (shape.size() != 2) return refuse(scope, invocation, 0, *x, wanted);
   for (std::size_t k = 0; k < 2; ++k)
-    if (!require_equal(scope, shape[k], (*sizes)[k], fmt::format("`{}` takes {}", invocation.call.function.text, wanted), invocation.span)) return refuse(scope, invocation, 0, *x, wanted);
+    if (!require_equal(scope, shape[k], (*sizes)[k],
+            fmt::format("`{}` takes {}", invocation.call.function.text, wanted), invocation.span))
+      return refuse(scope, invocation, 0, *x, wanted);
   return x;
 }
 
 // The type sums are computed in, which half precision must not lose on the way; integers become f32, as for `exp`.
-std::string wide(DType type) { return std::string(lang::name(lang::is_float(type) ? lang::accumulator(type) : DType::F32)); }
+std::string wide(DType type) {
+  return std::string(lang::name(lang::is_float(type) ? lang::accumulator(type) : DType::F32));
+}
 std::string narrow(DType type) { return std::string(lang::name(lang::is_float(type) ? type : DType::F32)); }
 
 std::string literal(double value) {
@@ -61,8 +67,12 @@ std::optional<Factor> factor(Scope& scope, const Invocation& invocation, DType t
     if (!value) return std::nullopt;
     const auto* number = value->kind == Named::Kind::Weak ? value->scalar->expr.as<Number>() : nullptr;
     if (number) return Factor{literal(number->real), std::nullopt};
-    if (value->kind == Named::Kind::Size && value->size.value()) return Factor{std::to_string(*value->size.value()), std::nullopt};
-    const auto id = stored(scope, *value, {.name = name, .dtype = value->kind == Named::Kind::Tensor ? std::nullopt : std::optional(type), .span = expr.span()});
+    if (value->kind == Named::Kind::Size && value->size.value())
+      return Factor{std::to_string(*value->size.value()), std::nullopt};
+    const auto id = stored(scope, *value,
+        {.name = name,
+            .dtype = value->kind == Named::Kind::Tensor ? std::nullopt : std::optional(type),
+            .span = expr.span()});
     return id ? std::optional(Factor{"C", id}) : std::nullopt;
   }
   const auto id = tensor_of(scope, expr, name);
@@ -72,7 +82,8 @@ std::optional<Factor> factor(Scope& scope, const Invocation& invocation, DType t
 struct Input { std::string name; TensorId like; };
 
 // A derivative as a Program over the caller's sizes, by its position among those of the program.
-std::size_t derivative(Scope& scope, const std::vector<Input>& inputs, const std::string& results, const std::string& body) {
+std::size_t derivative(
+    Scope& scope, const std::vector<Input>& inputs, const std::string& results, const std::string& body) {
   Signature signature;
   Texts names;
   for (const auto& [name, like] : inputs) {
@@ -80,7 +91,8 @@ std::size_t derivative(Scope& scope, const std::vector<Input>& inputs, const std
     names.push_back(name);
   }
   lang::Diagnostics faults;
-  const auto file = lang::parse({"<built-in>", fmt::format("function ({}) -> ({}) {{ {} }}", listed(names), results, body)}, faults);
+  const auto file =
+      lang::parse({"<built-in>", fmt::format("function ({}) -> ({}) {{ {} }}", listed(names), results, body)}, faults);
   auto program = file ? build(*file, signature, faults) : std::nullopt;
   if (!program) throw lang::InternalError("the derivative of a built-in: " + faults.all()[0].message);
   scope.derivations->push_back({.made = std::move(program)});
@@ -120,12 +132,14 @@ std::optional<Named> logsoftmax(Scope& scope, const Invocation& invocation) {
 std::optional<Named> binary_crossentropy(Scope& scope, const Invocation& invocation) {
   const auto p = tensor_argument(scope, invocation, 0), t = tensor_argument(scope, invocation, 1);
   if (!p || !t) return std::nullopt;
-  const Shaped left{scope.tensor(*p).shape, span_of(invocation, 0)}, right{scope.tensor(*t).shape, span_of(invocation, 1)};
+  const Shaped left{scope.tensor(*p).shape, span_of(invocation, 0)},
+      right{scope.tensor(*t).shape, span_of(invocation, 1)};
   if (!broadcast(scope, left, right, invocation.span)) return std::nullopt;
   return expanded(scope, invocation, "function (P, T) -> (Y) { Y = -(T * log(P)) - (1 - T) * log(1 - P); }", {*p, *t});
 }
 
-// Sums a tensor to sizes aligned at the last dimension: over dimensions that are missing there, and those that are 1 there.
+// Sums a tensor to sizes aligned at the last dimension: over dimensions that are missing there, and those that are 1
+// there.
 std::optional<Named> simple_reduce(Scope& scope, const Invocation& invocation) {
   const auto t = tensor_argument(scope, invocation, 0);
   const auto to = t ? size_arguments(scope, invocation, 1) : std::nullopt;
@@ -141,13 +155,17 @@ std::optional<Named> simple_reduce(Scope& scope, const Invocation& invocation) {
     const auto& size = (*to)[k - missing];
     const bool sums = size.is(1) && !from[k].is(1);
     same &= !sums;
-    if (!sums && !require_equal(scope, from[k], size, fmt::format("`simple_reduce` keeps `{}` as `{}`", from[k].print(), size.print()), invocation.span)) return refuse(scope, invocation, 0, *t, wanted);
+    if (!sums &&
+        !require_equal(scope, from[k], size,
+            fmt::format("`simple_reduce` keeps `{}` as `{}`", from[k].print(), size.print()), invocation.span))
+      return refuse(scope, invocation, 0, *t, wanted);
     element.push_back(sums ? "0" : indices[k]);
     shape.push_back(sums ? "1" : sizes[k]);
   }
   if (same) return Named::of_tensor(*t, invocation.span);
   const auto target = element.empty() ? "" : fmt::format("{}: {}", listed(element), listed(shape));
-  return expanded(scope, invocation, fmt::format("function (X[{}]) -> (Y) {{ Y[{}] = +(X[{}]); }}", listed(sizes), target, listed(indices)), {*t});
+  return expanded(scope, invocation,
+      fmt::format("function (X[{}]) -> (Y) {{ Y[{}] = +(X[{}]); }}", listed(sizes), target, listed(indices)), {*t});
 }
 
 // The identity, whose cotangent and tangent are -c times what they were.
@@ -155,14 +173,16 @@ std::optional<Named> reverse_grad(Scope& scope, const Invocation& invocation) {
   const auto x = tensor_argument(scope, invocation, 0);
   const auto c = x ? factor(scope, invocation, scope.tensor(*x).dtype) : std::nullopt;
   if (!c) return std::nullopt;
-  if (c->tensor && !scope.tensor(*c->tensor).shape.empty()) return refuse(scope, invocation, 1, *c->tensor, "a scalar factor");
+  if (c->tensor && !scope.tensor(*c->tensor).shape.empty())
+    return refuse(scope, invocation, 1, *c->tensor, "a scalar factor");
   const auto made = copied(scope, *x, {.name = invocation.name, .span = invocation.span});
   const auto type = scope.tensor(*x).dtype;
   if (!made || !lang::is_float(type)) return made;
   const TensorId y = made->tensor;
   const bool reads = c->tensor.has_value(), differentiates = reads && lang::is_float(scope.tensor(*c->tensor).dtype);
   std::vector<Input> gradient{{"X", *x}}, tangent{{"X", *x}};
-  Rule rule{.name = "reverse_grad", .operands = {*x}, .targets = {y}, .gradient = {}, .tangent = {}, .span = invocation.span};
+  Rule rule{
+      .name = "reverse_grad", .operands = {*x}, .targets = {y}, .gradient = {}, .tangent = {}, .span = invocation.span};
   if (reads) {
     rule.operands.push_back(*c->tensor);
     gradient.push_back({"C", *c->tensor}), tangent.push_back({"C", *c->tensor});
@@ -171,8 +191,10 @@ std::optional<Named> reverse_grad(Scope& scope, const Invocation& invocation) {
   tangent.push_back({"TX", *x});
   if (differentiates) tangent.push_back({"TC", *c->tensor});
   tangent.push_back({"Y", y});
-  const std::string name(lang::name(type)), zero = differentiates ? fmt::format(", {} DC", lang::name(scope.tensor(*c->tensor).dtype)) : "";
-  rule.gradient = derivative(scope, gradient, name + " DX" + zero, fmt::format("DX = -({}) * DY; {}", c->text, differentiates ? "DC[] = =(0.0);" : ""));
+  const std::string name(lang::name(type)),
+      zero = differentiates ? fmt::format(", {} DC", lang::name(scope.tensor(*c->tensor).dtype)) : "";
+  rule.gradient = derivative(scope, gradient, name + " DX" + zero,
+      fmt::format("DX = -({}) * DY; {}", c->text, differentiates ? "DC[] = =(0.0);" : ""));
   rule.tangent = derivative(scope, tangent, name + " TY", fmt::format("TY = -({}) * TX;", c->text));
   scope.program.rules.push_back(std::move(rule));
   return made;

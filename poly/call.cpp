@@ -22,9 +22,12 @@ namespace {
 namespace messages = lang::messages;
 
 constexpr std::int64_t most_iterations = 10000;
-constexpr double most_expanded = 1000;                 // nodes of an expression that stands for a call in an elementwise statement
+constexpr double most_expanded = 1000;                 // nodes of an expression that stands for a call in an
+                                                       // elementwise statement
 
-bool is_scalar_function(std::string_view name) { return lang::function_named(name) || lang::dtype_named(name) || name == "ident" || name == "as_bool"; }
+bool is_scalar_function(std::string_view name) {
+  return lang::function_named(name) || lang::dtype_named(name) || name == "ident" || name == "as_bool";
+}
 
 // ---- compile-time parameters ----
 
@@ -35,20 +38,31 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
     return true;
   }
   if (caller.chosen.contains(name.spelled())) {
-    scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("given `{}`, which is one of several names", name.text), "passed on as a value");
+    scope.diagnostics.report(span, messages::parameter_kind, parameter,
+        fmt::format("given `{}`, which is one of several names", name.text), "passed on as a value");
     return false;
   }
   if (const auto known = caller.names.find(name.spelled()); known != caller.names.end()) {
-    const bool number = known->second.kind == Named::Kind::Size || (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
+    const bool number = known->second.kind == Named::Kind::Size ||
+        (known->second.kind == Named::Kind::Weak && known->second.reads.empty());
     if (number) scope.names[parameter] = known->second;
-    else scope.diagnostics.report(span, messages::parameter_kind, parameter, fmt::format("`{}`, a value computed at run time", name.text), "passed in `< >`").hint("pass it as an input");
+    else
+      scope.diagnostics
+          .report(span, messages::parameter_kind, parameter,
+              fmt::format("`{}`, a value computed at run time", name.text), "passed in `< >`")
+          .hint("pass it as an input");
     return number;
   }
   const bool constant = !name.upper && (name.text == "inf" || name.text == "nan");
-  Parameter meaning{.function = function_meant(caller, name), .builtin = {}, .aggregation = aggregation_named(name.text)};
+  Parameter meaning{
+      .function = function_meant(caller, name), .builtin = {}, .aggregation = aggregation_named(name.text)};
   if (!meaning.function && (is_scalar_function(name.text) || is_builtin(name.text))) meaning.builtin = name.text;
   if (!meaning.function && constant) {
-    scope.names[parameter] = number_of({.text = name.text, .is_float = true, .real = name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()}, span);
+    scope.names[parameter] = number_of({.text = name.text,
+                                           .is_float = true,
+                                           .real = name.text == "inf" ? std::numeric_limits<double>::infinity()
+                                                                      : std::numeric_limits<double>::quiet_NaN()},
+        span);
     return true;
   }
   if (!meaning.function && meaning.builtin.empty() && !meaning.aggregation) {
@@ -60,7 +74,8 @@ bool bind_name(Scope& scope, const std::string& parameter, const lang::Name& nam
 }
 
 // One of the names that the parameter may be, or what a parameter of the caller is.
-bool bind_choice(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+bool bind_choice(Scope& scope, const lang::Function& function, const lang::Parameter& parameter,
+    const lang::Argument& value, const Scope& caller) {
   const auto* name = std::get_if<lang::Name>(&value.value);
   const auto own = name ? caller.chosen.find(name->spelled()) : caller.chosen.end();
   lang::Argument chosen = value;
@@ -70,16 +85,19 @@ bool bind_choice(Scope& scope, const lang::Function& function, const lang::Param
   return true;
 }
 
-bool bind_parameter(Scope& scope, const lang::Function& function, const lang::Parameter& parameter, const lang::Argument& value, const Scope& caller) {
+bool bind_parameter(Scope& scope, const lang::Function& function, const lang::Parameter& parameter,
+    const lang::Argument& value, const Scope& caller) {
   const auto name = parameter.name.spelled();
-  if (!lang::choices_of(function, parameter.name).empty()) return bind_choice(scope, function, parameter, value, caller);
+  if (!lang::choices_of(function, parameter.name).empty())
+    return bind_choice(scope, function, parameter, value, caller);
   if (const auto* number = std::get_if<lang::Number>(&value.value)) {
     scope.names[name] = number_of(*number, value.span);
     return true;
   }
   const auto& given = std::get<lang::Name>(value.value);
   const bool known = caller.names.contains(given.spelled()) || caller.parameters.contains(given.spelled());
-  return (known || lang::fits(function, parameter, value, scope.diagnostics)) && bind_name(scope, name, given, caller, value.span);
+  return (known || lang::fits(function, parameter, value, scope.diagnostics)) &&
+      bind_name(scope, name, given, caller, value.span);
 }
 
 // ---- arguments and results ----
@@ -97,12 +115,14 @@ std::optional<Named> argument(Scope& scope, const lang::Expr& expr, const std::s
   const auto name = fresh(scope, stem);
   scope.names[name] = {};                               // taken, also for what this argument needs
   const auto* call = expr.as<lang::Call>();
-  auto named = call && makes_tensors(scope, *call) ? made_by(scope, *call, name, expr.span()) : elementwise(scope, {.name = name, .span = expr.span()}, expr);
+  auto named = call && makes_tensors(scope, *call) ? made_by(scope, *call, name, expr.span())
+                                                   : elementwise(scope, {.name = name, .span = expr.span()}, expr);
   if (named) scope.names[name] = *named;
   return named;
 }
 
-std::optional<std::vector<Named>> arguments_of(Scope& scope, const lang::Function& callee, const lang::Call& call, Span span) {
+std::optional<std::vector<Named>> arguments_of(
+    Scope& scope, const lang::Function& callee, const lang::Call& call, Span span) {
   const auto given = lang::in_order(callee, call, span, scope.diagnostics);
   if (!given) return std::nullopt;
   std::vector<Named> values;
@@ -122,10 +142,13 @@ std::optional<Named> result_of(Scope& scope, const lang::Target& result) {
   const auto type = result.dtype ? lang::dtype_named(result.dtype->text) : std::nullopt;
   if (!type || named->kind == Named::Kind::Failed || named->kind == Named::Kind::Tuple) return *named;
   if (named->kind == Named::Kind::Tensor && scope.tensor(named->tensor).dtype != *type) {
-    scope.diagnostics.report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(named->tensor).dtype)).label(scope.tensor(named->tensor).span, "declared here");
+    scope.diagnostics
+        .report(result.span, messages::type_conflict, lang::name(*type), lang::name(scope.tensor(named->tensor).dtype))
+        .label(scope.tensor(named->tensor).span, "declared here");
     return std::nullopt;
   }
-  const auto id = stored(scope, *named, {.name = fresh(scope, result.name.spelled()), .dtype = type, .span = result.span});
+  const auto id =
+      stored(scope, *named, {.name = fresh(scope, result.name.spelled()), .dtype = type, .span = result.span});
   return id ? std::optional(Named::of_tensor(*id, result.span)) : std::nullopt;
 }
 
@@ -144,7 +167,17 @@ Named tuple_of(std::vector<Named> elements, Span span) {
 class Callee {
  public:
   Callee(Scope& caller, const lang::Definition& callee, Span span)
-      : caller_(caller), span_(span), inside_{.diagnostics = found_, .program = std::move(caller.program), .file = callee.file, .assumed = caller.assumed, .derivations = caller.derivations, .inlined = caller.inlined, .texts = caller.texts, .nested = caller.nested, .depth = caller.depth + 1} {}
+      : caller_(caller),
+        span_(span),
+        inside_{.diagnostics = found_,
+            .program = std::move(caller.program),
+            .file = callee.file,
+            .assumed = caller.assumed,
+            .derivations = caller.derivations,
+            .inlined = caller.inlined,
+            .texts = caller.texts,
+            .nested = caller.nested,
+            .depth = caller.depth + 1} {}
   Callee(const Callee&) = delete;
   Callee& operator=(const Callee&) = delete;
   ~Callee() {
@@ -167,7 +200,8 @@ class Callee {
 bool too_many(Scope& scope, Span span) {
   auto& all = *scope.inlined;
   if (all.over) return true;
-  all.over = !lang::within(lang::Limit::Nesting, scope.depth + scope.nested + 1, span, scope.diagnostics) || !lang::within(lang::Limit::Calls, ++all.count, span, scope.diagnostics);
+  all.over = !lang::within(lang::Limit::Nesting, scope.depth + scope.nested + 1, span, scope.diagnostics) ||
+      !lang::within(lang::Limit::Calls, ++all.count, span, scope.diagnostics);
   return all.over;
 }
 
@@ -184,14 +218,17 @@ void compute_sizes(const lang::Function& function, Scope& scope) {
   }
 }
 
-std::optional<std::vector<Named>> run(Scope& scope, const lang::Function& written, const std::vector<Named>& arguments) {
+std::optional<std::vector<Named>> run(
+    Scope& scope, const lang::Function& written, const std::vector<Named>& arguments) {
   const auto made = lang::with_choices(written, scope.chosen);
   const auto plain = with_ranks(scope, made ? *made : written, ranks_of(scope, arguments));
   if (!plain) return std::nullopt;
   const lang::Function& function = *plain;
   find_declared(function, scope);
   find_used_as_size(function, scope);
-  if (!arguments.empty() && std::all_of(arguments.begin(), arguments.end(), [](const Named& n) { return n.kind == Named::Kind::Size; })) compute_sizes(function, scope);
+  if (!arguments.empty() &&
+      std::all_of(arguments.begin(), arguments.end(), [](const Named& n) { return n.kind == Named::Kind::Size; }))
+    compute_sizes(function, scope);
   declare_arguments(function, arguments, scope);
   for (const auto& statement : function.statements) add_statement(scope, function, statement);
   std::vector<Named> results;
@@ -210,7 +247,8 @@ Derivation likeness(const lang::Definition& definition, const Scope& inside, con
 
 std::size_t hash(const Derivation& like) {
   std::size_t value = std::hash<const void*>()(like.definition.function);
-  for (const auto& argument : like.arguments) value = value * 31 + static_cast<std::size_t>(argument.tensor + 1) + 7 * static_cast<std::size_t>(argument.kind);
+  for (const auto& argument : like.arguments)
+    value = value * 31 + static_cast<std::size_t>(argument.tensor + 1) + 7 * static_cast<std::size_t>(argument.kind);
   return value;
 }
 
@@ -220,7 +258,8 @@ const InlinedCall* known_call(const InlinedCalls& calls, const Derivation& like)
   return at == last ? nullptr : &at->second;
 }
 
-std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, const lang::Call& call, const std::string& name, Span span) {
+std::optional<Named> inlined(
+    Scope& scope, const lang::Definition& definition, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *definition.function;
   const auto derivatives = derivatives_of(definition);
   auto arguments = arguments_of(scope, function, call, span);
@@ -240,7 +279,8 @@ std::optional<Named> inlined(Scope& scope, const lang::Definition& definition, c
     if (function.results.size() == 1) inside.called[function.results[0].name.spelled()] = wished_name(scope, name);
     results = run(inside, function, *arguments);
   }
-  const bool whole = results && (!derivatives.any() || attach_rule(scope, derivatives, call, *arguments, *results, span));
+  const bool whole =
+      results && (!derivatives.any() || attach_rule(scope, derivatives, call, *arguments, *results, span));
   auto made = whole ? std::optional(tuple_of(std::move(*results), span)) : std::nullopt;
   scope.failed |= !made;
   scope.inlined->known.emplace(hash(like), InlinedCall{like, made});
@@ -253,10 +293,15 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
   const auto* literal = function ? std::get_if<lang::Number>(&call.parameters[1].value) : nullptr;
   const auto* count_name = function ? std::get_if<lang::Name>(&call.parameters[1].value) : nullptr;
   const auto known = count_name ? scope.names.find(count_name->spelled()) : scope.names.end();
-  const auto count = literal && !literal->is_float && !literal->negative ? std::optional(static_cast<std::int64_t>(literal->integer))
-                     : known != scope.names.end() && known->second.kind == Named::Kind::Size ? known->second.size.value() : std::nullopt;
+  const auto count = literal && !literal->is_float && !literal->negative
+      ? std::optional(static_cast<std::int64_t>(literal->integer))
+      : known != scope.names.end() && known->second.kind == Named::Kind::Size ? known->second.size.value()
+                                                                              : std::nullopt;
   if (!count || *count < 0 || *count > most_iterations) {
-    scope.diagnostics.report(span, messages::parameter_count, "iterate", fmt::format("a function and a number of times, at most {}", most_iterations)).hint("write `iterate<f, 20>(X)`");
+    scope.diagnostics
+        .report(span, messages::parameter_count, "iterate",
+            fmt::format("a function and a number of times, at most {}", most_iterations))
+        .hint("write `iterate<f, 20>(X)`");
     return std::nullopt;
   }
   std::vector<std::string> state;
@@ -275,13 +320,16 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
     const auto parts = value->kind == Named::Kind::Tuple ? value->elements : std::vector<Named>{*value};
     returned = parts.size();
     if (returned > state.size()) {
-      scope.diagnostics.report(span, messages::result_count, function->text, counted(returned, "result"), lang::are(state.size())).hint("`iterate` feeds results back into the first inputs");
+      scope.diagnostics
+          .report(span, messages::result_count, function->text, counted(returned, "result"), lang::are(state.size()))
+          .hint("`iterate` feeds results back into the first inputs");
       return std::nullopt;
     }
     for (std::size_t part = 0; part < returned; ++part) scope.names[state[part]] = parts[part];
   }
   std::vector<Named> results;
-  for (std::size_t part = 0; part < std::min(returned, state.size()); ++part) results.push_back(scope.names[state[part]]);
+  for (std::size_t part = 0; part < std::min(returned, state.size()); ++part)
+    results.push_back(scope.names[state[part]]);
   return tuple_of(std::move(results), span);
 }
 
@@ -305,7 +353,8 @@ std::optional<std::vector<std::int64_t>> numbers_of(Scope& scope, const lang::Ca
 }  // namespace
 
 std::optional<lang::Definition> function_meant(const Scope& scope, const lang::Name& name) {
-  if (const auto parameter = scope.parameters.find(name.spelled()); parameter != scope.parameters.end()) return parameter->second.function;
+  if (const auto parameter = scope.parameters.find(name.spelled()); parameter != scope.parameters.end())
+    return parameter->second.function;
   if (!scope.file) return std::nullopt;
   const auto found = lang::definitions(*scope.file, name);
   return found.empty() ? std::nullopt : std::optional(found[0]);
@@ -315,7 +364,8 @@ bool is_called_number(Scope& scope, const lang::Name& name) {
   const auto number = scope.names.find(name.spelled());
   const auto other = scope.parameters.find(name.spelled());
   if (number == scope.names.end() && other == scope.parameters.end()) return false;
-  scope.diagnostics.report(name.span, messages::parameter_kind, name.text, number == scope.names.end() ? "an aggregation" : "a number", "called");
+  scope.diagnostics.report(name.span, messages::parameter_kind, name.text,
+      number == scope.names.end() ? "an aggregation" : "a number", "called");
   return true;
 }
 
@@ -332,26 +382,31 @@ namespace {
 
 // `half(N)` may be a size too, which only the call as a whole can tell.
 bool is_of_sizes(const Scope& scope, const lang::Call& call) {
-  return !call.arguments.empty() && std::all_of(call.arguments.begin(), call.arguments.end(), [&](const lang::Expr& e) { return is_size_expression(scope, e); });
+  return !call.arguments.empty() && std::all_of(call.arguments.begin(), call.arguments.end(), [&](const lang::Expr& e) {
+    return is_size_expression(scope, e);
+  });
 }
 
 }  // namespace
 
 bool makes_tensors(const Scope& scope, const lang::Call& call) {
-  if (const auto callee = function_meant(scope, call.function)) return !is_one_expression(scope, *callee) || is_of_sizes(scope, call);
+  if (const auto callee = function_meant(scope, call.function))
+    return !is_one_expression(scope, *callee) || is_of_sizes(scope, call);
   const auto name = meant(scope, call).function.text;
   return is_builtin(name) || name == "iterate";
 }
 
 std::optional<Named> made_by(Scope& scope, const lang::Call& written, const std::string& name, Span span) {
-  if (const auto definition = function_meant(scope, written.function)) return inlined(scope, *definition, written, name, span);
+  if (const auto definition = function_meant(scope, written.function))
+    return inlined(scope, *definition, written, name, span);
   const lang::Call call = meant(scope, written);
   if (call.function.text == "iterate") return iterated(scope, call, name, span);
   const auto numbers = numbers_of(scope, call);
   return numbers ? invoke(scope, {call, *numbers, name, span}) : std::nullopt;
 }
 
-bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& given, const Scope& caller, Span span) {
+bool bind_parameters(Scope& scope, const lang::Function& function, const std::vector<lang::Argument>& given,
+    const Scope& caller, Span span) {
   const auto values = lang::in_order(function, given, span, scope.diagnostics);
   for (std::size_t k = 0; values && k < function.parameters.size(); ++k) {
     const auto& parameter = function.parameters[k];
@@ -364,8 +419,14 @@ bool bind_parameters(Scope& scope, const lang::Function& function, const std::ve
 namespace {
 
 // A scope in which the text of a callee is looked at without being built: functions in < > are bound.
-Scope looked_into(const Scope& scope, const lang::Definition& callee, const lang::Call& call, lang::Diagnostics& unused) {
-  Scope inside{.diagnostics = unused, .file = callee.file, .inlined = scope.inlined, .texts = scope.texts, .nested = scope.nested, .depth = scope.depth + 1};
+Scope looked_into(
+    const Scope& scope, const lang::Definition& callee, const lang::Call& call, lang::Diagnostics& unused) {
+  Scope inside{.diagnostics = unused,
+      .file = callee.file,
+      .inlined = scope.inlined,
+      .texts = scope.texts,
+      .nested = scope.nested,
+      .depth = scope.depth + 1};
   for (std::size_t k = 0; k < callee.function->parameters.size() && k < call.parameters.size(); ++k)
     if (const auto* name = std::get_if<lang::Name>(&call.parameters[k].value); name && function_meant(scope, *name))
       inside.parameters[callee.function->parameters[k].name.spelled()] = {.function = function_meant(scope, *name)};
@@ -382,7 +443,9 @@ bool is_nested_too_deep(const Scope& scope) { return scope.depth + scope.nested 
 
 // Its inputs are sizes and so is all it computes.
 bool computes_sizes(Scope& inside, const lang::Function& function) {
-  const auto size = [&](const lang::Name& name) { inside.names[name.spelled()] = Named::of_size(Size::named(name.spelled()), name.span); };
+  const auto size = [&](const lang::Name& name) {
+    inside.names[name.spelled()] = Named::of_size(Size::named(name.spelled()), name.span);
+  };
   for (const auto& parameter : function.parameters)
     if (!inside.parameters.contains(parameter.name.spelled())) size(parameter.name);
   for (const auto& input : function.inputs) {
@@ -393,7 +456,9 @@ bool computes_sizes(Scope& inside, const lang::Function& function) {
   for (const auto& statement : function.statements) {
     if (std::holds_alternative<std::monostate>(statement.node)) continue;
     const auto* assignment = std::get_if<lang::Assignment>(&statement.node);
-    if (!assignment || assignment->target.dtype || is_comparison(assignment->value) || !is_size_expression(inside, assignment->value)) return false;
+    if (!assignment || assignment->target.dtype || is_comparison(assignment->value) ||
+        !is_size_expression(inside, assignment->value))
+      return false;
     size(assignment->target.name);
   }
   return true;
@@ -403,10 +468,12 @@ bool computes_sizes(Scope& inside, const lang::Function& function) {
 
 bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::Call& call) {
   const lang::Function& function = *callee.function;
-  if (function.inputs.empty() || function.results.size() != 1 || function.results[0].dtype || is_nested_too_deep(scope)) return false;
+  if (function.inputs.empty() || function.results.size() != 1 || function.results[0].dtype || is_nested_too_deep(scope))
+    return false;
   lang::Diagnostics unused;
   Scope inside = looked_into(scope, callee, call, unused);
-  const auto [known, is_new] = scope.texts->gives_size.try_emplace(key_of(callee, inside), false);  // so for one that calls itself
+  // so for one that calls itself
+  const auto [known, is_new] = scope.texts->gives_size.try_emplace(key_of(callee, inside), false);
   const auto chosen = lang::with_choices(function, lang::first_choices(function));
   if (is_new) known->second = computes_sizes(inside, chosen ? *chosen : function);
   return known->second;
@@ -414,7 +481,8 @@ bool gives_size(const Scope& scope, const lang::Definition& callee, const lang::
 
 namespace {
 
-const std::vector<InputUse>& uses_of_inputs(const Scope& scope, const lang::Definition& definition, const lang::Call& call) {
+const std::vector<InputUse>& uses_of_inputs(
+    const Scope& scope, const lang::Definition& definition, const lang::Call& call) {
   lang::Diagnostics unused;
   Scope inside = looked_into(scope, definition, call, unused);
   const auto [known, is_new] = scope.texts->size_inputs.try_emplace(key_of(definition, inside));
@@ -425,7 +493,10 @@ const std::vector<InputUse>& uses_of_inputs(const Scope& scope, const lang::Defi
   for (const auto& input : definition.function->inputs) {
     const bool scalar = !input.sizes || input.sizes->empty();
     const auto name = input.target.name.spelled();
-    sizes.push_back(!scalar ? InputUse::Value : inside.used_as_size.contains(name) ? InputUse::Size : inside.used_as_extent.contains(name) ? InputUse::Extent : InputUse::Value);
+    sizes.push_back(!scalar                        ? InputUse::Value
+            : inside.used_as_size.contains(name)   ? InputUse::Size
+            : inside.used_as_extent.contains(name) ? InputUse::Extent
+                                                   : InputUse::Value);
   }
   return known->second = std::move(sizes);
 }
@@ -449,30 +520,34 @@ namespace {
 
 std::optional<Expansion> expansion_of(const Scope& scope, const lang::Definition& callee);
 
-// Operations on whole tensors that are operations on their elements: no accesses, no shapes, no calls that make tensors.
-// Adds what `expr`, `times` over, has of nodes and of the inputs.
-bool expand_into(const Scope& scope, const lang::Function& function, const lang::Expr& expr, double times, Expansion& all) {
+// Operations on whole tensors that are operations on their elements: no accesses, no shapes, no calls that make
+// tensors. Adds what `expr`, `times` over, has of nodes and of the inputs.
+bool expand_into(
+    const Scope& scope, const lang::Function& function, const lang::Expr& expr, double times, Expansion& all) {
   const auto go = [&](const lang::Expr& e) { return expand_into(scope, function, e, times, all); };
   all.nodes += times;
   return expr.match([](const lang::Number&) { return true; },
-                    [&](const lang::Variable& v) {
-                      for (std::size_t k = 0; k < function.inputs.size(); ++k)
-                        if (function.inputs[k].target.name == v.name) all.inputs[k] += times;
-                      return true;
-                    },
-                    [&](const lang::Unary& u) { return go(u.operand); }, [&](const lang::Binary& b) { return go(b.left) && go(b.right); }, [](const lang::Access&) { return false; },
-                    [&](const lang::Call& c) {
-                      if (!c.parameters.empty()) return false;
-                      const auto callee = function_meant(scope, c.function);
-                      if (!callee) return is_scalar_function(meant(scope, c).function.text) && std::all_of(c.arguments.begin(), c.arguments.end(), go);
-                      const auto inner = expansion_of(scope, *callee);
-                      if (!inner || inner->inputs.size() != c.arguments.size() || !c.labels.empty()) return false;
-                      all.nodes += times * inner->nodes;
-                      for (std::size_t k = 0; k < c.arguments.size(); ++k)
-                        if (!expand_into(scope, function, c.arguments[k], times * std::max(1.0, inner->inputs[k]), all)) return false;
-                      return true;
-                    },
-                    [&](const lang::Select& s) { return s.otherwise && go(s.condition) && go(s.then) && go(*s.otherwise); });
+      [&](const lang::Variable& v) {
+        for (std::size_t k = 0; k < function.inputs.size(); ++k)
+          if (function.inputs[k].target.name == v.name) all.inputs[k] += times;
+        return true;
+      },
+      [&](const lang::Unary& u) { return go(u.operand); },
+      [&](const lang::Binary& b) { return go(b.left) && go(b.right); }, [](const lang::Access&) { return false; },
+      [&](const lang::Call& c) {
+        if (!c.parameters.empty()) return false;
+        const auto callee = function_meant(scope, c.function);
+        if (!callee)
+          return is_scalar_function(meant(scope, c).function.text) &&
+              std::all_of(c.arguments.begin(), c.arguments.end(), go);
+        const auto inner = expansion_of(scope, *callee);
+        if (!inner || inner->inputs.size() != c.arguments.size() || !c.labels.empty()) return false;
+        all.nodes += times * inner->nodes;
+        for (std::size_t k = 0; k < c.arguments.size(); ++k)
+          if (!expand_into(scope, function, c.arguments[k], times * std::max(1.0, inner->inputs[k]), all)) return false;
+        return true;
+      },
+      [&](const lang::Select& s) { return s.otherwise && go(s.condition) && go(s.then) && go(*s.otherwise); });
 }
 
 // The one assignment of a function that is nothing else.
@@ -492,12 +567,21 @@ std::optional<Expansion> expansion_of(const Scope& scope, const lang::Definition
   const auto [known, is_new] = scope.texts->expansions.try_emplace(&f);  // none for one that calls itself
   if (!is_new) return known->second;
   const auto* only = only_assignment(f);
-  const auto plain = [](const lang::Input& input) { return !input.target.dtype && (!input.sizes || input.sizes->empty()); };
-  if (!only || only->target.dtype || f.results.size() != 1 || f.results[0].dtype || !(f.results[0].name == only->target.name) || !f.parameters.empty() ||
-      !std::all_of(f.inputs.begin(), f.inputs.end(), plain) || derivatives_of(callee).any() || is_nested_too_deep(scope))
+  const auto plain = [](const lang::Input& input) {
+    return !input.target.dtype && (!input.sizes || input.sizes->empty());
+  };
+  if (!only || only->target.dtype || f.results.size() != 1 || f.results[0].dtype ||
+      !(f.results[0].name == only->target.name) || !f.parameters.empty() ||
+      !std::all_of(f.inputs.begin(), f.inputs.end(), plain) || derivatives_of(callee).any() ||
+      is_nested_too_deep(scope))
     return std::nullopt;
   lang::Diagnostics unused;
-  const Scope inside{.diagnostics = unused, .file = callee.file, .inlined = scope.inlined, .texts = scope.texts, .nested = scope.nested, .depth = scope.depth + 1};
+  const Scope inside{.diagnostics = unused,
+      .file = callee.file,
+      .inlined = scope.inlined,
+      .texts = scope.texts,
+      .nested = scope.nested,
+      .depth = scope.depth + 1};
   Expansion all{0, std::vector<double>(f.inputs.size(), 0.0)};
   if (expand_into(inside, f, only->value, 1, all) && all.nodes <= most_expanded) known->second = std::move(all);
   return known->second;
@@ -507,15 +591,19 @@ std::optional<Expansion> expansion_of(const Scope& scope, const lang::Definition
 bool is_too_large(Scope& scope, const Scalar& value, Span span) {
   const auto bound = static_cast<std::size_t>(lang::most(lang::Limit::Nodes));
   if (node_count(value.expr, bound + 1) <= bound) return false;
-  scope.inlined->over = !lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(bound) + 1, span, scope.diagnostics);
+  scope.inlined->over =
+      !lang::within(lang::Limit::Nodes, static_cast<std::int64_t>(bound) + 1, span, scope.diagnostics);
   return true;
 }
 
 }  // namespace
 
-bool is_one_expression(const Scope& scope, const lang::Definition& callee) { return expansion_of(scope, callee).has_value(); }
+bool is_one_expression(const Scope& scope, const lang::Definition& callee) {
+  return expansion_of(scope, callee).has_value();
+}
 
-std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
+std::optional<Shape> shape_of_one_expression(
+    Body& body, const lang::Definition& callee, const lang::Call& call, const std::string& name, Span span) {
   const lang::Function& function = *callee.function;
   const auto given = lang::in_order(function, call, span, body.scope.diagnostics);
   if (!given || !lang::in_order(function, call.parameters, span, body.scope.diagnostics)) return std::nullopt;
@@ -530,7 +618,8 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
   for (std::size_t k = 0; k < shapes.size(); ++k) {
     const auto& input = function.inputs[k];
     if (input.sizes && !shapes[k].empty()) {            // `X[]`: what is one expression has no other brackets
-      inner.scope().diagnostics.report(input.span, messages::given_rank, input.target.name.spelled(), counted(0, "dimension"), shape_text(shapes[k]));
+      inner.scope().diagnostics.report(input.span, messages::given_rank, input.target.name.spelled(),
+          counted(0, "dimension"), shape_text(shapes[k]));
       return std::nullopt;
     }
     Named named;
@@ -540,14 +629,17 @@ std::optional<Shape> shape_of_one_expression(Body& body, const lang::Definition&
   }
   Body within{.scope = inner.scope()};
   for (const auto& statement : function.statements)
-    if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node)) return shape_of(within, assignment->value, name);
+    if (const auto* assignment = std::get_if<lang::Assignment>(&statement.node))
+      return shape_of(within, assignment->value, name);
   return std::nullopt;
 }
 
 std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee, const lang::Call& call, Span span) {
   const lang::Function& written = *callee.function;
   const auto refuse = [&](const std::string& why) -> std::optional<Scalar> {
-    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)").label(written.span_of_head(), why).hint("give its result a name first: a body reads elements");
+    body.scope.diagnostics.report(span, messages::not_elementwise, call.function.text + "(…)")
+        .label(written.span_of_head(), why)
+        .hint("give its result a name first: a body reads elements");
     return std::nullopt;
   };
   if (too_many(body.scope, span)) return std::nullopt;
@@ -566,7 +658,9 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
       continue;
     }
     const Named absent = argument ? Named() : default_of(written.inputs[values.size()]);
-    const auto scalar = argument ? scalar_of(body, *argument) : absent.kind == Named::Kind::Size ? affine_value(Affine::of(absent.size, body.indices.size()), absent.literal) : absent.scalar;
+    const auto scalar = argument           ? scalar_of(body, *argument)
+        : absent.kind == Named::Kind::Size ? affine_value(Affine::of(absent.size, body.indices.size()), absent.literal)
+                                           : absent.scalar;
     if (!scalar) return std::nullopt;
     named.kind = Named::Kind::Element;
     named.scalar = *scalar;
@@ -592,7 +686,8 @@ std::optional<Scalar> inlined_in_body(Body& body, const lang::Definition& callee
       if (!assignment) return refuse("it is not made of scalar operations alone");
       auto value = scalar_of(within, assignment->value);
       std::optional<DType> type;
-      if (!value || is_too_large(inside, *value, span) || !written_type(inside, function, assignment->target, type)) return std::nullopt;
+      if (!value || is_too_large(inside, *value, span) || !written_type(inside, function, assignment->target, type))
+        return std::nullopt;
       Named named;
       named.kind = Named::Kind::Element;
       named.scalar = type ? cast(*value, *type) : *value;

@@ -1,7 +1,7 @@
 // Forms are texts, so that a hash table compares whole statements at once and a program of n statements takes n looks.
 //
-// What may be reordered is decided by what evaluate.cpp does bit for bit: a + b, a * b, a == b … are symmetric, max and min are
-// so for integers only (max(0, -0) is its first operand). x > y is written y < x.
+// What may be reordered is decided by what evaluate.cpp does bit for bit: a + b, a * b, a == b … are symmetric, max and
+// min are so for integers only (max(0, -0) is its first operand). x > y is written y < x.
 #include "poly/canonical.h"
 
 #include <algorithm>
@@ -26,7 +26,8 @@ class Form {
 
   std::string of(const Statement& s) {
     order(s);
-    std::string text = "S" + std::to_string(static_cast<int>(s.aggregation)) + std::to_string(static_cast<int>(s.ties)) + shape(s.target.tensor) + std::to_string(s.indices.size());
+    std::string text = "S" + std::to_string(static_cast<int>(s.aggregation)) +
+        std::to_string(static_cast<int>(s.ties)) + shape(s.target.tensor) + std::to_string(s.indices.size());
     for (const auto& form : s.target.element) text += affine(form);
     std::vector<std::string> rows;
     for (const auto& row : s.domain) rows.push_back(affine(row.value) + (row.extent ? "<" + size(*row.extent) : ""));
@@ -87,7 +88,8 @@ class Form {
   }
 
   static std::string number(const Number& n) {
-    const auto bits = lang::is_float(n.type) ? std::bit_cast<std::uint64_t>(std::isnan(n.real) ? std::nan("") : n.real) : static_cast<std::uint64_t>(n.integer);
+    const auto bits = lang::is_float(n.type) ? std::bit_cast<std::uint64_t>(std::isnan(n.real) ? std::nan("") : n.real)
+                                             : static_cast<std::uint64_t>(n.integer);
     return "#" + std::to_string(bits) + ":" + std::to_string(static_cast<int>(n.type));
   }
 
@@ -114,7 +116,8 @@ class Form {
       std::swap(operands[0], operands[1]);
     }
     if (commutes(op, a.operands[0].type()) || op == Op::Fma) std::sort(operands.begin(), operands.begin() + 2);
-    std::string text = "o" + std::to_string(static_cast<int>(op)) + ":" + std::to_string(static_cast<int>(a.type)) + "(";
+    std::string text =
+        "o" + std::to_string(static_cast<int>(op)) + ":" + std::to_string(static_cast<int>(a.type)) + "(";
     for (const auto& operand : operands) text += operand + ",";
     return text + ")";
   }
@@ -133,10 +136,13 @@ std::string canonical(const Program& program, const Node& node, const std::vecto
 bool equal_in_any_order(const Expr& a, const Expr& b) {
   if (a.same_as(b)) return true;
   const auto *x = a.as<Apply>(), *y = b.as<Apply>();
-  if (const auto *c = a.as<Cast>(), *d = b.as<Cast>(); c && d) return c->type == d->type && equal_in_any_order(c->operand, d->operand);
+  if (const auto *c = a.as<Cast>(), *d = b.as<Cast>(); c && d)
+    return c->type == d->type && equal_in_any_order(c->operand, d->operand);
   if (!x || !y) return a == b;
   if (x->op != y->op || x->type != y->type || x->operands.size() != y->operands.size()) return false;
-  const auto pairs = [&](std::size_t p, std::size_t q) { return equal_in_any_order(x->operands[0], y->operands[p]) && equal_in_any_order(x->operands[1], y->operands[q]); };
+  const auto pairs = [&](std::size_t p, std::size_t q) {
+    return equal_in_any_order(x->operands[0], y->operands[p]) && equal_in_any_order(x->operands[1], y->operands[q]);
+  };
   const bool swappable = x->operands.size() == 2 && commutes(x->op, x->operands[0].type());
   if (swappable) return pairs(0, 1) || pairs(1, 0);
   for (std::size_t k = 0; k < x->operands.size(); ++k)

@@ -1,4 +1,5 @@
-// The canonical form of a node: a text that is equal for two nodes iff they are written alike up to what changes no bit.
+// The canonical form of a node: a text that is equal for two nodes iff they are written alike up to what changes no
+// bit.
 //
 //   E[i, j: M, N] = =(X[i, j] * M[i]);      F[a, b: M, N] = =(M[a] * X[a, b]);       ⇒   the same form
 //

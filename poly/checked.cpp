@@ -8,7 +8,9 @@ namespace {
 
 TensorId scalar(Program& program, const std::string& wish, Span span) {
   std::string name = wish;
-  const auto taken = [&] { return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return t.name == name; }); };
+  const auto taken = [&] {
+    return std::any_of(program.tensors.begin(), program.tensors.end(), [&](const Tensor& t) { return t.name == name; });
+  };
   for (int n = 1; taken(); ++n) name = wish + "_" + std::to_string(n);
   program.tensors.push_back({name, DType::I64, {}, span});
   return static_cast<TensorId>(program.tensors.size()) - 1;
@@ -16,13 +18,18 @@ TensorId scalar(Program& program, const std::string& wish, Span span) {
 
 Expr number(std::int64_t value) { return Number{DType::I64, value}; }
 Expr compare(Op op, const Expr& a, const Expr& b) { return Apply{op, {a, b}, DType::Bool}; }
-Expr select(const Expr& condition, const Expr& a, const Expr& b) { return Apply{Op::Select, {condition, a, b}, DType::I64}; }
+Expr select(const Expr& condition, const Expr& a, const Expr& b) {
+  return Apply{Op::Select, {condition, a, b}, DType::I64};
+}
 
-// Every element of `indices` folded into a scalar. `value` is made of the element, as an i64, and its row-major position.
-Statement fold(const Program& program, TensorId target, TensorId indices, Aggregation aggregation, std::int64_t fill, std::vector<Access> more, auto value) {
+// Every element of `indices` folded into a scalar. `value` is made of the element, as an i64, and its row-major
+// position.
+Statement fold(const Program& program, TensorId target, TensorId indices, Aggregation aggregation, std::int64_t fill,
+    std::vector<Access> more, auto value) {
   const Tensor& tensor = program.tensor(indices);
   const std::size_t rank = tensor.shape.size();
-  Statement statement{{target, {}}, {}, {}, aggregation, number(0), {{indices, {}}}, Number{DType::I64, fill}, {}, {}, {}, program.tensor(target).span};
+  Statement statement{{target, {}}, {}, {}, aggregation, number(0), {{indices, {}}}, Number{DType::I64, fill}, {}, {},
+      {}, program.tensor(target).span};
   Affine position = Affine::of(0, rank);
   Size stride = 1;
   for (std::size_t d = rank; d-- > 0;) {
@@ -35,7 +42,8 @@ Statement fold(const Program& program, TensorId target, TensorId indices, Aggreg
     statement.reads[0].element.push_back(Affine::index(d, rank));
   }
   statement.reads.insert(statement.reads.end(), more.begin(), more.end());
-  const Expr element = tensor.dtype == DType::I64 ? Expr(Read{0, DType::I64}) : Expr(Cast{Read{0, tensor.dtype}, DType::I64});
+  const Expr element =
+      tensor.dtype == DType::I64 ? Expr(Read{0, DType::I64}) : Expr(Cast{Read{0, tensor.dtype}, DType::I64});
   statement.value = value(element, Expr(Index{position, DType::I64}));
   return statement;
 }
@@ -43,13 +51,16 @@ Statement fold(const Program& program, TensorId target, TensorId indices, Aggreg
 void add(Program& program, TensorId indices, const IndexCheck& check) {
   const std::int64_t count = product(check.shape);
   const TensorId first = scalar(program, "First", check.span), found = scalar(program, "Value", check.span);
-  program.nodes.emplace_back(fold(program, first, indices, Aggregation::Min, count, {}, [&](const Expr& element, const Expr& position) {
-    const Expr outside = Apply{Op::Or, {compare(Op::Lt, element, number(0)), compare(Op::Ge, element, number(check.bound))}, DType::Bool};
-    return select(outside, position, number(count));
-  }));
-  program.nodes.emplace_back(fold(program, found, indices, Aggregation::Sum, 0, {{first, {}}}, [&](const Expr& element, const Expr& position) {
-    return select(compare(Op::Eq, position, Expr(Read{1, DType::I64})), element, number(0));
-  }));
+  program.nodes.emplace_back(
+      fold(program, first, indices, Aggregation::Min, count, {}, [&](const Expr& element, const Expr& position) {
+        const Expr outside = Apply{
+            Op::Or, {compare(Op::Lt, element, number(0)), compare(Op::Ge, element, number(check.bound))}, DType::Bool};
+        return select(outside, position, number(count));
+      }));
+  program.nodes.emplace_back(
+      fold(program, found, indices, Aggregation::Sum, 0, {{first, {}}}, [&](const Expr& element, const Expr& position) {
+        return select(compare(Op::Eq, position, Expr(Read{1, DType::I64})), element, number(0));
+      }));
   program.outputs.push_back(first);
   program.outputs.push_back(found);
 }
@@ -69,13 +80,15 @@ std::vector<IndexCheck> add_index_checks(Program& program) {
   const std::vector<Node> nodes = program.nodes;
   for (const Node& node : nodes) {
     const auto* intrinsic = std::get_if<Intrinsic>(&node);
-    if (intrinsic == nullptr || (intrinsic->op != IntrinsicOp::Gather && intrinsic->op != IntrinsicOp::Scatter)) continue;
+    if (intrinsic == nullptr || (intrinsic->op != IntrinsicOp::Gather && intrinsic->op != IntrinsicOp::Scatter))
+      continue;
     const TensorId indices = intrinsic->operands.at(1);
     const std::pair<TensorId, std::int64_t> key{indices, bound_of(program, *intrinsic)};
     if (std::find(done.begin(), done.end(), key) != done.end()) continue;
     done.push_back(key);
     const Tensor& tensor = program.tensor(indices);
-    IndexCheck check{tensor.name, tensor.dtype, {}, key.second, intrinsic->op == IntrinsicOp::Gather ? "gather" : "scatter", intrinsic->span};
+    IndexCheck check{tensor.name, tensor.dtype, {}, key.second,
+        intrinsic->op == IntrinsicOp::Gather ? "gather" : "scatter", intrinsic->span};
     for (const Size& extent : tensor.shape) check.shape.push_back(extent.get());
     add(program, indices, check);
     checks.push_back(std::move(check));

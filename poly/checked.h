@@ -1,7 +1,9 @@
-// What --checked adds to a bound Program: of every tensor of indices that a gather or scatter reads, the first one out of range.
+// What --checked adds to a bound Program: of every tensor of indices that a gather or scatter reads, the first one out
+// of range.
 //
 //   O = gather(D, I);   with D[V], I[N]
-//     ⇒   First[] = <(I[i] < 0 || I[i] >= V ? i : N);   Value[] = +(i == First[] ? I[i] : 0);   First, Value are outputs too
+//     ⇒   First[] = <(I[i] < 0 || I[i] >= V ? i : N);   Value[] = +(i == First[] ? I[i] : 0);   First, Value are
+//        outputs too
 //
 // `First` counts in row-major order. The gather itself is as it was: it clamps.
 #pragma once

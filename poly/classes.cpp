@@ -1,5 +1,6 @@
 // Steps for one statement: indices of one value leave; output indices come first; divisions restrict the indices to a
-// sublattice; components get their lattice (reduce.cpp); every combination of residues is one substitution; bounds again.
+// sublattice; components get their lattice (reduce.cpp); every combination of residues is one substitution; bounds
+// again.
 #include "poly/classes.h"
 
 #include <algorithm>
@@ -56,8 +57,10 @@ Statement outputs_first(const Statement& statement) {
   const std::size_t n = statement.indices.size();
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  if (std::is_partitioned(order.begin(), order.end(), [&](std::size_t k) { return is_output(statement, k); })) return statement;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return first_dimension(statement, a) < first_dimension(statement, b); });
+  if (std::is_partitioned(order.begin(), order.end(), [&](std::size_t k) { return is_output(statement, k); }))
+    return statement;
+  std::stable_sort(order.begin(), order.end(),
+      [&](std::size_t a, std::size_t b) { return first_dimension(statement, a) < first_dimension(statement, b); });
   Statement result = keep(statement, order, Vector(n, 0));
   std::vector<Range> hulls;                            // domain[k] stays the hull of index k
   for (const std::size_t k : order) hulls.push_back(std::move(result.domain[k]));
@@ -65,13 +68,17 @@ Statement outputs_first(const Statement& statement) {
   return result;
 }
 
-// Indices with one value become that value where they would cost a lattice: in a sum inside the target, or in a division.
+// Indices with one value become that value where they would cost a lattice: in a sum inside the target, or in a
+// division.
 Statement without_pinned(const Statement& statement, const Box& box) {
   const std::size_t n = statement.indices.size();
   const auto costly = [&](std::size_t k) {
-    const auto in = [&](const Affine& form) { return mentions(form, k) && (!form.divisor.is(1) || !form.single_index()); };
+    const auto in = [&](const Affine& form) {
+      return mentions(form, k) && (!form.divisor.is(1) || !form.single_index());
+    };
     return std::any_of(statement.target.element.begin(), statement.target.element.end(), in) ||
-           std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Range& range) { return !range.value.divisor.is(1) && in(range.value); });
+        std::any_of(statement.domain.begin(), statement.domain.end(),
+            [&](const Range& range) { return !range.value.divisor.is(1) && in(range.value); });
   };
   std::vector<std::size_t> kept;
   Vector start(n, 0);
@@ -84,7 +91,11 @@ Statement without_pinned(const Statement& statement, const Box& box) {
 
 // ---- step 0: divisions
 
-struct Integral { Statement statement; std::vector<std::vector<std::size_t>> coupled; std::optional<lattice::Sublattice> divisions; };
+struct Integral {
+  Statement statement;
+  std::vector<std::vector<std::size_t>> coupled;
+  std::optional<lattice::Sublattice> divisions;
+};
 
 // nullopt when no point makes every division exact.
 std::optional<Integral> integral(const Statement& statement) {
@@ -135,11 +146,12 @@ bool bounded(const Box& box) {
   return std::all_of(box.index.begin(), box.index.end(), [](const Interval& i) { return i.lower && i.upper; });
 }
 
-// Rows that held by the old hulls may not follow from the new ones by intervals alone: then they stay, as guards. They help
-// interval arithmetic too: the target's rows are triangular in q, the taps' in z.
+// Rows that held by the old hulls may not follow from the new ones by intervals alone: then they stay, as guards. They
+// help interval arithmetic too: the target's rows are triangular in q, the taps' in z.
 void add_accesses(const Program& program, Statement& statement) {
   const auto add = [&](const Access& access) {
-    for (std::size_t d = 0; d < access.element.size(); ++d) statement.domain.push_back({access.element[d], program.tensor(access.tensor).shape[d]});
+    for (std::size_t d = 0; d < access.element.size(); ++d)
+      statement.domain.push_back({access.element[d], program.tensor(access.tensor).shape[d]});
   };
   for (const Access& read : statement.reads) add(read);
   add(statement.target);
@@ -156,7 +168,8 @@ std::optional<Class> finish(const Program& program, Statement statement, const M
   Vector start(n, 0);
   for (std::size_t k = 0; k < n; ++k) {
     Interval& interval = box.index[k];
-    if (!interval.lower || !interval.upper) throw Overflow("an index of the residue classes goes beyond 2^62");  // all are bounded, as the old ones are
+    // all are bounded, as the old ones are
+    if (!interval.lower || !interval.upper) throw Overflow("an index of the residue classes goes beyond 2^62");
     const bool moved = statement.indices[k] == fresh, single = interval.lower == interval.upper;
     if (moved && (single || !is_output(statement, k))) start[k] = *interval.lower;
     if (moved && single) continue;
@@ -194,7 +207,9 @@ bool residue_order(const Class& a, const Class& b) {
 }  // namespace
 
 Classes classes_of(const Program& program, const Statement& original, int class_limit) {
-  const auto whole_as = [&](Course course, Statement statement) { return Classes{course, {}, std::nullopt, original, {}, {}, {{std::move(statement), {}}}}; };
+  const auto whole_as = [&](Course course, Statement statement) {
+    return Classes{course, {}, std::nullopt, original, {}, {}, {{std::move(statement), {}}}};
+  };
   if (is_reduced(original)) return whole_as(Course::Reduced, outputs_first(original));
   const Box box = box_of(original);
   if (box.empty) return whole_as(Course::Empty, nothing(original));
@@ -203,13 +218,16 @@ Classes classes_of(const Program& program, const Statement& original, int class_
   if (!whole) return whole_as(Course::Empty, nothing(original));
   std::vector<Component> parts = components(whole->statement, whole->coupled);
   const bool same = std::all_of(parts.begin(), parts.end(), [](const Component& part) { return part.identity; });
-  if (same && whole->statement.indices == original.indices && !has_divisors(original)) return whole_as(Course::Reduced, outputs_first(original));
-  Classes result{Course::Split, ordered.indices, std::move(whole->divisions), std::move(whole->statement), std::move(parts), {}, {}};
+  if (same && whole->statement.indices == original.indices && !has_divisors(original))
+    return whole_as(Course::Reduced, outputs_first(original));
+  Classes result{Course::Split, ordered.indices, std::move(whole->divisions), std::move(whole->statement),
+      std::move(parts), {}, {}};
   result.split = choose_split(result.parts, class_limit);
   std::vector<Placement> all = placements(result.integral, result.parts, result.split);
   const unsigned long patience = 3'000 / all.size();   // of isl, shared: milliseconds per statement, not per class
   for (Placement& one : all)
-    if (auto found = finish(program, substitute(result.integral, one.map, std::move(one.names)), one.map, patience)) result.classes.push_back(std::move(*found));
+    if (auto found = finish(program, substitute(result.integral, one.map, std::move(one.names)), one.map, patience))
+      result.classes.push_back(std::move(*found));
   if (result.classes.empty()) return whole_as(Course::Empty, nothing(original));
   std::stable_sort(result.classes.begin(), result.classes.end(), residue_order);
   return result;

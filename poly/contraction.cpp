@@ -1,12 +1,12 @@
 // From a contraction of the text to a Statement.
 //
-// The text leaves the iteration ranges unsaid: a point counts when every access is inside its tensor and every constraint
-// holds. Here that becomes a list of rows that belongs to the statement, so that a bound survives when the read it came from
-// is differentiated away. Indices are numbered by first appearance, target first; rows follow the same order: target, reads,
-// constraints.
+// The text leaves the iteration ranges unsaid: a point counts when every access is inside its tensor and every
+// constraint holds. Here that becomes a list of rows that belongs to the statement, so that a bound survives when the
+// read it came from is differentiated away. Indices are numbered by first appearance, target first; rows follow the
+// same order: target, reads, constraints.
 //
-// Constraints lose their fractions, except Tile's own form: `i/2 < 5` also demands that i/2 is an integer (it keeps even i),
-// `i/2 <= 4` and all newer forms compare rationals, so i/2 <= 4 is 8 - i >= 0.
+// Constraints lose their fractions, except Tile's own form: `i/2 < 5` also demands that i/2 is an integer (it keeps
+// even i), `i/2 <= 4` and all newer forms compare rationals, so i/2 <= 4 is 8 - i >= 0.
 #include "poly/contraction.h"
 
 #include <fmt/core.h>
@@ -37,7 +37,8 @@ void collect_indices(const Scope& scope, const lang::Expr& expr, std::vector<std
   std::vector<lang::Name> names;
   names_in(expr, names);
   for (const auto& name : names)
-    if (is_index(scope, name) && std::find(indices.begin(), indices.end(), name.spelled()) == indices.end()) indices.push_back(name.spelled());
+    if (is_index(scope, name) && std::find(indices.begin(), indices.end(), name.spelled()) == indices.end())
+      indices.push_back(name.spelled());
 }
 
 // In a body `inf` and `nan` are constants; between brackets they are indices like any other name.
@@ -60,7 +61,8 @@ void collect_from_body(const Scope& scope, const lang::Expr& expr, std::vector<s
              });
 }
 
-struct Indices { std::vector<std::string> all; std::size_t in_accesses = 0; };  // those after `in_accesses` occur in constraints only
+// those after `in_accesses` occur in constraints only
+struct Indices { std::vector<std::string> all; std::size_t in_accesses = 0; };
 
 Indices indices_of(const Scope& scope, const lang::Contraction& c) {
   Indices result;
@@ -115,7 +117,8 @@ void add_tile_form(const Affine& form, const Affine& bound, std::vector<Range>& 
   else rows.insert(rows.end(), {Range{form, std::nullopt}, positive(minus(bound, form))});
 }
 
-bool add_constraint(Scope& scope, const std::vector<std::string>& indices, const lang::Constraint& c, std::vector<Range>& rows) {
+bool add_constraint(
+    Scope& scope, const std::vector<std::string>& indices, const lang::Constraint& c, std::vector<Range>& rows) {
   const auto form = side(scope, indices, c.polynomial), bound = side(scope, indices, c.bound);
   const auto low = c.low ? side(scope, indices, *c.low) : std::optional(Affine::of(0, indices.size()));
   if (!form || !bound || !low) return false;
@@ -128,7 +131,8 @@ bool add_constraint(Scope& scope, const std::vector<std::string>& indices, const
       case Form::BetweenLess: add_between(*low, *form, *bound, rows); break;
       case Form::BetweenLessEqual:
         // On integers p <= e is p < e + 1; with fractions the two rows are kept apart.
-        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1)) add_between(*low, *form, bound->plus(Affine::of(1, indices.size())), rows);
+        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1))
+          add_between(*low, *form, bound->plus(Affine::of(1, indices.size())), rows);
         else rows.insert(rows.end(), {not_negative(minus(*form, *low)), not_negative(minus(*bound, *form))});
         break;
     }
@@ -177,10 +181,13 @@ Span place_of(const lang::Contraction& c, const std::string& index, Span otherwi
   return found.value_or(otherwise);
 }
 
-bool check_bounded(Scope& scope, const lang::Contraction& c, const Indices& indices, const std::vector<Range>& rows, Span span) {
+bool check_bounded(
+    Scope& scope, const lang::Contraction& c, const Indices& indices, const std::vector<Range>& rows, Span span) {
   bool bounded = true;
   for (std::size_t k = indices.in_accesses; k < indices.all.size(); ++k) {
-    const auto two_sided = [&](const lang::Constraint& constraint) { return constraint.low && mentions(constraint.polynomial, indices.all[k]); };
+    const auto two_sided = [&](const lang::Constraint& constraint) {
+      return constraint.low && mentions(constraint.polynomial, indices.all[k]);
+    };
     if (std::any_of(c.constraints.begin(), c.constraints.end(), two_sided)) continue;
     bounded = false;
     scope.diagnostics.report(place_of(c, indices.all[k], span), messages::constraint_only_index, indices.all[k])
@@ -204,8 +211,11 @@ bool check_bounded(Scope& scope, const lang::Contraction& c, const Indices& indi
 
 std::optional<std::vector<Size>> target_shape(Scope& scope, const lang::Contraction& c) {
   if (c.sizes.size() != c.element.size()) {
-    auto entry = scope.diagnostics.report(c.target.span, messages::sizes_count, c.target.name.spelled(), counted(c.element.size(), "index"), counted(c.sizes.size(), "size"));
-    if (c.sizes.empty()) entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(), lang::print(c.element[0]), c.element.size() > 1 ? ", …" : ""));
+    auto entry = scope.diagnostics.report(c.target.span, messages::sizes_count, c.target.name.spelled(),
+        counted(c.element.size(), "index"), counted(c.sizes.size(), "size"));
+    if (c.sizes.empty())
+      entry.hint(fmt::format("sizes follow the indices: `{}[{}: N{}]`", c.target.name.spelled(),
+          lang::print(c.element[0]), c.element.size() > 1 ? ", …" : ""));
     return std::nullopt;
   }
   std::vector<Size> shape;
@@ -234,13 +244,16 @@ std::optional<Aggregation> aggregation_of(Scope& scope, const lang::Contraction&
     case AggregationSyntax::Named: break;
   }
   const std::string name = c.aggregation_name ? c.aggregation_name->text : "";
-  if (const auto parameter = scope.parameters.find(c.aggregation_name ? c.aggregation_name->spelled() : ""); parameter != scope.parameters.end()) {
+  if (const auto parameter = scope.parameters.find(c.aggregation_name ? c.aggregation_name->spelled() : "");
+      parameter != scope.parameters.end()) {
     if (parameter->second.aggregation) return parameter->second.aggregation;
-    scope.diagnostics.report(c.aggregation_name->span, messages::parameter_kind, name, "a function", "an aggregation").hint("aggregations are sum, product, max, min, assign");
+    scope.diagnostics.report(c.aggregation_name->span, messages::parameter_kind, name, "a function", "an aggregation")
+        .hint("aggregations are sum, product, max, min, assign");
     return std::nullopt;
   }
   if (const auto known = aggregation_named(name)) return known;
-  scope.diagnostics.report(c.aggregation_name ? c.aggregation_name->span : c.target.span, messages::not_elementwise, name)
+  scope.diagnostics
+      .report(c.aggregation_name ? c.aggregation_name->span : c.target.span, messages::not_elementwise, name)
       .hint("aggregations are `+ * > < =`, or sum, product, max, min, assign");
   return std::nullopt;
 }
@@ -253,7 +266,9 @@ std::optional<Expr> exactly(const Scalar& value, DType type) {
   const auto* real = value.weak == Scalar::Weak::Float && !lang::is_float(type) ? value.expr.as<Number>() : nullptr;
   if (real) {
     const Number stored = convert(*real, type);          // the nearest; 2⁶⁴ saturates, and no f64 is 2⁶⁴ - 1
-    const long double nearest = type == DType::U64 ? static_cast<long double>(static_cast<std::uint64_t>(stored.integer)) : static_cast<long double>(stored.integer);
+    const long double nearest = type == DType::U64
+        ? static_cast<long double>(static_cast<std::uint64_t>(stored.integer))
+        : static_cast<long double>(stored.integer);
     return nearest == static_cast<long double>(real->real) ? std::optional<Expr>(stored) : std::nullopt;
   }
   lang::Diagnostics ignored;
@@ -273,15 +288,20 @@ std::optional<Number> in_a_type_of_its_own(const Scalar& value) {
   return std::nullopt;
 }
 
-// `>(…) default -inf` is the largest of no elements in every type, and `<(…) default inf` the smallest: the ends of an integer's range.
+// `>(…) default -inf` is the largest of no elements in every type, and `<(…) default inf` the smallest: the ends of an
+// integer's range.
 std::optional<Number> extreme_of_none(const Scalar& value, DType type, Aggregation aggregation) {
   const auto* real = value.weak == Scalar::Weak::Float ? value.expr.as<Number>() : nullptr;
-  const double none = aggregation == Aggregation::Max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-  if (!real || real->real != none || lang::is_float(type) || (aggregation != Aggregation::Max && aggregation != Aggregation::Min)) return std::nullopt;
+  const double none = aggregation == Aggregation::Max ? -std::numeric_limits<double>::infinity()
+                                                      : std::numeric_limits<double>::infinity();
+  if (!real || real->real != none || lang::is_float(type) ||
+      (aggregation != Aggregation::Max && aggregation != Aggregation::Min))
+    return std::nullopt;
   return type == DType::Bool ? Number{.type = type, .integer = none > 0} : convert(*real, type);
 }
 
-std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType type, Aggregation aggregation, Span span) {
+std::optional<Number> default_number(
+    Scope& scope, const Scalar& scalar, DType type, Aggregation aggregation, Span span) {
   if (const auto none = extreme_of_none(scalar, type, aggregation)) return none;
   const auto value = exactly(scalar, type);
   if (const auto* number = value ? value->as<Number>() : nullptr) return *number;
@@ -289,14 +309,16 @@ std::optional<Number> default_number(Scope& scope, const Scalar& scalar, DType t
   const auto* written = scalar.weak == Scalar::Weak::Float ? scalar.expr.as<Number>() : nullptr;
   if (held)
     scope.diagnostics.report(span, messages::does_not_fit, print_number(written ? *written : *held), lang::name(type))
-        .hint(fmt::format("the default is an element of the result: cast what the contraction reads to `{}`", lang::name(held->type)));
+        .hint(fmt::format("the default is an element of the result: cast what the contraction reads to `{}`",
+            lang::name(held->type)));
   else scope.diagnostics.report(span, messages::not_known_yet);
   return std::nullopt;
 }
 
-std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const lang::Name& name, const Named& named, const std::vector<Size>& shape, DType type, Aggregation aggregation,
-                                                            Span span) {
-  if (named.kind == Named::Kind::Size) return default_number(scope, affine_value(Affine::of(named.size, 0), named.literal), type, aggregation, span);
+std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const lang::Name& name, const Named& named,
+    const std::vector<Size>& shape, DType type, Aggregation aggregation, Span span) {
+  if (named.kind == Named::Kind::Size)
+    return default_number(scope, affine_value(Affine::of(named.size, 0), named.literal), type, aggregation, span);
   if (named.kind == Named::Kind::Weak) return default_number(scope, *named.scalar, type, aggregation, span);
   if (named.kind != Named::Kind::Tensor) {
     scope.diagnostics.report(span, messages::not_elementwise, name.spelled());
@@ -304,38 +326,47 @@ std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const
   }
   const Tensor tensor = scope.tensor(named.tensor);
   const auto differs = [&](const std::string& is, const std::string& wanted) {
-    scope.diagnostics.report(span, messages::default_differs, name.spelled(), is, wanted).label(tensor.span, "declared here");
+    scope.diagnostics.report(span, messages::default_differs, name.spelled(), is, wanted)
+        .label(tensor.span, "declared here");
     return std::nullopt;
   };
   if (tensor.shape.size() != shape.size()) return differs(shape_text(tensor.shape), shape_text(shape));
   for (std::size_t k = 0; k < shape.size(); ++k)
-    if (!require_equal(scope, tensor.shape[k], shape[k], fmt::format("`default {}` has the shape of the result", name.spelled()), span,
-                       {{tensor.span, "declared here"}}))
+    if (!require_equal(scope, tensor.shape[k], shape[k],
+            fmt::format("`default {}` has the shape of the result", name.spelled()), span,
+            {{tensor.span, "declared here"}}))
       return differs(shape_text(tensor.shape), shape_text(shape));
   if (tensor.dtype != type) return differs(std::string(lang::name(tensor.dtype)), std::string(lang::name(type)));
   return named.tensor;
 }
 
-std::optional<std::variant<Number, TensorId>> fill_of(Scope& scope, const lang::Contraction& c, const std::vector<Size>& shape, DType type, Aggregation aggregation) {
+std::optional<std::variant<Number, TensorId>> fill_of(
+    Scope& scope, const lang::Contraction& c, const std::vector<Size>& shape, DType type, Aggregation aggregation) {
   if (!c.default_value) return Number{.type = type};
   const Span span = c.default_value->span;
   if (const auto* number = std::get_if<lang::Number>(&c.default_value->value)) {
-    const auto scalar = number->is_float ? float_literal(number->negative && number->real > 0 ? -number->real : number->real)
-                                         : integer_literal(number->integer, number->negative, 0);
+    const auto scalar = number->is_float
+        ? float_literal(number->negative && number->real > 0 ? -number->real : number->real)
+        : integer_literal(number->integer, number->negative, 0);
     return default_number(scope, scalar, type, aggregation, span);
   }
   const auto& name = std::get<lang::Name>(c.default_value->value);
   if (!name.upper && !scope.declared.contains(name.spelled()) && (name.text == "inf" || name.text == "nan"))
-    return default_number(scope, float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()), type, aggregation, span);
+    return default_number(scope,
+        float_literal(
+            name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN()),
+        type, aggregation, span);
   const auto* named = find(scope, name, span);
   return named ? default_tensor(scope, name, *named, shape, type, aggregation, span) : std::nullopt;
 }
 
-std::vector<Range> domain_of(const Scope& scope, const std::vector<Affine>& element, const std::vector<Size>& shape, const std::vector<Access>& reads, const std::vector<Range>& constraints) {
+std::vector<Range> domain_of(const Scope& scope, const std::vector<Affine>& element, const std::vector<Size>& shape,
+    const std::vector<Access>& reads, const std::vector<Range>& constraints) {
   std::vector<Range> rows;
   for (std::size_t k = 0; k < element.size(); ++k) add_row(rows, {element[k], shape[k]});
   for (const auto& read : reads)
-    for (std::size_t k = 0; k < read.element.size(); ++k) add_row(rows, {read.element[k], scope.tensor(read.tensor).shape[k]});
+    for (std::size_t k = 0; k < read.element.size(); ++k)
+      add_row(rows, {read.element[k], scope.tensor(read.tensor).shape[k]});
   for (const auto& row : constraints) add_row(rows, row);
   return rows;
 }
@@ -351,7 +382,8 @@ std::optional<Aggregation> aggregation_named(std::string_view name) {
   return std::nullopt;
 }
 
-std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
+std::optional<Named> contraction(
+    Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
   const auto indices = indices_of(scope, c);
   if (!lang::within(lang::Limit::Indices, std::ssize(indices.all), span, scope.diagnostics)) return std::nullopt;
   const auto shape = target_shape(scope, c);
@@ -369,7 +401,10 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
   auto domain = domain_of(scope, element, *shape, body.reads, constraints);
   if (!check_bounded(scope, c, indices, domain, span)) return std::nullopt;
   if (options.ties_span && *aggregation != Aggregation::Max && *aggregation != Aggregation::Min) {
-    scope.diagnostics.report(*options.ties_span, messages::ties_misplaced, *aggregation == Aggregation::Sum ? "+" : *aggregation == Aggregation::Product ? "*" : "=");
+    scope.diagnostics.report(*options.ties_span, messages::ties_misplaced,
+        *aggregation == Aggregation::Sum           ? "+"
+            : *aggregation == Aggregation::Product ? "*"
+                                                   : "=");
     return std::nullopt;
   }
   auto fold = folded(*aggregation, *scalar, options.dtype, c.body.span(), scope.diagnostics);
@@ -379,9 +414,16 @@ std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const
 
   note_borders(scope, {c, indices.all, element, *shape, domain, constraints, *aggregation});
   const auto id = add_tensor(scope, {c.target.name.spelled(), fold->result, *shape, c.target.span});
-  scope.program.nodes.push_back(Statement{.target = {id, std::move(element)}, .indices = indices.all, .domain = std::move(domain), .aggregation = *aggregation,
-                                          .value = std::move(fold->value), .reads = std::move(body.reads), .fill = *fill, .ties = options.ties,
-                                          .kernel_name = options.kernel_name, .span = span});
+  scope.program.nodes.push_back(Statement{.target = {id, std::move(element)},
+      .indices = indices.all,
+      .domain = std::move(domain),
+      .aggregation = *aggregation,
+      .value = std::move(fold->value),
+      .reads = std::move(body.reads),
+      .fill = *fill,
+      .ties = options.ties,
+      .kernel_name = options.kernel_name,
+      .span = span});
   return Named::of_tensor(id, c.target.span);
 }
 

@@ -19,6 +19,7 @@ struct ContractionOptions {
 // A number as an element of `type`. It is not cast: an element that the type does not have is not what was written.
 std::optional<Expr> exactly(const Scalar& value, DType type);
 std::optional<Aggregation> aggregation_named(std::string_view name);  // sum product max min assign
-std::optional<Named> contraction(Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span);
+std::optional<Named> contraction(
+    Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span);
 
 }  // namespace tilec::poly

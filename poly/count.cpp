@@ -1,7 +1,7 @@
 // Counting: connected components of indices multiply; inside one the widest index is innermost and closed-form.
 //
-// For 0 <= q < 112, 0 <= z < 2, 0 <= q + 1 - z < 112 the two values of z are tried; each leaves an interval of q, 112 + 111.
-// A divisor on the innermost index is a residue: such rows make the innermost index enumerated as well.
+// For 0 <= q < 112, 0 <= z < 2, 0 <= q + 1 - z < 112 the two values of z are tried; each leaves an interval of q,
+// 112 + 111. A divisor on the innermost index is a residue: such rows make the innermost index enumerated as well.
 #include "poly/count.h"
 
 #include <algorithm>
@@ -75,12 +75,15 @@ std::vector<std::size_t> components(const std::vector<Row>& rows, std::size_t n)
   return of;
 }
 
-std::optional<Wide> count_component(const std::vector<Row>& rows, const Box& hull, std::vector<std::size_t> indices, std::int64_t& cap) {
+std::optional<Wide> count_component(
+    const std::vector<Row>& rows, const Box& hull, std::vector<std::size_t> indices, std::int64_t& cap) {
   const auto width = [&](std::size_t k) { return Wide{*hull.index[k].upper} - *hull.index[k].lower; };
   std::stable_sort(indices.begin(), indices.end(), [&](std::size_t a, std::size_t b) { return width(a) < width(b); });
   std::vector<Row> own;
   for (const Row& row : rows)
-    if (!implied(row, hull) && std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return row.coefficients[k] != 0; })) own.push_back(row);
+    if (!implied(row, hull) &&
+        std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return row.coefficients[k] != 0; }))
+      own.push_back(row);
   if (own.empty()) {
     Wide product = 1;
     for (const std::size_t k : indices)
@@ -104,7 +107,9 @@ std::optional<std::int64_t> count_points(const std::vector<Row>& rows, const Box
   if (hull.empty) return 0;
   const std::size_t n = hull.index.size();
   for (const Row& row : rows)
-    if (std::all_of(row.coefficients.begin(), row.coefficients.end(), [](auto c) { return c == 0; }) && !holds(row, Point(n, 0))) return 0;
+    if (std::all_of(row.coefficients.begin(), row.coefficients.end(), [](auto c) { return c == 0; }) &&
+        !holds(row, Point(n, 0)))
+      return 0;
   std::vector<Row> coupling;
   for (const Row& row : rows)
     if (!implied(row, hull)) coupling.push_back(row);
@@ -143,8 +148,24 @@ std::int64_t capped(Wide value) { return value < countless ? static_cast<std::in
 // What a unit of the machine does in a step; all else is a division or a polynomial.
 bool is_simple(Op op) {
   switch (op) {
-    case Op::Div: case Op::Mod: case Op::Pow: case Op::Recip: case Op::Sigmoid: case Op::Exp: case Op::Log: case Op::Sqrt: case Op::Erf:
-    case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh:
+    case Op::Div:
+    case Op::Mod:
+    case Op::Pow:
+    case Op::Recip:
+    case Op::Sigmoid:
+    case Op::Exp:
+    case Op::Log:
+    case Op::Sqrt:
+    case Op::Erf:
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Tan:
+    case Op::Asin:
+    case Op::Acos:
+    case Op::Atan:
+    case Op::Sinh:
+    case Op::Cosh:
+    case Op::Tanh:
     case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Atan2: return false;
     default: return true;
   }
@@ -182,10 +203,12 @@ Operations operations(const Program& program, const Node& node, std::int64_t wei
     count = 1;
     for (std::size_t k = 0; k < s.indices.size(); ++k) count = capped(count * s.domain[k].extent->get());
   }
-  return {capped(count * (scalar_operations(s.value, weight) + (s.aggregation != Aggregation::Assign))), exact.has_value()};
+  return {
+      capped(count * (scalar_operations(s.value, weight) + (s.aggregation != Aggregation::Assign))), exact.has_value()};
 }
 
-bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap, const std::function<bool(const Point&)>& visit, std::int64_t looks) {
+bool for_each_point(const std::vector<Row>& rows, const Box& hull, std::int64_t cap,
+    const std::function<bool(const Point&)>& visit, std::int64_t looks) {
   if (hull.empty) return true;
   std::vector<std::size_t> order(hull.index.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -2,17 +2,20 @@
 //
 // The gradient of a stride 3, dilation 2, 3-tap, pad 2 convolution, 224 → 75, scatters
 //
-//   dI[3*x + 2*k - 2: 224] = +(dO[x] * K[k])             225 atomic additions, or 672 divisions by 3 with a remainder to test
+//   dI[3*x + 2*k - 2: 224] = +(dO[x] * K[k])             225 atomic additions, or 672 divisions by 3 with a remainder
+//                                                        to test
 //
 // In the coordinates of lattice.cpp, y = 3x + 2k and k = 2y + 3z, the taps of an element depend on y mod 3 only, so
 // the statement is three, one per residue, each without a guard on integrality:
 //
 //   dI_0[3*q: 224]     = +(dO[q] * K[1])                       75 elements, one tap each
 //   dI_1[3*q + 1: 224] = +(dO[q + 1] * K[0]) default dI_0      74
-//   dI[3*q + 2: 224]   = +(dO[q] * K[2]) default dI_1          74: together 223 points, the other two fell off the border
+//   dI[3*q + 2: 224]   = +(dO[q] * K[2]) default dI_1          74: together 223 points, the other two fell off the
+//                                                              border
 //
-// Why not substitute and keep the fractions (PlaidML): a gather then tests `%` per tap, runs 46 % useful points on average
-// and loses terms on carry chains such as 4x + 2p + k. See H. Cohen 2.4 (lattice.cpp); M. Wolf, M. Lam (unimodular loops).
+// Why not substitute and keep the fractions (PlaidML): a gather then tests `%` per tap, runs 46 % useful points on
+// average and loses terms on carry chains such as 4x + 2p + k. See H. Cohen 2.4 (lattice.cpp); M. Wolf, M. Lam
+// (unimodular loops).
 //
 // classes.cpp makes the classes of one statement; here they become nodes, each starting from the one before.
 #include "poly/defract.h"
@@ -34,7 +37,8 @@ void append_chain(Program& program, std::vector<Statement> parts, std::set<std::
     if (c + 1 < parts.size()) {
       Tensor tensor = program.tensor(target);
       const std::string base = tensor.name + "_";
-      for (std::size_t number = c; !names.insert(tensor.name).second; ++number) tensor.name = base + std::to_string(number);
+      for (std::size_t number = c; !names.insert(tensor.name).second; ++number)
+        tensor.name = base + std::to_string(number);
       parts[c].target.tensor = static_cast<TensorId>(program.tensors.size());
       program.tensors.push_back(std::move(tensor));
     }
@@ -61,7 +65,8 @@ Program defract(const Program& program, int limit) {
   std::set<std::string> names;
   for (const Tensor& tensor : program.tensors) names.insert(tensor.name);
   for (const Node& node : program.nodes) {
-    if (const Statement* statement = std::get_if<Statement>(&node)) append_chain(result, located(statement->span, [&] { return statements_of(program, *statement, limit); }), names);
+    if (const Statement* statement = std::get_if<Statement>(&node))
+      append_chain(result, located(statement->span, [&] { return statements_of(program, *statement, limit); }), names);
     else result.nodes.push_back(node);
   }
   return result;

@@ -42,9 +42,16 @@ TensorId emit(Scope& scope, Body&& body, const Shape& shape, Expr value, DType d
   Access element{id, {}};
   for (std::size_t k = 0; k < shape.size(); ++k) element.element.push_back(Affine::index(k, shape.size()));
   auto domain = rows_of_accesses(scope, element, body.reads);
-  scope.program.nodes.push_back(Statement{.target = std::move(element), .indices = std::move(body.indices), .domain = std::move(domain),
-                                          .aggregation = Aggregation::Assign, .value = std::move(value), .reads = std::move(body.reads),
-                                          .fill = Number{.type = dtype}, .ties = Ties::Split, .kernel_name = target.kernel_name, .span = target.span});
+  scope.program.nodes.push_back(Statement{.target = std::move(element),
+      .indices = std::move(body.indices),
+      .domain = std::move(domain),
+      .aggregation = Aggregation::Assign,
+      .value = std::move(value),
+      .reads = std::move(body.reads),
+      .fill = Number{.type = dtype},
+      .ties = Ties::Split,
+      .kernel_name = target.kernel_name,
+      .span = target.span});
   return id;
 }
 
@@ -64,13 +71,18 @@ std::optional<Named> waiting(const Scalar& scalar, const Body& body, Span span) 
 }
 
 // `Y = reshape(X, …)`: the tensor that the Reshape fills is Y itself. `before`: the nodes of earlier statements.
-std::optional<TensorId> reshape_alone(Body& body, const ElementwiseTarget& target, const lang::Expr& expr, std::size_t before) {
-  if (body.views.empty() || !body.views.back().first.same_as(expr) || body.scope.program.nodes.size() == before) return std::nullopt;
+std::optional<TensorId> reshape_alone(
+    Body& body, const ElementwiseTarget& target, const lang::Expr& expr, std::size_t before) {
+  if (body.views.empty() || !body.views.back().first.same_as(expr) || body.scope.program.nodes.size() == before)
+    return std::nullopt;
   const auto id = body.views.back().second.tensor;
   const auto* last = std::get_if<Intrinsic>(&body.scope.program.nodes.back());
-  if (!last || last->targets[0] != id || target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype) return std::nullopt;
+  if (!last || last->targets[0] != id ||
+      target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype)
+    return std::nullopt;
   auto& tensor = body.scope.program.tensors[static_cast<std::size_t>(id)];
-  std::erase_if(body.scope.names, [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == id; });
+  std::erase_if(body.scope.names,
+      [&](const auto& entry) { return entry.second.kind == Named::Kind::Tensor && entry.second.tensor == id; });
   tensor.name = wished_name(body.scope, target.name);
   tensor.span = target.span;
   return id;
@@ -100,7 +112,8 @@ std::optional<TensorId> stored(Scope& scope, const Named& named, const Elementwi
   if (named.kind == Named::Kind::Tensor) return named.tensor;
   if (named.kind != Named::Kind::Size && named.kind != Named::Kind::Weak) return std::nullopt;
   Body body{.scope = scope};
-  const Scalar scalar = named.kind == Named::Kind::Size ? affine_value(Affine::of(named.size, 0), named.literal) : carried_here(body, named);
+  const Scalar scalar = named.kind == Named::Kind::Size ? affine_value(Affine::of(named.size, 0), named.literal)
+                                                        : carried_here(body, named);
   const DType dtype = target.dtype.value_or(type_alone(scalar));
   auto value = resolve(scalar, dtype, target.span, scope.diagnostics);
   if (!value) return std::nullopt;
@@ -112,12 +125,15 @@ std::optional<Named> spread(Scope& scope, TensorId tensor, const Shape& shape, c
   body.result = &shape;
   body.indices = index_names(scope, shape.size());
   const DType dtype = target.dtype.value_or(scope.tensor(tensor).dtype);
-  auto value = resolve({read(body, {tensor, aligned(scope.tensor(tensor).shape, shape)})}, dtype, target.span, scope.diagnostics);
+  auto value = resolve(
+      {read(body, {tensor, aligned(scope.tensor(tensor).shape, shape)})}, dtype, target.span, scope.diagnostics);
   if (!value) return std::nullopt;
   return Named::of_tensor(emit(scope, std::move(body), shape, std::move(*value), dtype, target), target.span);
 }
 
-std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target) { return spread(scope, tensor, Shape(scope.tensor(tensor).shape), target); }
+std::optional<Named> copied(Scope& scope, TensorId tensor, const ElementwiseTarget& target) {
+  return spread(scope, tensor, Shape(scope.tensor(tensor).shape), target);
+}
 
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name) {
   if (const auto* variable = expr.as<lang::Variable>()) {
@@ -172,7 +188,10 @@ void report_negative(Scope& scope, const Tensor& from, const Shape& shape, const
   const auto all = element_count(scope, mine, span), given = element_count(scope, others, span);
   if (!all || !given) return;
   std::string sizes;
-  for (const Size& size : shape) sizes += ", " + (size == negative ? (given->is(1) ? *all : Size::apply(Size::Kind::Divide, {*all, *given})).print() : size.print());
+  for (const Size& size : shape)
+    sizes += ", " +
+        (size == negative ? (given->is(1) ? *all : Size::apply(Size::Kind::Divide, {*all, *given})).print()
+                          : size.print());
   entry.hint(fmt::format("write `reshape({}{})`", from.name, sizes));
 }
 
@@ -189,7 +208,8 @@ std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, 
   const auto before = element_count(scope, from.shape, span), after = element_count(scope, shape, span);
   if (!before || !after) return std::nullopt;
   if (!require_equal(scope, *before, *after, "`reshape` keeps the number of elements", span)) {
-    scope.diagnostics.report(span, messages::reshape_count, after->print(), before->print()).label(from.span, fmt::format("`{}` is {}", from.name, shape_text(from.shape)));
+    scope.diagnostics.report(span, messages::reshape_count, after->print(), before->print())
+        .label(from.span, fmt::format("`{}` is {}", from.name, shape_text(from.shape)));
     return std::nullopt;
   }
   const auto id = add_tensor(scope, {name, from.dtype, shape, span});

@@ -30,7 +30,8 @@ std::optional<Named> spread(Scope& scope, TensorId tensor, const Shape& shape, c
 // The tensor an expression is: itself when it names one, else a new one called `name`.
 std::optional<TensorId> tensor_of(Scope& scope, const lang::Expr& expr, const std::string& name);
 
-std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span);  // nothing after a report of an overflow
+// nothing after a report of an overflow
+std::optional<Size> element_count(Scope& scope, const Shape& shape, Span span);
 
 // `operand` seen as `shape`: a View of it when only ones come or go, else a View of a new tensor that a Reshape fills.
 std::optional<View> reshape(Scope& scope, TensorId operand, const Shape& shape, const std::string& name, Span span);

@@ -8,7 +8,8 @@
 //   a + b                ea + eb                        every operation adds 2 ulp of its result, in its type
 //   a · b                |a|·eb + |b|·ea + ea·eb
 //   f(x)                 the largest |f(x ± e) - f(x)|: no derivative needed, and a step in between is seen
-//   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right; a == b: where it is so in their type, 0
+//   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right; a == b: where it is so in their
+//                        type, 0
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
 //   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike
 //   store                + 1 ulp of the tensor's type
@@ -61,7 +62,8 @@ double least(DType type) {
 }  // namespace
 
 Value load(const Stored& tensor, std::size_t at) {
-  return lang::is_float(tensor.array.dtype) ? Value{tensor.array.reals[at], 0, tensor.errors[at]} : Value{0, tensor.array.integers[at], tensor.errors[at]};
+  return lang::is_float(tensor.array.dtype) ? Value{tensor.array.reals[at], 0, tensor.errors[at]}
+                                            : Value{0, tensor.array.integers[at], tensor.errors[at]};
 }
 
 void load(const Stored& tensor, std::size_t count, const std::size_t* at, Column& result) {
@@ -81,7 +83,9 @@ void store(Stored& tensor, std::size_t at, const Value& value) {
 }
 
 double as_real(DType type, const Value& v) {
-  return lang::is_float(type) ? v.real : type == DType::U64 ? static_cast<double>(static_cast<std::uint64_t>(v.integer)) : static_cast<double>(v.integer);
+  return lang::is_float(type) ? v.real
+      : type == DType::U64    ? static_cast<double>(static_cast<std::uint64_t>(v.integer))
+                              : static_cast<double>(v.integer);
 }
 
 // |a - b| where a difference that is not a number means that nothing is known.
@@ -93,7 +97,8 @@ double distance(double a, double b) {
 
 namespace {
 
-// |factor| * error, where nothing times an unbounded error is unbounded, not NaN: the error may come from a value that is not finite.
+// |factor| * error, where nothing times an unbounded error is unbounded, not NaN: the error may come from a value that
+// is not finite.
 double error_product(double factor, double error) {
   if (error == 0) return 0;
   const double product = std::fabs(factor) * error;
@@ -102,41 +107,60 @@ double error_product(double factor, double error) {
 
 double error_square(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
-double own_error(DType type, double result) { return std::isfinite(result) ? 2 * epsilon(type) * std::fabs(result) + least(type) : 0; }
+double own_error(DType type, double result) {
+  return std::isfinite(result) ? 2 * epsilon(type) * std::fabs(result) + least(type) : 0;
+}
 
 bool is_exact(Op op) {
   switch (op) {
-    case Op::Neg: case Op::Abs: case Op::Max: case Op::Min: case Op::Relu: case Op::Sign: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return true;
+    case Op::Neg:
+    case Op::Abs:
+    case Op::Max:
+    case Op::Min:
+    case Op::Relu:
+    case Op::Sign:
+    case Op::Ceil:
+    case Op::Floor:
+    case Op::Round:
+    case Op::Trunc: return true;
     default: return false;
   }
 }
 
 // The error that operands of a float operation hand on. Inlined so that in a column nothing is asked twice.
-[[gnu::always_inline]] inline double inherited(Op op, DType type, const Value& a, const Value& b, const Value& c, double result) {
+[[gnu::always_inline]] inline double inherited(
+    Op op, DType type, const Value& a, const Value& b, const Value& c, double result) {
   if (a.error == 0 && b.error == 0 && c.error == 0) return 0;
   switch (op) {
     case Op::Add:
     case Op::Sub: return a.error + b.error;
-    case Op::Mul: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error);
-    case Op::Fma: return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error) + c.error;
+    case Op::Mul:
+      return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error);
+    case Op::Fma:
+      return error_product(a.real, b.error) + error_product(b.real, a.error) + error_square(a.error, b.error) + c.error;
     case Op::Neg:
     case Op::Abs:
     case Op::Relu: return a.error;
     case Op::Max:
     case Op::Min: return std::max(a.error, b.error);
-    case Op::Div: return std::fabs(b.real) > b.error ? (a.error + error_product(result, b.error)) / (std::fabs(b.real) - b.error) : infinity;
+    case Op::Div:
+      return std::fabs(b.real) > b.error ? (a.error + error_product(result, b.error)) / (std::fabs(b.real) - b.error)
+                                         : infinity;
     case Op::Sin:
     case Op::Cos: return std::min(2.0, a.error);
     case Op::Tan: if (a.error >= 1.5) return infinity; break;
     case Op::Mod: {                                    // a jump from one end of [0, |b|) to the other may lie between
       const double period = std::fabs(b.real), e = a.error + error_product(a.real / b.real, b.error);
-      return e < std::fabs(result) && std::fabs(result) + e < period - b.error ? e : std::isfinite(period) ? period + e : infinity;
+      return e < std::fabs(result) && std::fabs(result) + e < period - b.error ? e
+          : std::isfinite(period)                                              ? period + e
+                                                                               : infinity;
     }
     default: break;
   }
   double worst = 0;
   for (const double x : {a.real - a.error, a.real + a.error})
-    for (const double y : {b.real - b.error, b.real + b.error}) worst = std::max(worst, distance(real_operation(op, type, x, y, c.real), result));
+    for (const double y : {b.real - b.error, b.real + b.error})
+      worst = std::max(worst, distance(real_operation(op, type, x, y, c.real), result));
   return worst;
 }
 
@@ -147,10 +171,13 @@ namespace {
 // Beyond the one an f32 is infinite, below the other 0, flushed or not; f16 and bf16 are computed in f32.
 constexpr double rounds_to_infinity = 0x1.ffffffp127, rounds_to_zero = 0x1p-150;
 
-bool rounds_once(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Fma || op == Op::Sqrt; }
+bool rounds_once(Op op) {
+  return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Div || op == Op::Fma || op == Op::Sqrt;
+}
 
-// What backends hold where a result is beyond f32: infinity or 0, if its operands leave no doubt. A product that is added without being
-// rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation gives is no larger than an operand.)
+// What backends hold where a result is beyond f32: infinity or 0, if its operands leave no doubt. A product that is
+// added without being rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation
+// gives is no larger than an operand.)
 Value settled(double result, double error, double doubt, bool fuses) {
   const double size = std::fabs(result);
   if (size != 0 && size + doubt < rounds_to_zero && !fuses) return {std::copysign(0.0, result), 0, 0};
@@ -163,11 +190,14 @@ Value settled(double result, double error, double doubt, bool fuses) {
 
 Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c, bool fuses) {
   const double result = real_operation(op, type, a.real, b.real, c.real);
-  const double given = inherited(op, type, a, b, c, result), error = given + (is_exact(op) ? 0 : own_error(type, result));
-  return type == DType::F64 || is_exact(op) ? Value{result, 0, error} : settled(result, error, rounds_once(op) ? given : error, fuses);
+  const double given = inherited(op, type, a, b, c, result),
+               error = given + (is_exact(op) ? 0 : own_error(type, result));
+  return type == DType::F64 || is_exact(op) ? Value{result, 0, error}
+                                            : settled(result, error, rounds_once(op) ? given : error, fuses);
 }
 
-void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c, Column& result) {
+void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c,
+    Column& result) {
   real_operation(op, type, count, a.real.data(), b.real.data(), c.real.data(), result.real.data());
   const bool exact = a.exact && b.exact && c.exact;
   result.exact = exact && is_exact(op);
@@ -190,7 +220,8 @@ void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& 
   if (type == DType::F64 || is_exact(op)) return;
   for (std::size_t k = 0; k < count; ++k) {
     const double size = std::fabs(result.real[k]);
-    if (!(size + result.error[k] < rounds_to_infinity) || (size != 0 && size < rounds_to_zero)) result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
+    if (!(size + result.error[k] < rounds_to_infinity) || (size != 0 && size < rounds_to_zero))
+      result.set(k, apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
   }
 }
 
@@ -199,8 +230,15 @@ Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Val
   if (a.error == 0 && b.error == 0 && c.error == 0) return {0, result, 0};
   const double x = as_real(type, a), y = as_real(type, b);
   switch (op) {
-    case Op::Add: case Op::Sub: case Op::Max: case Op::Min: case Op::Neg: case Op::Abs: case Op::Relu: return {0, result, a.error + b.error};
-    case Op::Mul: return {0, result, error_product(x, b.error) + error_product(y, a.error) + error_square(a.error, b.error)};
+    case Op::Add:
+    case Op::Sub:
+    case Op::Max:
+    case Op::Min:
+    case Op::Neg:
+    case Op::Abs:
+    case Op::Relu: return {0, result, a.error + b.error};
+    case Op::Mul:
+      return {0, result, error_product(x, b.error) + error_product(y, a.error) + error_square(a.error, b.error)};
     default: return {0, result, infinity};
   }
 }
@@ -234,7 +272,8 @@ Value cast(DType from, DType to, const Value& v) {
     result.integer = real_to_integer(to, seen);
     if (v.error != 0) {
       const auto low = real_to_integer(to, v.real - v.error), high = real_to_integer(to, v.real + v.error);
-      result.error = std::max(distance(static_cast<double>(low), static_cast<double>(result.integer)), distance(static_cast<double>(high), static_cast<double>(result.integer)));
+      result.error = std::max(distance(static_cast<double>(low), static_cast<double>(result.integer)),
+          distance(static_cast<double>(high), static_cast<double>(result.integer)));
     }
   } else {
     result.integer = wrap_to(to, v.integer);
@@ -262,8 +301,10 @@ std::int64_t take_exponent(Value& value) {
 void multiply(Fold& fold, DType type, Value factor) {
   Value& a = fold.value;
   fold.exponent += take_exponent(a) + take_exponent(factor);
-  const double product = a.real * factor.real, rounding = std::isfinite(product) ? 2 * epsilon(type) * std::fabs(product) : 0;
-  a.error = error_product(a.real, factor.error) + error_product(factor.real, a.error) + error_square(a.error, factor.error) + rounding;
+  const double product = a.real * factor.real,
+               rounding = std::isfinite(product) ? 2 * epsilon(type) * std::fabs(product) : 0;
+  a.error = error_product(a.real, factor.error) + error_product(factor.real, a.error) +
+      error_square(a.error, factor.error) + rounding;
   a.real = product;
 }
 
@@ -291,13 +332,16 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
       fold.value.integer = integer_operation(Op::Add, type, fold.value.integer, v.integer, 0);
       fold.value.error += v.error;
       return;
-    case Aggregation::Product: real ? multiply(fold, type, v) : void(fold.value = apply_integer(Op::Mul, type, fold.value, v, {})); return;
+    case Aggregation::Product:
+      real ? multiply(fold, type, v) : void(fold.value = apply_integer(Op::Mul, type, fold.value, v, {}));
+      return;
     case Aggregation::Max:
     case Aggregation::Min: return fold_extreme(aggregation, type, fold.value, v);
   }
 }
 
-void fold(Aggregation aggregation, DType type, std::size_t count, const std::size_t* at, const Column& values, Fold* folds) {
+void fold(
+    Aggregation aggregation, DType type, std::size_t count, const std::size_t* at, const Column& values, Fold* folds) {
   for (std::size_t k = 0; k < count;) {
     const std::size_t element = at[k];
     Fold held = folds[element];                          // in registers while runs of points go to one element
@@ -311,8 +355,12 @@ void fold(Aggregation aggregation, DType type, std::size_t count, const std::siz
 
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
   Value value = fold.value;
-  if (aggregation == Aggregation::Sum && fold.count > 1) value.error += 8 * epsilon(type) * fold.terms * (1 + std::sqrt(static_cast<double>(fold.count)) / 32 + static_cast<double>(fold.count) / 1024);
-  if (aggregation == Aggregation::Sum && lang::is_float(type) && fold.count > 1 && fold.terms > largest(type)) value.error = infinity;  // in some order a partial sum leaves the type
+  if (aggregation == Aggregation::Sum && fold.count > 1)
+    value.error += 8 * epsilon(type) * fold.terms *
+        (1 + std::sqrt(static_cast<double>(fold.count)) / 32 + static_cast<double>(fold.count) / 1024);
+  // in some order a partial sum leaves the type
+  if (aggregation == Aggregation::Sum && lang::is_float(type) && fold.count > 1 && fold.terms > largest(type))
+    value.error = infinity;
   if (fold.exponent != 0) {
     const int exponent = static_cast<int>(std::clamp<std::int64_t>(fold.exponent, -10000, 10000));
     value.real = std::ldexp(value.real, exponent);

@@ -13,8 +13,10 @@ namespace tilec::poly {
 
 inline constexpr double infinity = std::numeric_limits<double>::infinity();  // of an error: nothing is known
 
-struct Value { double real = 0; std::int64_t integer = 0; double error = 0; };  // a float in `real`, anything else in `integer`
-struct Stored { Array array; std::vector<double> errors; bool exact = false; };  // a tensor while the Program runs; exact: no element has an error
+// a float in `real`, anything else in `integer`
+struct Value { double real = 0; std::int64_t integer = 0; double error = 0; };
+// a tensor while the Program runs; exact: no element has an error
+struct Stored { Array array; std::vector<double> errors; bool exact = false; };
 
 // Values of one type at the points of a block.
 constexpr std::size_t block_size = 512;                // columns of it stay in the first cache
@@ -43,7 +45,8 @@ double distance(double a, double b);                   // |a - b|; unbounded whe
 
 // `fuses`: a product that a backend may add without rounding it.
 Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c, bool fuses = false);
-void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c, Column& result);
+void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& a, const Column& b, const Column& c,
+    Column& result);
 Value apply_integer(Op op, DType type, const Value& a, const Value& b, const Value& c);
 Value compare(Op op, DType type, const Value& a, const Value& b);
 Value choose(DType condition_type, DType type, const Value& condition, const Value& a, const Value& b);
@@ -53,7 +56,9 @@ Value cast(DType from, DType to, const Value& value);
 // A product is value·2^exponent: partial products have no range of their own.
 struct Fold { Value value; double terms = 0; std::int64_t count = 0, exponent = 0; };
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& value);
-void fold(Aggregation aggregation, DType type, std::size_t count, const std::size_t* at, const Column& values, Fold* folds);  // value k into folds[at[k]], in order
+// value k into folds[at[k]], in order
+void fold(
+    Aggregation aggregation, DType type, std::size_t count, const std::size_t* at, const Column& values, Fold* folds);
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold);  // rounded to the target
 
 }  // namespace tilec::poly

@@ -1,8 +1,10 @@
-// One scalar operation: the total arithmetic of docs/language.md#types, the same for the interpreter and for constant folding.
+// One scalar operation: the total arithmetic of docs/language.md#types, the same for the interpreter and for constant
+// folding.
 //
-// Integers wrap in their width, x/0 and x mod 0 are 0, a shift by the width or more gives 0 (-1 for a negative `>>`), float to
-// integer saturates and NaN gives 0. Floats are computed in double and not rounded here, except where a rounding would be
-// seen whole: a comparison or a rounding function looks at its operands as the f32 values that every backend has.
+// Integers wrap in their width, x/0 and x mod 0 are 0, a shift by the width or more gives 0 (-1 for a negative `>>`),
+// float to integer saturates and NaN gives 0. Floats are computed in double and not rounded here, except where a
+// rounding would be seen whole: a comparison or a rounding function looks at its operands as the f32 values that every
+// backend has.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +22,8 @@ namespace {
 std::uint64_t bits_of(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
-// Rounds to `precision` significant bits, nearest even; smallest is the exponent of the least subnormal, largest of the greatest number.
+// Rounds to `precision` significant bits, nearest even; smallest is the exponent of the least subnormal, largest of the
+// greatest number.
 double round_binary(double value, int precision, int smallest, int largest) {
   if (value == 0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value) - precision + 1, smallest);
@@ -29,7 +32,9 @@ double round_binary(double value, int precision, int smallest, int largest) {
 }
 
 // What a comparison sees: backends compute f16 and bf16 in f32.
-double seen(DType type, double value) { return type == DType::F64 ? value : static_cast<double>(static_cast<float>(value)); }
+double seen(DType type, double value) {
+  return type == DType::F64 ? value : static_cast<double>(static_cast<float>(value));
+}
 
 double propagate(double a, double b, double picked) { return std::isnan(a) ? a : std::isnan(b) ? b : picked; }
 
@@ -164,7 +169,8 @@ namespace {
 
 double real_operation(Op op, DType type, double a, double b, double c) { return operation(op, type, a, b, c); }
 
-void real_operation(Op op, DType type, std::size_t count, const double* a, const double* b, const double* c, double* result) {
+void real_operation(
+    Op op, DType type, std::size_t count, const double* a, const double* b, const double* c, double* result) {
   const auto each = [&](auto known) {
     for (std::size_t k = 0; k < count; ++k) result[k] = operation(known, type, a[k], b[k], c[k]);
   };
@@ -239,7 +245,10 @@ double integer_to_real(DType from, DType to, std::int64_t value) {
 
 Number convert(const Number& value, DType type) {
   const bool from_float = lang::is_float(value.type);
-  if (lang::is_float(type)) return {type, 0, from_float ? round_to(type, round_to(value.type, value.real)) : integer_to_real(value.type, type, value.integer)};
+  if (lang::is_float(type))
+    return {type, 0,
+        from_float ? round_to(type, round_to(value.type, value.real))
+                   : integer_to_real(value.type, type, value.integer)};
   return {type, from_float ? real_to_integer(type, round_to(value.type, value.real)) : wrap_to(type, value.integer), 0};
 }
 
@@ -252,7 +261,8 @@ Number evaluate(Op op, const std::vector<Number>& operands, DType type) {
   if (op == Op::IsFinite) return {type, !lang::is_float(first.type) || std::isfinite(first.real), 0};
   const auto at = [&](std::size_t k) { return k < operands.size() ? operands[k] : Number{first.type}; };
   if (lang::info(op).result == lang::Result::Boolean) {
-    const bool holds = lang::is_float(first.type) ? compare_reals(op, first.type, first.real, at(1).real) : compare_integers(op, first.type, first.integer, at(1).integer);
+    const bool holds = lang::is_float(first.type) ? compare_reals(op, first.type, first.real, at(1).real)
+                                                  : compare_integers(op, first.type, first.integer, at(1).integer);
     return {type, holds, 0};
   }
   if (lang::is_float(type)) {

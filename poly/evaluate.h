@@ -1,4 +1,5 @@
-// The scalar operations behind `evaluate` and `convert`, one representation at a time: what the interpreter calls per point.
+// The scalar operations behind `evaluate` and `convert`, one representation at a time: what the interpreter calls per
+// point.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,9 @@
 namespace tilec::poly {
 
 double real_operation(Op op, DType type, double a, double b, double c);
-void real_operation(Op op, DType type, std::size_t count, const double* a, const double* b, const double* c, double* result);  // on each of them
+// on each of them
+void real_operation(
+    Op op, DType type, std::size_t count, const double* a, const double* b, const double* c, double* result);
 std::int64_t integer_operation(Op op, DType type, std::int64_t a, std::int64_t b, std::int64_t c);
 bool compare_reals(Op op, DType type, double a, double b);
 bool compare_integers(Op op, DType type, std::int64_t a, std::int64_t b);

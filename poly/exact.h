@@ -1,8 +1,10 @@
-// Integers of sizes, rows, lattices, strides and counts: 64 bits, whose sums and products are exact or throw. Nothing wraps.
+// Integers of sizes, rows, lattices, strides and counts: 64 bits, whose sums and products are exact or throw. Nothing
+// wraps.
 //
 //   Exact sum = constant;  sum += Exact(coefficient) * begin;  sum.get()
 //
-// The error says which operation it was. Who works on one statement says where (`located`); codegen::compile reports it.
+// The error says which operation it was. Who works on one statement says where (`located`); codegen::compile reports
+// it.
 #pragma once
 
 #include <compare>

@@ -11,7 +11,14 @@ namespace {
 class Inside {
  public:
   Inside(Scope& caller, lang::Diagnostics& faults)
-      : scope{.diagnostics = faults, .program = std::move(caller.program), .derivations = caller.derivations, .inlined = caller.inlined, .texts = caller.texts, .nested = caller.nested, .depth = caller.depth + 1}, caller_(caller) {}
+      : scope{.diagnostics = faults,
+            .program = std::move(caller.program),
+            .derivations = caller.derivations,
+            .inlined = caller.inlined,
+            .texts = caller.texts,
+            .nested = caller.nested,
+            .depth = caller.depth + 1},
+        caller_(caller) {}
   ~Inside() { caller_.program = std::move(scope.program); }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -36,7 +43,8 @@ void bind(Scope& scope, const lang::Function& function, const std::vector<Named>
 // What was made gets the place of its call.
 void place(Program& program, std::size_t tensors, std::size_t nodes, std::size_t requirements, Span span) {
   for (std::size_t k = tensors; k < program.tensors.size(); ++k) program.tensors[k].span = span;
-  for (std::size_t k = nodes; k < program.nodes.size(); ++k) std::visit([&](auto& node) { node.span = span; }, program.nodes[k]);
+  for (std::size_t k = nodes; k < program.nodes.size(); ++k)
+    std::visit([&](auto& node) { node.span = span; }, program.nodes[k]);
   for (std::size_t k = requirements; k < program.requirements.size(); ++k) {
     program.requirements[k].span = span;
     program.requirements[k].labels.clear();
@@ -52,10 +60,12 @@ lang::File parsed(const std::string& text) {
 
 }  // namespace
 
-std::optional<std::vector<Named>> expand(Scope& scope, const std::string& text, const std::vector<Named>& inputs, const std::vector<std::string>& names, Span span) {
+std::optional<std::vector<Named>> expand(Scope& scope, const std::string& text, const std::vector<Named>& inputs,
+    const std::vector<std::string>& names, Span span) {
   const auto file = parsed(text);
   const auto& function = std::get<lang::Function>(file.items.at(0));
-  const std::size_t tensors = scope.program.tensors.size(), nodes = scope.program.nodes.size(), requirements = scope.program.requirements.size();
+  const std::size_t tensors = scope.program.tensors.size(), nodes = scope.program.nodes.size(),
+                    requirements = scope.program.requirements.size();
   lang::Diagnostics faults;
   std::vector<Named> results;
   bool whole = false;
@@ -64,7 +74,8 @@ std::optional<std::vector<Named>> expand(Scope& scope, const std::string& text, 
     find_declared(function, inside.scope);
     find_used_as_size(function, inside.scope);
     bind(inside.scope, function, inputs);
-    for (std::size_t k = 0; k < names.size(); ++k) inside.scope.called[function.results[k].name.spelled()] = wished_name(scope, names[k]);
+    for (std::size_t k = 0; k < names.size(); ++k)
+      inside.scope.called[function.results[k].name.spelled()] = wished_name(scope, names[k]);
     for (const auto& statement : function.statements) add_statement(inside.scope, function, statement);
     for (const auto& result : function.results) results.push_back(inside.scope.names[result.name.spelled()]);
     whole = !inside.scope.failed;

@@ -29,7 +29,8 @@ std::optional<TooLarge> too_large(const Statement& s) {
     const double far = reach(form, s.domain);
     if (far > reach_limit || more > 2 * reach_limit) found = {form.print(s.indices), std::max(far, more)};
   };
-  for (std::size_t r = 0; r < s.domain.size(); ++r) look(s.domain[r].value, r >= n && s.domain[r].extent ? magnitude(*s.domain[r].extent) : 0);
+  for (std::size_t r = 0; r < s.domain.size(); ++r)
+    look(s.domain[r].value, r >= n && s.domain[r].extent ? magnitude(*s.domain[r].extent) : 0);
   for (const Affine& form : s.target.element) look(form, 0);
   for (const Access& read : s.reads)
     for (const Affine& form : read.element) look(form, 0);
@@ -71,9 +72,12 @@ Statement narrowed(const Statement& s) {
   for (std::size_t r = n; r < result.domain.size(); ++r) {
     Range& row = result.domain[r];
     const double far = 2 * reach(row.value, result.domain);
-    if (far < reach_limit && row.extent && magnitude(*row.extent) > far && row.extent->get() > 0) row.extent = static_cast<std::int64_t>(far);
+    if (far < reach_limit && row.extent && magnitude(*row.extent) > far && row.extent->get() > 0)
+      row.extent = static_cast<std::int64_t>(far);
   }
-  result.domain.erase(std::remove_if(result.domain.begin() + static_cast<std::ptrdiff_t>(n), result.domain.end(), always_holds), result.domain.end());
+  result.domain.erase(
+      std::remove_if(result.domain.begin() + static_cast<std::ptrdiff_t>(n), result.domain.end(), always_holds),
+      result.domain.end());
   return result;
 }
 
@@ -89,14 +93,17 @@ double reach(const Affine& form, const std::vector<Range>& domain) {
   return sum;
 }
 
-double reach_in_bytes(const Access& access, lang::DType type, const std::vector<double>& strides, const std::vector<Range>& domain) {
+double reach_in_bytes(
+    const Access& access, lang::DType type, const std::vector<double>& strides, const std::vector<Range>& domain) {
   double bytes = 0;
-  for (std::size_t d = 0; d < access.element.size(); ++d) bytes += lang::bytes(type) * std::abs(strides[d]) * reach(access.element[d], domain);
+  for (std::size_t d = 0; d < access.element.size(); ++d)
+    bytes += lang::bytes(type) * std::abs(strides[d]) * reach(access.element[d], domain);
   return bytes;
 }
 
 void report_far(const std::string& tensor, double bytes, lang::Span span, lang::Diagnostics& diagnostics) {
-  diagnostics.report(span, lang::messages::offset_too_large, tensor, fmt::format("{:.2g}", bytes)).hint("write smaller numbers in its index expressions, or constrain the indices");
+  diagnostics.report(span, lang::messages::offset_too_large, tensor, fmt::format("{:.2g}", bytes))
+      .hint("write smaller numbers in its index expressions, or constrain the indices");
 }
 
 std::optional<Statement> fitted(const Program& program, Statement statement, lang::Diagnostics& diagnostics) {
@@ -114,8 +121,10 @@ std::optional<Statement> fitted(const Program& program, Statement statement, lan
   }
   std::string ranges;
   for (std::size_t k = 0; k < statement.indices.size(); ++k)
-    ranges += fmt::format("{}`{}` has {}", ranges.empty() ? "" : ", ", statement.indices[k], lang::counted(static_cast<std::size_t>(statement.domain[k].extent->get()), "value"));
-  diagnostics.report(statement.span, lang::messages::index_too_large, found->form, fmt::format("{:.2g}", found->reached))
+    ranges += fmt::format("{}`{}` has {}", ranges.empty() ? "" : ", ", statement.indices[k],
+        lang::counted(static_cast<std::size_t>(statement.domain[k].extent->get()), "value"));
+  diagnostics
+      .report(statement.span, lang::messages::index_too_large, found->form, fmt::format("{:.2g}", found->reached))
       .hint(fmt::format("{}: write smaller numbers, or constrain the indices", ranges));
   return std::nullopt;
 }

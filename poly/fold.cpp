@@ -21,18 +21,21 @@ bool is_number(const Expr& value, double wanted) {
   return n->real == wanted && std::signbit(n->real) == std::signbit(wanted);
 }
 
-// A value that rounding to its type does not change: as it was rounded when it was made, or is exact in the arithmetic of f64.
+// A value that rounding to its type does not change: as it was rounded when it was made, or is exact in the arithmetic
+// of f64.
 bool is_rounded(const Expr& value) {
   const auto* apply = value.as<Apply>();
   if (!apply || !lang::is_float(apply->type) || apply->type == DType::F64) return true;
-  const bool picks = apply->op == Op::Neg || apply->op == Op::Abs || apply->op == Op::Max || apply->op == Op::Min || apply->op == Op::Select;
+  const bool picks = apply->op == Op::Neg || apply->op == Op::Abs || apply->op == Op::Max || apply->op == Op::Min ||
+      apply->op == Op::Select;
   return picks && std::all_of(apply->operands.begin(), apply->operands.end(), is_rounded);
 }
 
 // Does `wide` hold every value of `narrow`?
 bool holds(DType wide, DType narrow) {
   if (wide == narrow) return true;
-  if (lang::is_float(wide) && lang::is_float(narrow)) return wide == DType::F64 || wide == DType::F32 ? narrow != DType::F64 : false;
+  if (lang::is_float(wide) && lang::is_float(narrow))
+    return wide == DType::F64 || wide == DType::F32 ? narrow != DType::F64 : false;
   if (!lang::is_integer(wide) || lang::is_float(narrow)) return false;
   if (narrow == DType::Bool) return true;
   if (lang::is_signed(narrow) && !lang::is_signed(wide)) return false;
@@ -42,7 +45,9 @@ bool holds(DType wide, DType narrow) {
 Expr folded_cast(const Expr& operand, DType type) {
   if (const auto* n = operand.as<Number>()) return convert(*n, type);
   if (operand.type() == type && is_rounded(operand)) return operand;
-  if (const auto* inner = operand.as<Cast>(); inner && inner->operand.type() == type && holds(inner->type, type) && is_rounded(inner->operand)) return inner->operand;
+  if (const auto* inner = operand.as<Cast>();
+      inner && inner->operand.type() == type && holds(inner->type, type) && is_rounded(inner->operand))
+    return inner->operand;
   return Cast{operand, type};
 }
 
@@ -72,7 +77,8 @@ bool always_finite(const Expr& value) {
     if (lang::is_float(from)) return holds(c->type, from) && always_finite(c->operand);
     return c->type != DType::F16 || lang::bits(from) <= 8;
   }
-  if (const auto* s = apply_of(value, Op::Select)) return always_finite(s->operands[1]) && always_finite(s->operands[2]);
+  if (const auto* s = apply_of(value, Op::Select))
+    return always_finite(s->operands[1]) && always_finite(s->operands[2]);
   if (const auto* s = apply_of(value, Op::Neg)) return always_finite(s->operands[0]);
   return false;
 }
@@ -81,7 +87,8 @@ bool always_finite(const Expr& value) {
 bool never_negative(const Expr& value) {
   if (const auto* n = value.as<Number>()) return lang::is_float(n->type) ? !std::signbit(n->real) : n->integer >= 0;
   if (const auto* c = value.as<Cast>()) return never_negative(c->operand);
-  if (const auto* s = apply_of(value, Op::Select)) return never_negative(s->operands[1]) && never_negative(s->operands[2]);
+  if (const auto* s = apply_of(value, Op::Select))
+    return never_negative(s->operands[1]) && never_negative(s->operands[2]);
   return value.type() == DType::Bool || (lang::is_integer(value.type()) && !lang::is_signed(value.type()));
 }
 
@@ -121,16 +128,20 @@ std::optional<Expr> select(const Apply& a) {
   const auto& x = a.operands;
   if (const auto* n = x[0].as<Number>()) return truth(*n) ? x[1] : x[2];
   if (x[1] == x[2]) return x[1];
-  if (const auto* n = apply_of(x[0], Op::Not); n && n->type == DType::Bool) return Expr{Apply{Op::Select, {n->operands[0], x[2], x[1]}, a.type}};
-  if (const auto* inner = apply_of(x[1], Op::Select); inner && inner->operands[0] == x[0]) return Expr{Apply{Op::Select, {x[0], inner->operands[1], x[2]}, a.type}};
-  if (const auto* inner = apply_of(x[2], Op::Select); inner && inner->operands[0] == x[0]) return Expr{Apply{Op::Select, {x[0], x[1], inner->operands[2]}, a.type}};
+  if (const auto* n = apply_of(x[0], Op::Not); n && n->type == DType::Bool)
+    return Expr{Apply{Op::Select, {n->operands[0], x[2], x[1]}, a.type}};
+  if (const auto* inner = apply_of(x[1], Op::Select); inner && inner->operands[0] == x[0])
+    return Expr{Apply{Op::Select, {x[0], inner->operands[1], x[2]}, a.type}};
+  if (const auto* inner = apply_of(x[2], Op::Select); inner && inner->operands[0] == x[0])
+    return Expr{Apply{Op::Select, {x[0], x[1], inner->operands[2]}, a.type}};
   return std::nullopt;
 }
 
 // (c ? 1 : 0) != 0 is c.
 std::optional<Expr> compared_select(const Apply& a) {
   const auto* inner = apply_of(a.operands[0], Op::Select);
-  const auto *n = a.operands[1].as<Number>(), *p = inner ? inner->operands[1].as<Number>() : nullptr, *q = inner ? inner->operands[2].as<Number>() : nullptr;
+  const auto *n = a.operands[1].as<Number>(), *p = inner ? inner->operands[1].as<Number>() : nullptr,
+             *q = inner ? inner->operands[2].as<Number>() : nullptr;
   if (!n || !p || !q) return std::nullopt;
   const bool one = truth(evaluate(a.op, {*p, *n}, DType::Bool)), other = truth(evaluate(a.op, {*q, *n}, DType::Bool));
   if (one == other) return Expr{Number{DType::Bool, one, 0}};
@@ -217,7 +228,8 @@ Expr decided(const Expr& value, std::unordered_map<const void*, Expr>& done) {
   } else {
     Apply copy = *apply;
     for (Expr& operand : copy.operands) operand = decided(operand, done);
-    const bool same = std::equal(copy.operands.begin(), copy.operands.end(), apply->operands.begin(), [](const Expr& a, const Expr& b) { return a.same_as(b); });
+    const bool same = std::equal(copy.operands.begin(), copy.operands.end(), apply->operands.begin(),
+        [](const Expr& a, const Expr& b) { return a.same_as(b); });
     if (!same) result = std::move(copy);
   }
   done.emplace(address(value), result);

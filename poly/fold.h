@@ -14,7 +14,8 @@ namespace tilec::poly {
 
 Expr folded(const Expr& value);
 
-// Without the parts that a number rules out: of `2 == inf ? a : b` b is left, so that it alone has a derivative. All else stays as it is.
+// Without the parts that a number rules out: of `2 == inf ? a : b` b is left, so that it alone has a derivative. All
+// else stays as it is.
 Program decided(Program program);
 
 // The value as a tensor of that type holds it: what is computed in f16 and bf16 is not rounded without a cast.

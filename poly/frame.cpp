@@ -1,6 +1,7 @@
 // U (y_rho; 0) + B (q; z), component by component, put together to one map per combination of residues.
 //
-// A component whose classes are too many keeps its triangular coordinates (y; z): the same points, whose taps then depend on y.
+// A component whose classes are too many keeps its triangular coordinates (y; z): the same points, whose taps then
+// depend on y.
 #include "poly/frame.h"
 
 #include <algorithm>
@@ -94,7 +95,8 @@ Placement placement(Frame frame) {
 std::vector<bool> choose_split(const std::vector<Component>& parts, int class_limit) {
   std::vector<std::size_t> order(parts.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a].classes < parts[b].classes; });
+  std::stable_sort(
+      order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a].classes < parts[b].classes; });
   std::vector<bool> split(parts.size(), false);
   double product = 1;
   for (const std::size_t c : order) {
@@ -105,14 +107,16 @@ std::vector<bool> choose_split(const std::vector<Component>& parts, int class_li
   return split;
 }
 
-std::vector<Placement> placements(const Statement& statement, const std::vector<Component>& parts, const std::vector<bool>& split) {
+std::vector<Placement> placements(
+    const Statement& statement, const std::vector<Component>& parts, const std::vector<bool>& split) {
   std::vector<Frame> result{Frame{{}, Vector(statement.indices.size(), 0)}};
   for (std::size_t c = 0; c < parts.size(); ++c) {
     std::vector<Frame> next;
     for (const Frame& frame : result) {
       if (parts[c].identity || !split[c]) {
         next.push_back(frame);
-        parts[c].identity ? add_identity(statement, parts[c], next.back()) : add_component(statement, parts[c], nullptr, next.back());
+        parts[c].identity ? add_identity(statement, parts[c], next.back())
+                          : add_component(statement, parts[c], nullptr, next.back());
         continue;
       }
       Vector rho(parts[c].period.size(), 0);

@@ -2,10 +2,10 @@
 //
 // Interval arithmetic solves each row for each of its indices, given the others' intervals, until nothing changes:
 //   0 <= 2*x + k - 1 < 224 with 0 <= k < 3    gives    ceil(-1/2) = 0 <= x <= 112
-// It never loses a point, but may keep a bound that no point attains: in 0 <= x + y < 5, 0 <= x - y < 5 it finds nothing
-// at all. So a bound counts as exact only with a witness. One search (fix the index at its bound, tighten, fix the next)
-// finds it at once in nearly every program, and its point witnesses other bounds too; a bound proven not attained moves
-// inward and is tried again. What is left goes to isl, which is exact but may give up (solve.h).
+// It never loses a point, but may keep a bound that no point attains: in 0 <= x + y < 5, 0 <= x - y < 5 it finds
+// nothing at all. So a bound counts as exact only with a witness. One search (fix the index at its bound, tighten, fix
+// the next) finds it at once in nearly every program, and its point witnesses other bounds too; a bound proven not
+// attained moves inward and is tried again. What is left goes to isl, which is exact but may give up (solve.h).
 #include "poly/hull.h"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ std::pair<Wide, Wide> span_of(std::int64_t c, const Interval& i) {
 struct Total { Wide finite = 0; int infinite = 0; };   // a sum of bounds, some of them infinite
 
 bool infinite(Wide bound) { return bound >= infinity || bound <= -infinity; }
-// A product of 64-bit numbers may be beyond `infinity`: such a bound counts as open, which is sound, and no sum leaves 128 bits.
+// A product of 64-bit numbers may be beyond `infinity`: such a bound counts as open, which is sound, and no sum leaves
+// 128 bits.
 void include(Total& total, Wide bound) { infinite(bound) ? ++total.infinite : total.finite += bound; }
 void exclude(Total& total, Wide bound) { infinite(bound) ? --total.infinite : total.finite -= bound; }
 // The sum without one of its terms; nullopt when it is infinite.
@@ -43,7 +44,8 @@ std::optional<Wide> without(const Total& total, Wide term) {
   return open ? total.finite : total.finite - term;
 }
 
-// c·i >= bound; returns whether an end moved. Multiplies first, since most rows move nothing and 128-bit division is slow.
+// c·i >= bound; returns whether an end moved. Multiplies first, since most rows move nothing and 128-bit division is
+// slow.
 bool at_least(Interval& i, Wide c, Wide bound) {
   std::optional<std::int64_t>& end = c > 0 ? i.lower : i.upper;
   if (end && Wide{*end} * c >= bound) return false;
@@ -65,18 +67,22 @@ bool tighten_by(const Row& row, Box& box) {
     include(least, low);
     include(greatest, high);
   }
-  if ((greatest.infinite == 0 && greatest.finite + row.constant < 0) || (least.infinite == 0 && least.finite + row.constant > top)) {
+  if ((greatest.infinite == 0 && greatest.finite + row.constant < 0) ||
+      (least.infinite == 0 && least.finite + row.constant > top)) {
     box.empty = true;
     return false;
   }
-  if (least.infinite == 0 && greatest.infinite == 0 && least.finite + row.constant >= 0 && greatest.finite + row.constant <= top) return false;
+  if (least.infinite == 0 && greatest.infinite == 0 && least.finite + row.constant >= 0 &&
+      greatest.finite + row.constant <= top)
+    return false;
   bool changed = false;
   for (std::size_t k = 0; k < row.coefficients.size(); ++k) {
     const std::int64_t c = row.coefficients[k];
     if (c == 0) continue;
     const auto [low, high] = span_of(c, box.index[k]);
     bool moved = false;
-    if (const std::optional<Wide> rest = without(greatest, high)) moved |= at_least(box.index[k], c, -(*rest + row.constant));
+    if (const std::optional<Wide> rest = without(greatest, high))
+      moved |= at_least(box.index[k], c, -(*rest + row.constant));
     const std::optional<Wide> rest = without(least, low);                    // c·i <= top - (rest + e)
     if (rest && row.extent) moved |= at_least(box.index[k], -Wide{c}, *rest + row.constant - top);
     if (!moved) continue;
@@ -95,7 +101,9 @@ bool tighten_by(const Row& row, Box& box) {
 }
 
 // Values of an index worth trying: the ends first, then inward, since rows bind at the ends.
-std::int64_t candidate(const Interval& i, int attempt) { return attempt % 2 == 0 ? *i.lower + attempt / 2 : *i.upper - attempt / 2; }
+std::int64_t candidate(const Interval& i, int attempt) {
+  return attempt % 2 == 0 ? *i.lower + attempt / 2 : *i.upper - attempt / 2;
+}
 
 std::optional<std::size_t> narrowest_open(const Box& box) {
   std::optional<std::size_t> best;
@@ -115,7 +123,8 @@ bool bounded(const Box& box) {
 }
 
 // Moves one end of one index inward until a point attains it. False when the budget (of rows looked at) ended first.
-bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, std::vector<Point>& witnesses, std::int64_t& budget) {
+bool settle(const std::vector<Row>& rows, Box& box, std::size_t k, bool upper, std::vector<Point>& witnesses,
+    std::int64_t& budget) {
   for (int step = 0; step < 16 && budget > 0; ++step) {
     const std::int64_t end = upper ? *box.index[k].upper : *box.index[k].lower;
     if (std::any_of(witnesses.begin(), witnesses.end(), [&](const Point& p) { return p[k] == end; })) return true;
@@ -162,7 +171,8 @@ bool settle_all(const std::vector<Row>& rows, Box& box) {
   for (Box before; before.index != box.index;) {       // a moved end may take another's witness with it
     before = box;
     std::erase_if(witnesses, [&](const Point& p) {
-      for (std::size_t k = 0; k < p.size(); ++k) if (p[k] < *box.index[k].lower || p[k] > *box.index[k].upper) return true;
+      for (std::size_t k = 0; k < p.size(); ++k)
+        if (p[k] < *box.index[k].lower || p[k] > *box.index[k].upper) return true;
       return false;
     });
     for (std::size_t k = 0; k < box.index.size(); ++k)
@@ -179,7 +189,8 @@ bool possible(const Row& row, std::int64_t sign, std::int64_t shift, const std::
   std::vector<Row> all(rows);
   Row asked{row.coefficients, 0, 1, std::nullopt};
   std::int64_t constant;
-  if (__builtin_mul_overflow(sign, row.constant, &constant) || __builtin_add_overflow(constant, shift, &asked.constant)) return true;
+  if (__builtin_mul_overflow(sign, row.constant, &constant) || __builtin_add_overflow(constant, shift, &asked.constant))
+    return true;
   for (std::int64_t& c : asked.coefficients)
     if (__builtin_mul_overflow(c, sign, &c)) return true;
   all.push_back(std::move(asked));
@@ -192,7 +203,8 @@ bool possible(const Row& row, std::int64_t sign, std::int64_t shift, const std::
 bool implied_by(const Row& a, const Row& b) {
   if (a.divisor != b.divisor) return false;
   const bool same = a.coefficients == b.coefficients;
-  const bool negated = std::equal(a.coefficients.begin(), a.coefficients.end(), b.coefficients.begin(), [](auto x, auto y) { return Wide{x} == -Wide{y}; });
+  const bool negated = std::equal(a.coefficients.begin(), a.coefficients.end(), b.coefficients.begin(),
+      [](auto x, auto y) { return Wide{x} == -Wide{y}; });
   if (!same && !negated) return false;
   const Wide shift = same ? Wide{a.constant} - b.constant : Wide{a.constant} + b.constant;   // v_a = ±v_b + shift
   if (shift % a.divisor != 0) return false;
@@ -202,7 +214,9 @@ bool implied_by(const Row& a, const Row& b) {
   return low >= 0 && high <= top_a;
 }
 
-std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
 
 Row normal(Row row) {                                  // divided by what coefficients, constant and divisor share
   std::uint64_t common = std::gcd(magnitude(row.divisor), magnitude(row.constant));
@@ -249,7 +263,8 @@ std::vector<Row> rows_of(const Statement& statement) {
 bool holds(const Row& row, const Point& point) {
   Wide value = row.constant;
   for (std::size_t k = 0; k < point.size(); ++k)
-    if (__builtin_add_overflow(value, Wide{row.coefficients[k]} * point[k], &value)) throw Overflow("a row of the domain does not fit 128 bits");
+    if (__builtin_add_overflow(value, Wide{row.coefficients[k]} * point[k], &value))
+      throw Overflow("a row of the domain does not fit 128 bits");
   return value >= 0 && value % row.divisor == 0 && (!row.extent || value / row.divisor < *row.extent);
 }
 
@@ -313,14 +328,16 @@ bool follows(const Row& row, const std::vector<Row>& rows, const Box& box) {
   if (box.empty || implied(row, box)) return true;
   if (std::any_of(rows.begin(), rows.end(), [&](const Row& other) { return implied_by(row, other); })) return true;
   if (row.divisor != 1) return false;
-  return !possible(row, -1, -1, rows, box) && (!row.extent || *row.extent == INT64_MIN || !possible(row, 1, -*row.extent, rows, box));
+  return !possible(row, -1, -1, rows, box) &&
+      (!row.extent || *row.extent == INT64_MIN || !possible(row, 1, -*row.extent, rows, box));
 }
 
 Box hull(const std::vector<Row>& rows, std::size_t indices, unsigned long patience) {
   Box box{false, std::vector<Interval>(indices)};
   tighten(rows, box);
   if (box.empty) return box;
-  if (bounded(box) && std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); })) return box;
+  if (bounded(box) && std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); }))
+    return box;
   if (bounded(box) && (settle_all(rows, box) || box.empty)) return box;
   const std::optional<Box> rational = rational_hull(rows, indices);
   if (rational) {
@@ -352,7 +369,8 @@ std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& h
     if (n == 0) result.push_back(range_of(Row{{}, 0, 1, 0}));              // no index to carry the empty extent
     return result;
   }
-  // A row may go when it and every row gone before it still follow from what stays: verify() asks again, from there only.
+  // A row may go when it and every row gone before it still follow from what stays: verify() asks again, from there
+  // only.
   std::vector<Row> kept, gone;
   for (const Range& range : domain) {
     const Row row = row_of(range);
@@ -362,7 +380,8 @@ std::vector<Range> bounded_domain(const std::vector<Range>& domain, const Box& h
     std::vector<Row> others(kept), proven(gone);
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
     proven.push_back(kept[at]);
-    if (!std::all_of(proven.begin(), proven.end(), [&](const Row& row) { return follows(row, others, hull); })) continue;
+    if (!std::all_of(proven.begin(), proven.end(), [&](const Row& row) { return follows(row, others, hull); }))
+      continue;
     kept = std::move(others);
     gone = std::move(proven);
   }

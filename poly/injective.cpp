@@ -1,13 +1,15 @@
 // Two points i and i + v write one element when F v = 0; so the kernel of F is searched, not pairs of points.
 //
-// A kernel vector that joins two points keeps each row in its range: |c·v| <= R - 1. These differences are few where `=` is
-// injective. For O[4*x + k] = =(A[x, k]), k < 4: v = z·(1, -4), and |4 z| <= 3 leaves z = 0 alone: one tap per residue class is the
-// proof. With the taps S of reduce.h as coordinates, c·v is triangular in z, so the list of differences is found by loops, without
-// search. Each one but 0 is then a question about one domain, { i : i and i + v in D }, which intervals or a point settle.
+// A kernel vector that joins two points keeps each row in its range: |c·v| <= R - 1. These differences are few where
+// `=` is injective. For O[4*x + k] = =(A[x, k]), k < 4: v = z·(1, -4), and |4 z| <= 3 leaves z = 0 alone: one tap per
+// residue class is the proof. With the taps S of reduce.h as coordinates, c·v is triangular in z, so the list of
+// differences is found by loops, without search. Each one but 0 is then a question about one domain, { i : i and i + v
+// in D }, which intervals or a point settle.
 //
-// v and -v ask the same, and on convex rows 2 v asks more than v: if primitive v joins nothing, no multiple does. Rows with divisors
-// are no obstacle: over the lattice on which every division is exact (lattice.h, step 0) they have none.
-// Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl is asked.
+// v and -v ask the same, and on convex rows 2 v asks more than v: if primitive v joins nothing, no multiple does. Rows
+// with divisors are no obstacle: over the lattice on which every division is exact (lattice.h, step 0) they have none.
+// Many differences mean room to collide; the short ones find it. What is left is enumerated where it is small, then isl
+// is asked.
 #include "poly/injective.h"
 
 #include <fmt/core.h>
@@ -43,7 +45,8 @@ Point moved(const Point& start, const Point& v) {
 }
 
 // i with i and i + v both in the domain; `proven` when there is none for certain.
-std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, const Point& v, std::int64_t& budget, bool& proven) {
+std::optional<Point> shared_start(
+    const std::vector<Row>& rows, const Box& box, const Point& v, std::int64_t& budget, bool& proven) {
   std::vector<Row> both(rows);
   Box inside = box;
   for (std::size_t k = 0; k < v.size(); ++k) {         // the hull holds at both ends
@@ -77,7 +80,8 @@ std::optional<Point> shared_start(const std::vector<Row>& rows, const Box& box, 
   return proven ? std::nullopt : find_point(both, inside, share, proven);
 }
 
-// A kernel basis as columns over all indices (those of one value stand still), such that many rows are triangular on it.
+// A kernel basis as columns over all indices (those of one value stand still), such that many rows are triangular on
+// it.
 struct Kernel { Matrix basis; std::size_t directions = 0; };
 
 Kernel kernel_of(const Matrix& forms, const std::vector<Row>& rows, const Box& box) {
@@ -115,7 +119,8 @@ Kernel kernel_of(const Matrix& forms, const std::vector<Row>& rows, const Box& b
   return kernel;
 }
 
-// What the rows say of z when v = N z joins two of their points. A row that does not fit 64 bits says nothing: the others must do.
+// What the rows say of z when v = N z joins two of their points. A row that does not fit 64 bits says nothing: the
+// others must do.
 std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& rows, const Box& box) {
   std::vector<Row> result;
   const auto add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
@@ -125,7 +130,8 @@ std::vector<Row> difference_rows(const Kernel& kernel, const std::vector<Row>& r
       for (std::size_t k = 0; k < c.size(); ++k) along.add(c[k], kernel.basis[k][z]);
       row.coefficients[z] = along.get();
     }
-    if (std::any_of(row.coefficients.begin(), row.coefficients.end(), [](auto x) { return x != 0; })) result.push_back(std::move(row));
+    if (std::any_of(row.coefficients.begin(), row.coefficients.end(), [](auto x) { return x != 0; }))
+      result.push_back(std::move(row));
   };
   const auto try_to_add = [&](const Vector& c, std::int64_t divisor, std::int64_t width) {
     try {
@@ -156,7 +162,8 @@ struct Search {
   bool look_at(const Point& z) {
     const auto first = std::find_if(z.begin(), z.end(), [](auto x) { return x != 0; });
     if (first == z.end() || *first < 0) return true;   // v and -v are one question
-    if (std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1) return true;
+    if (std::accumulate(z.begin(), z.end(), std::int64_t{0}, [](auto a, auto b) { return std::gcd(a, b); }) != 1)
+      return true;
     bool proven = false;
     try {
       look_along(z, proven);
@@ -178,9 +185,9 @@ struct Search {
   }
 };
 
-// The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do it). Euclid's
-// steps leave long ones, and what two points differ by is short, measured in what the rows allow: c·v against R. The basis as it is
-// where a step does not fit.
+// The basis with short vectors: each is shortened by the others while that helps (pairwise, as Gauss and Lagrange do
+// it). Euclid's steps leave long ones, and what two points differ by is short, measured in what the rows allow: c·v
+// against R. The basis as it is where a step does not fit.
 Kernel shortened(const Kernel& given, std::vector<Row> lengths) try {
   Kernel kernel = given;
   const auto dot = [&](std::size_t i, std::size_t j) {
@@ -234,7 +241,8 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
     return true;
   }, 3 * look_cap);
   std::sort(writers.begin(), writers.end());
-  const auto same = std::adjacent_find(writers.begin(), writers.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  const auto same = std::adjacent_find(
+      writers.begin(), writers.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
   if (same != writers.end()) return {Injective::No, {same->second, (same + 1)->second}, {}};
   return {finished ? Injective::Yes : Injective::Unknown, {}, {}};
 }
@@ -242,8 +250,10 @@ Verdict by_enumeration(const std::vector<Row>& rows, const Box& box, const Matri
 std::string why_unknown(const Kernel& kernel, bool finished, const Box& box) {
   double points = 1;
   for (const Interval& i : box.index) points *= static_cast<double>(*i.upper) - static_cast<double>(*i.lower) + 1;
-  return fmt::format("{} of {} indices can move without the element, in {} ways, and of {:.0f} points {} are enumerated", kernel.directions, box.index.size(),
-                     finished ? "some" : fmt::format("more than {}", difference_cap), points, point_cap);
+  return fmt::format(
+      "{} of {} indices can move without the element, in {} ways, and of {:.0f} points {} are enumerated",
+      kernel.directions, box.index.size(), finished ? "some" : fmt::format("more than {}", difference_cap), points,
+      point_cap);
 }
 
 // On convex rows.
@@ -257,12 +267,15 @@ Verdict decide(const std::vector<Row>& rows, const Box& box, const Matrix& forms
   look_at_short(nearby);
   if (nearby.found) return {Injective::No, *nearby.found, {}};
   const Box steps = hull(between, kernel.directions, 0);
-  const bool bounded = steps.empty || std::ranges::all_of(steps.index, [](const Interval& i) { return i.lower && i.upper; });
-  const bool finished = bounded && for_each_point(between, steps, difference_cap, [&](const Point& z) { return search.look_at(z); }, look_cap);
+  const bool bounded =
+      steps.empty || std::ranges::all_of(steps.index, [](const Interval& i) { return i.lower && i.upper; });
+  const bool finished = bounded &&
+      for_each_point(between, steps, difference_cap, [&](const Point& z) { return search.look_at(z); }, look_cap);
   if (search.found) return {Injective::No, *search.found, {}};
   if (finished && search.all_proven) return {Injective::Yes, {}, {}};
   if (const Verdict verdict = by_enumeration(rows, box, forms); verdict.answer != Injective::Unknown) return verdict;
-  if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap)) return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
+  if (const auto answer = solve::collision(rows, forms, box.index.size(), isl_cap))
+    return *answer ? Verdict{Injective::No, **answer, {}} : Verdict{Injective::Yes, {}, {}};
   return {Injective::Unknown, {}, why_unknown(kernel, finished, box)};
 }
 
@@ -300,11 +313,13 @@ Verdict injective(const Statement& statement, const std::vector<Row>& rows, cons
     forms.emplace_back();
     for (const Size& c : form.coefficients) forms.back().push_back(c.get());
   }
-  if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; })) return decide(rows, box, forms);
+  if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.divisor == 1; }))
+    return decide(rows, box, forms);
   std::vector<Row> all(rows);
   const std::size_t n = box.index.size();
   for (std::size_t k = 0; k < n; ++k) {
-    all.push_back({Vector(n, 0), -*box.index[k].lower, 1, (Exact(*box.index[k].upper) - *box.index[k].lower + 1).get()});
+    all.push_back(
+        {Vector(n, 0), -*box.index[k].lower, 1, (Exact(*box.index[k].upper) - *box.index[k].lower + 1).get()});
     all.back().coefficients[k] = 1;
   }
   return decide_divided(all, forms, n);

@@ -2,7 +2,8 @@
 //
 //   O[2*i + k], k < 2   ⇒  Yes        O[i + k]   ⇒  No: i = 1, k = 0 and i = 0, k = 1
 //
-// In: a bound statement, the rows of its domain, their hull.   Keeps: capped work that does not depend on the machine; Unknown beyond.
+// In: a bound statement, the rows of its domain, their hull.
+// Keeps: capped work that does not depend on the machine; Unknown beyond.
 #pragma once
 
 #include <string>

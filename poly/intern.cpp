@@ -23,17 +23,22 @@ class Interner {
   // Numbers, reads and indices are compared; the rest by operation and by the nodes of its operands.
   Expr rebuilt(const Expr& e) {
     return e.match([&](const Apply& a) { return apply(a, e); },
-                   [&](const Cast& c) {
-                     Expr operand = of(c.operand);
-                     return only(Key(-1, static_cast<int>(c.type), {address(operand)}), operand.same_as(c.operand) ? e : Expr(Cast{operand, c.type}));
-                   },
-                   [&](const Read& r) { return only(Key(-2, static_cast<int>(r.type), {reinterpret_cast<const void*>(static_cast<std::intptr_t>(r.read))}), e); },
-                   [&](const auto&) {
-                     for (const Expr& leaf : leaves_)
-                       if (leaf == e) return leaf;
-                     leaves_.push_back(e);
-                     return e;
-                   });
+        [&](const Cast& c) {
+          Expr operand = of(c.operand);
+          return only(Key(-1, static_cast<int>(c.type), {address(operand)}),
+              operand.same_as(c.operand) ? e : Expr(Cast{operand, c.type}));
+        },
+        [&](const Read& r) {
+          return only(
+              Key(-2, static_cast<int>(r.type), {reinterpret_cast<const void*>(static_cast<std::intptr_t>(r.read))}),
+              e);
+        },
+        [&](const auto&) {
+          for (const Expr& leaf : leaves_)
+            if (leaf == e) return leaf;
+          leaves_.push_back(e);
+          return e;
+        });
   }
 
   Expr apply(const Apply& a, const Expr& e) {
@@ -45,7 +50,8 @@ class Interner {
       operands.push_back(address(same.operands.back()));
       changed = changed || !same.operands.back().same_as(operand);
     }
-    return only(Key(static_cast<int>(a.op), static_cast<int>(a.type), std::move(operands)), changed ? Expr(std::move(same)) : e);
+    return only(Key(static_cast<int>(a.op), static_cast<int>(a.type), std::move(operands)),
+        changed ? Expr(std::move(same)) : e);
   }
 
   using Key = std::tuple<int, int, std::vector<const void*>>;
@@ -59,7 +65,11 @@ class Interner {
 void collect(const Expr& e, std::set<const void*>& seen, std::vector<Expr>& all) {
   if (!seen.insert(address(e)).second) return;
   all.push_back(e);
-  e.match([&](const Apply& a) { for (const Expr& operand : a.operands) collect(operand, seen, all); }, [&](const Cast& c) { collect(c.operand, seen, all); }, [](const auto&) {});
+  e.match(
+      [&](const Apply& a) {
+        for (const Expr& operand : a.operands) collect(operand, seen, all);
+      },
+      [&](const Cast& c) { collect(c.operand, seen, all); }, [](const auto&) {});
 }
 
 }  // namespace

@@ -14,12 +14,14 @@ namespace tilec::poly {
 
 Expr interned(const Expr& value);
 std::vector<Expr> parts(const Expr& value);            // every node of it once, itself first
-double length(const Expr& value);                      // operations and operands of its text: a node counts as often as it is reached
+double length(const Expr& value);                      // operations and operands of its text: a node counts as often as
+                                                       // it is reached
 const void* address(const Expr& value);                // of its node: what `same_as` compares
 
 namespace detail {
 
-template <class Leaf> Expr with_leaves(const Expr& value, const Leaf& leaf, std::unordered_map<const void*, Expr>& done) {
+template <class Leaf>
+Expr with_leaves(const Expr& value, const Leaf& leaf, std::unordered_map<const void*, Expr>& done) {
   if (value.as<Number>()) return value;
   const auto* apply = value.as<Apply>();
   const auto* cast = value.as<Cast>();

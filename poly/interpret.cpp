@@ -19,7 +19,8 @@ namespace {
 
 class Interpreter {
  public:
-  Interpreter(const Program& program, const Selection& selection, const Progress& progress) : program_(program), selection_(selection), progress_(progress), tensors_(program.tensors.size()) {
+  Interpreter(const Program& program, const Selection& selection, const Progress& progress)
+      : program_(program), selection_(selection), progress_(progress), tensors_(program.tensors.size()) {
     for (std::size_t id = 0; id < program.tensors.size(); ++id) {
       tensors_[id].array.dtype = program.tensors[id].dtype;
       for (const auto& size : program.tensors[id].shape) tensors_[id].array.shape.push_back(size.get());
@@ -30,8 +31,10 @@ class Interpreter {
     auto& tensor = at(id);
     const auto count = static_cast<std::size_t>(tensor.array.count());
     const bool real = lang::is_float(input.dtype);
-    if (input.dtype != tensor.array.dtype || input.shape != tensor.array.shape || (real ? input.reals.size() : input.integers.size()) != count)
-      throw lang::InternalError(fmt::format("`{}` is given a tensor of another type or shape", program_.tensor(id).name));
+    if (input.dtype != tensor.array.dtype || input.shape != tensor.array.shape ||
+        (real ? input.reals.size() : input.integers.size()) != count)
+      throw lang::InternalError(
+          fmt::format("`{}` is given a tensor of another type or shape", program_.tensor(id).name));
     tensor.array = input;
     tensor.errors.assign(count, 0);
     tensor.exact = true;
@@ -48,7 +51,8 @@ class Interpreter {
       std::vector<double> magnitudes = tensor.errors;
       const bool real = lang::is_float(tensor.array.dtype);
       for (std::size_t k = 0; real && k < magnitudes.size(); ++k)
-        magnitudes[k] = std::max(magnitudes[k] / (8 * epsilon(tensor.array.dtype)), std::isfinite(tensor.array.reals[k]) ? std::fabs(tensor.array.reals[k]) : 0);
+        magnitudes[k] = std::max(magnitudes[k] / (8 * epsilon(tensor.array.dtype)),
+            std::isfinite(tensor.array.reals[k]) ? std::fabs(tensor.array.reals[k]) : 0);
       all.magnitudes.push_back(std::move(magnitudes));
     }
     return all;
@@ -73,7 +77,8 @@ void Interpreter::run(const Statement& statement) {
   auto& target = at(statement.target.tensor);
   const auto type = statement.value.type();
   const auto count = static_cast<std::size_t>(target.array.count());
-  if (!has_room(16 * static_cast<std::uint64_t>(count))) throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+  if (!has_room(16 * static_cast<std::uint64_t>(count)))
+    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
   try {
     (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
     target.errors.assign(count, 0);
@@ -95,7 +100,9 @@ void Interpreter::run(const Statement& statement) {
   const auto flush = [&] {
     const std::size_t points = block.size();
     const Column& values = block.run();
-    if (!assigns) fold(statement.aggregation, type, points, needed.all ? trace.elements().data() : places.data(), values, folds.data());
+    if (!assigns)
+      fold(statement.aggregation, type, points, needed.all ? trace.elements().data() : places.data(), values,
+          folds.data());
     for (std::size_t k = 0; assigns && k < points; ++k) {
       const std::size_t element = trace.elements()[k];
       if (reached[element]) throw lang::InternalError("two points of an assignment write one element");
@@ -123,8 +130,10 @@ void Interpreter::run(const Statement& statement) {
     ++place;
   }
   flush();
-  // A sum starts from 0, so that of -0 alone is 0; where no element has two points, it is the value of its point (simplify.h makes it `=`).
-  if (statement.aggregation == Aggregation::Sum && std::ranges::any_of(folds, [](const Fold& f) { return f.count > 1; }))
+  // A sum starts from 0, so that of -0 alone is 0; where no element has two points, it is the value of its point
+  // (simplify.h makes it `=`).
+  if (statement.aggregation == Aggregation::Sum &&
+      std::ranges::any_of(folds, [](const Fold& f) { return f.count > 1; }))
     for (Fold& f : folds) f.value.real += 0.0;
   for (std::size_t k = 0; k < (needed.all ? count : needed.elements.size()); ++k) {
     const std::size_t element = needed.all ? k : needed.elements[k];
@@ -138,7 +147,8 @@ void Interpreter::finish(const Statement& statement, std::size_t element, const 
   auto& target = at(statement.target.tensor);
   const auto type = statement.value.type();
   if (fold.count > 0) return store(target, element, finished(statement.aggregation, type, target.array.dtype, fold));
-  if (const auto* number = std::get_if<Number>(&statement.fill)) return store(target, element, cast(number->type, target.array.dtype, {number->real, number->integer, 0}));
+  if (const auto* number = std::get_if<Number>(&statement.fill))
+    return store(target, element, cast(number->type, target.array.dtype, {number->real, number->integer, 0}));
   store(target, element, load(at(std::get<TensorId>(statement.fill)), element));
 }
 
@@ -157,10 +167,14 @@ void Interpreter::run(const Intrinsic& intrinsic) {
 
 }  // namespace
 
-Interpretation interpret(const Program& program, const std::vector<Array>& inputs) { return interpret(program, inputs, everything(program), {}); }
+Interpretation interpret(const Program& program, const std::vector<Array>& inputs) {
+  return interpret(program, inputs, everything(program), {});
+}
 
-Interpretation interpret(const Program& program, const std::vector<Array>& inputs, const Selection& selection, const Progress& progress) {
-  if (inputs.size() != program.inputs.size()) throw lang::InternalError("the interpreter is given another number of inputs than the program has");
+Interpretation interpret(
+    const Program& program, const std::vector<Array>& inputs, const Selection& selection, const Progress& progress) {
+  if (inputs.size() != program.inputs.size())
+    throw lang::InternalError("the interpreter is given another number of inputs than the program has");
   Interpreter interpreter(program, selection, progress);
   for (std::size_t k = 0; k < inputs.size(); ++k) interpreter.give(program.inputs[k], inputs[k]);
   for (const auto& node : program.nodes) std::visit([&](const auto& n) { interpreter.run(n); }, node);

@@ -1,7 +1,7 @@
 // Executes a Program by definition: the oracle for every backend. Runs after any pass on bound Programs.
 //
-// Integers in their own width (wrapping), floats in double, rounded to the tensor's type where a tensor is stored; a Cast
-// rounds too. Iterates the integer points of the domain (hull by interval arithmetic when it is not there yet).
+// Integers in their own width (wrapping), floats in double, rounded to the tensor's type where a tensor is stored; a
+// Cast rounds too. Iterates the integer points of the domain (hull by interval arithmetic when it is not there yet).
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,9 @@ namespace tilec::poly {
 
 struct Interpretation {
   std::vector<Array> outputs;                          // in the order of Program::outputs
-  std::vector<std::vector<double>> magnitudes;         // per output element, about Σ|terms| of its fold and of what it read: a backend may be off by 8·eps(type)·this; of other types than floats the error itself, 0: exact
+  std::vector<std::vector<double>> magnitudes;         // per output element, about Σ|terms| of its fold and of what it
+                                                       // read: a backend may be off by 8·eps(type)·this; of other types
+                                                       // than floats the error itself, 0: exact
 };
 
 double round_to(DType type, double value);             // f16, bf16, f32: nearest even

@@ -14,22 +14,28 @@ Shape part(const Shape& shape, std::size_t from, std::size_t count) {
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
-std::size_t batch_rank(const Intrinsic& intrinsic) { return static_cast<std::size_t>(intrinsic.parameters.at(0).get()); }
+std::size_t batch_rank(const Intrinsic& intrinsic) {
+  return static_cast<std::size_t>(intrinsic.parameters.at(0).get());
+}
 
 // The tensor with V and the one with J: D and O of a Gather, O and E of a Scatter.
 struct Sides { TensorId rows, terms; };
 Sides sides(const Intrinsic& intrinsic) {
   const bool gathers = intrinsic.op == IntrinsicOp::Gather;
-  return {gathers ? intrinsic.operands[0] : intrinsic.targets[0], gathers ? intrinsic.targets[0] : intrinsic.operands[0]};
+  return {
+      gathers ? intrinsic.operands[0] : intrinsic.targets[0], gathers ? intrinsic.targets[0] : intrinsic.operands[0]};
 }
 
 std::string type_fault(const Program& program, const Intrinsic& intrinsic) {
   const DType from = program.tensor(intrinsic.operands[0]).dtype, to = program.tensor(intrinsic.targets[0]).dtype;
-  const auto words = [&](std::string_view what) { return fmt::format("{} {} makes {}", what, lang::name(from), lang::name(to)); };
+  const auto words = [&](std::string_view what) {
+    return fmt::format("{} {} makes {}", what, lang::name(from), lang::name(to));
+  };
   switch (intrinsic.op) {
     case IntrinsicOp::Reshape:
     case IntrinsicOp::Gather: return from == to ? "" : words("of");
-    case IntrinsicOp::Scatter: return lang::is_float(from) == lang::is_float(to) && to != DType::Bool ? "" : words("a sum of");
+    case IntrinsicOp::Scatter:
+      return lang::is_float(from) == lang::is_float(to) && to != DType::Bool ? "" : words("a sum of");
     case IntrinsicOp::Sort: return to == DType::I32 ? "" : words("of");
   }
   return "";
@@ -46,7 +52,8 @@ std::string rank_fault(const Program& program, const Intrinsic& intrinsic) {
   }
   const auto batch = static_cast<std::size_t>(*parameter), indices = rank(intrinsic.operands[1]);
   const auto [rows, terms] = sides(intrinsic);
-  if (!lang::is_integer(program.tensor(intrinsic.operands[1]).dtype)) return fmt::format("the index is {}", lang::name(program.tensor(intrinsic.operands[1]).dtype));
+  if (!lang::is_integer(program.tensor(intrinsic.operands[1]).dtype))
+    return fmt::format("the index is {}", lang::name(program.tensor(intrinsic.operands[1]).dtype));
   if (rank(rows) <= batch || indices < batch || rank(terms) != indices + rank(rows) - batch - 1)
     return fmt::format("ranks {}, {} and {} with a batch of rank {}", rank(rows), indices, rank(terms), batch);
   return "";
@@ -66,7 +73,8 @@ std::string_view name(IntrinsicOp op) {
 
 std::string fault(const Program& program, const Intrinsic& intrinsic) {
   const std::size_t operands = intrinsic.op == IntrinsicOp::Gather || intrinsic.op == IntrinsicOp::Scatter ? 2 : 1;
-  if (intrinsic.operands.size() != operands || intrinsic.targets.size() != 1) return fmt::format("{} operands make {} targets", intrinsic.operands.size(), intrinsic.targets.size());
+  if (intrinsic.operands.size() != operands || intrinsic.targets.size() != 1)
+    return fmt::format("{} operands make {} targets", intrinsic.operands.size(), intrinsic.targets.size());
   if (intrinsic.op != IntrinsicOp::Reshape)
     if (auto words = rank_fault(program, intrinsic); !words.empty()) return words;
   return type_fault(program, intrinsic);
@@ -81,7 +89,8 @@ Groups groups(const Program& program, const Intrinsic& intrinsic) {
   const std::size_t batch = batch_rank(intrinsic);
   const Shape& rows = program.tensor(sides(intrinsic).rows).shape;
   const Shape& indices = program.tensor(intrinsic.operands[1]).shape;
-  return {part(rows, 0, batch), part(indices, batch, indices.size() - batch), part(rows, batch + 1, rows.size() - batch - 1), rows[batch]};
+  return {part(rows, 0, batch), part(indices, batch, indices.size() - batch),
+      part(rows, batch + 1, rows.size() - batch - 1), rows[batch]};
 }
 
 std::vector<Equal> equal_extents(const Program& program, const Intrinsic& intrinsic) {
@@ -96,7 +105,8 @@ std::vector<Equal> equal_extents(const Program& program, const Intrinsic& intrin
   const auto [rows, terms] = sides(intrinsic);
   for (std::size_t d = 0; d < batch; ++d) all.push_back({rows, d, intrinsic.operands[1], d});
   for (std::size_t d = 0; d < indices; ++d) all.push_back({terms, d, intrinsic.operands[1], d});
-  for (std::size_t d = batch + 1; d < program.tensor(rows).shape.size(); ++d) all.push_back({rows, d, terms, d - batch - 1 + indices});
+  for (std::size_t d = batch + 1; d < program.tensor(rows).shape.size(); ++d)
+    all.push_back({rows, d, terms, d - batch - 1 + indices});
   return all;
 }
 

@@ -1,12 +1,14 @@
 // One primitive, the column Hermite normal form with its unimodular U, and what residue classes are built from.
 //
-// Example: the gradient of a stride 3, dilation 2 convolution writes I[3x + 2k - 2]; k has 3 values. Stacking the output map
+// Example: the gradient of a stride 3, dilation 2 convolution writes I[3x + 2k - 2]; k has 3 values. Stacking the
+//          output map
 // on the tap k gives
 //
 //   F = (3 2), C = (0 1)    U = [[1, -2], [-1, 3]]    [F; C] U = [1 0; -1 3]    H = (1)  G = (-1)  T = (3)
 //
-// so o = y and k = -y + 3z: y mod 3 decides which taps exist, and V = (3) says so. In coordinates y = y_rho + 3q the tap no
-// longer mentions q: three classes with one constant tap each, 223 points, where testing every tap of every element costs 672.
+// so o = y and k = -y + 3z: y mod 3 decides which taps exist, and V = (3) says so. In coordinates y = y_rho + 3q the
+// tap no longer mentions q: three classes with one constant tap each, 223 points, where testing every tap of every
+// element costs 672.
 //
 // Euclid's steps let entries grow, so elimination runs in GMP; results are small and leave as 64-bit integers.
 // H. Cohen, A Course in Computational Algebraic Number Theory, 2.4 (Hermite normal form, kernel, image index).
@@ -39,7 +41,8 @@ Big floor_div(const Big& a, const Big& b) {
 }
 
 std::int64_t fit(const Big& value) {
-  if (!value.fits_slong_p()) throw Overflow(fmt::format("a coefficient of the residue classes, {}, does not fit 64 bits", value.get_str()));
+  if (!value.fits_slong_p())
+    throw Overflow(fmt::format("a coefficient of the residue classes, {}, does not fit 64 bits", value.get_str()));
   return value.get_si();
 }
 
@@ -62,7 +65,9 @@ Matrix shrink(const BigMatrix& a) {
 }
 
 bool fits(const BigMatrix& a) {
-  return std::ranges::all_of(a, [](const BigVector& row) { return std::ranges::all_of(row, [](const Big& x) { return x.fits_slong_p() != 0; }); });
+  return std::ranges::all_of(a, [](const BigVector& row) {
+    return std::ranges::all_of(row, [](const Big& x) { return x.fits_slong_p() != 0; });
+  });
 }
 
 BigMatrix identity(std::size_t n) {
@@ -81,7 +86,8 @@ void negate_column(BigMatrix& a, std::size_t x) {
   for (BigVector& row : a) row[x] = -row[x];
 }
 
-// Columns from `from` on: their greatest common divisor in this row ends in one column. Which, or nullopt when all are zero.
+// Columns from `from` on: their greatest common divisor in this row ends in one column. Which, or nullopt when all are
+// zero.
 std::optional<std::size_t> euclid(BigMatrix& a, BigMatrix& u, std::size_t row, std::size_t from) {
   for (;;) {
     std::optional<std::size_t> least;
@@ -128,7 +134,9 @@ BigHermite hermite(BigMatrix a, std::size_t columns) {
 // The columns from `first` to `last` of every row from `top` to `bottom`.
 BigMatrix part(const BigMatrix& a, std::size_t top, std::size_t bottom, std::size_t first, std::size_t last) {
   BigMatrix result;
-  for (std::size_t i = top; i < bottom; ++i) result.emplace_back(a[i].begin() + static_cast<std::ptrdiff_t>(first), a[i].begin() + static_cast<std::ptrdiff_t>(last));
+  for (std::size_t i = top; i < bottom; ++i)
+    result.emplace_back(
+        a[i].begin() + static_cast<std::ptrdiff_t>(first), a[i].begin() + static_cast<std::ptrdiff_t>(last));
   return result;
 }
 
@@ -169,7 +177,8 @@ BigMatrix winding(const BigMatrix& g, const BigMatrix& t, const BigMatrix& v, st
     for (std::size_t j = 0; j < r; ++j) {
       Big sum = -gv[i][j];
       for (std::size_t l = 0; l < i; ++l) sum -= t[i][l] * w[l][j];
-      if (!mpz_divisible_p(sum.get_mpz_t(), t[i][i].get_mpz_t())) throw lang::InternalError("the period lattice is not one");
+      if (!mpz_divisible_p(sum.get_mpz_t(), t[i][i].get_mpz_t()))
+        throw lang::InternalError("the period lattice is not one");
       row[j] = sum / t[i][i];
     }
     w.push_back(std::move(row));
@@ -179,7 +188,8 @@ BigMatrix winding(const BigMatrix& g, const BigMatrix& t, const BigMatrix& v, st
 
 // ---- choosing the taps
 
-// One more tap row, eliminated fraction-free (Bareiss) by the rows before it: after k rows the last pivot is the determinant.
+// One more tap row, eliminated fraction-free (Bareiss) by the rows before it: after k rows the last pivot is the
+// determinant.
 template <class T> struct Elimination {
   std::vector<std::vector<T>> rows;
   std::vector<std::size_t> pivots;
@@ -220,8 +230,10 @@ struct Choice { double taps, determinant; std::vector<std::size_t> rows; };
 
 // Every independent set S of k rows with its taps per output, estimated as ∏ R_S / |det(C_S N)|: that determinant is
 // classes · [Z^k : C_S Z^n].
-template <class T> void enumerate(const std::vector<std::vector<T>>& on_kernel, const std::vector<Candidate>& candidates, std::size_t k, std::size_t from,
-                                  double range, Elimination<T>& elimination, std::vector<std::size_t>& chosen, std::vector<Choice>& choices) {
+template <class T>
+void enumerate(const std::vector<std::vector<T>>& on_kernel, const std::vector<Candidate>& candidates, std::size_t k,
+    std::size_t from, double range, Elimination<T>& elimination, std::vector<std::size_t>& chosen,
+    std::vector<Choice>& choices) {
   if (chosen.size() == k) {
     const double determinant = k == 0 ? 1.0 : magnitude(elimination.rows.back()[elimination.pivots.back()]);
     choices.push_back({range / determinant, determinant, chosen});
@@ -230,7 +242,8 @@ template <class T> void enumerate(const std::vector<std::vector<T>>& on_kernel, 
   for (std::size_t s = from; s + (k - chosen.size()) <= candidates.size(); ++s) {
     if (!push(elimination, on_kernel[s])) continue;
     chosen.push_back(s);
-    enumerate(on_kernel, candidates, k, s + 1, range * static_cast<double>(std::max<std::int64_t>(candidates[s].range, 1)), elimination, chosen, choices);
+    enumerate(on_kernel, candidates, k, s + 1,
+        range * static_cast<double>(std::max<std::int64_t>(candidates[s].range, 1)), elimination, chosen, choices);
     chosen.pop_back();
     pop(elimination);
   }
@@ -252,16 +265,23 @@ std::vector<Choice> choices_of(const BigMatrix& on_kernel, const std::vector<Can
   return choices;
 }
 
-// At most `most` candidates: a row's direction once, the shortest ranges first (the hull rows among them bound everything).
+// At most `most` candidates: a row's direction once, the shortest ranges first (the hull rows among them bound
+// everything).
 std::vector<std::size_t> shortlist(const std::vector<Candidate>& candidates, std::size_t most) {
   std::vector<std::size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return candidates[a].range < candidates[b].range; });
+  std::stable_sort(order.begin(), order.end(),
+      [&](std::size_t a, std::size_t b) { return candidates[a].range < candidates[b].range; });
   std::vector<std::size_t> kept;
   for (const std::size_t s : order)
-    if (std::none_of(kept.begin(), kept.end(), [&](std::size_t t) { return candidates[t].coefficients == candidates[s].coefficients; })) kept.push_back(s);
+    if (std::none_of(kept.begin(), kept.end(),
+            [&](std::size_t t) { return candidates[t].coefficients == candidates[s].coefficients; }))
+      kept.push_back(s);
   // A row that names one index alone is never dropped: together these span every kernel.
-  const auto single = [&](std::size_t s) { return std::count(candidates[s].coefficients.begin(), candidates[s].coefficients.end(), 0) + 1 == static_cast<std::ptrdiff_t>(candidates[s].coefficients.size()); };
+  const auto single = [&](std::size_t s) {
+    return std::count(candidates[s].coefficients.begin(), candidates[s].coefficients.end(), 0) + 1 ==
+        static_cast<std::ptrdiff_t>(candidates[s].coefficients.size());
+  };
   for (std::size_t at = kept.size(); at-- > 0 && kept.size() > most;)
     if (!single(kept[at])) kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(at));
   std::sort(kept.begin(), kept.end());
@@ -286,7 +306,9 @@ std::int64_t index_of_image(const Matrix& a, std::size_t columns) {
   return fit(index);
 }
 
-Matrix multiply(const Matrix& a, const Matrix& b) { return shrink(product(grow(a), grow(b), b.empty() ? 0 : b[0].size())); }
+Matrix multiply(const Matrix& a, const Matrix& b) {
+  return shrink(product(grow(a), grow(b), b.empty() ? 0 : b[0].size()));
+}
 
 Vector apply(const Matrix& a, const Vector& x) {
   Vector result;
@@ -338,7 +360,8 @@ Stacked stack(const Matrix& f, const Matrix& c, std::size_t columns) {
   const BigHermite form = hermite(rows, columns);
   if (form.pivots.size() != columns || k > columns) throw lang::InternalError("the taps do not bound every direction");
   const std::size_t r = columns - k;
-  const BigMatrix h = part(form.h, 0, m, 0, r), g = part(form.h, m, m + k, 0, r), t = part(form.h, m, m + k, r, columns);
+  const BigMatrix h = part(form.h, 0, m, 0, r), g = part(form.h, m, m + k, 0, r),
+                  t = part(form.h, m, m + k, r, columns);
   for (std::size_t i = 0; i < m; ++i)
     for (std::size_t j = r; j < columns; ++j)
       if (form.h[i][j] != 0) throw lang::InternalError("a tap direction moves the output");
@@ -355,11 +378,13 @@ Stacked stack(const Matrix& f, const Matrix& c, std::size_t columns) {
     block[r + i][r + i] = 1;
   }
   const BigMatrix b = product(form.u, block, columns);
-  if (!classes.fits_slong_p() || !fits(v) || !fits(w) || !fits(b)) return {shrink(form.u), shrink(h), shrink(g), shrink(t), {}, {}, {}, r, k, INT64_MAX};
+  if (!classes.fits_slong_p() || !fits(v) || !fits(w) || !fits(b))
+    return {shrink(form.u), shrink(h), shrink(g), shrink(t), {}, {}, {}, r, k, INT64_MAX};
   return {shrink(form.u), shrink(h), shrink(g), shrink(t), shrink(v), shrink(w), shrink(b), r, k, fit(classes)};
 }
 
-std::optional<std::vector<std::size_t>> choose_taps(const Matrix& f, const std::vector<Candidate>& candidates, std::size_t columns) {
+std::optional<std::vector<std::size_t>> choose_taps(
+    const Matrix& f, const std::vector<Candidate>& candidates, std::size_t columns) {
   const BigMatrix n = kernel_of(grow(f), columns);
   const std::size_t k = n.empty() ? 0 : n[0].size();
   const std::vector<std::size_t> kept = shortlist(candidates, 14);

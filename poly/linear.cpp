@@ -1,9 +1,10 @@
-// The simplex method on one dictionary for all 2n questions, in integers: entries are minors of the rows over one common
-// denominator, so a pivot multiplies and divides without remainder (Edmonds; Bareiss) and nothing is rounded.
+// The simplex method on one dictionary for all 2n questions, in integers: entries are minors of the rows over one
+// common denominator, so a pivot multiplies and divides without remainder (Edmonds; Bareiss) and nothing is rounded.
 //
-// Every row 0 <= c·i + e <= d(R - 1) is two slacks that are not negative. First each index is solved for by a slack (Gauss), so that
-// the columns are slacks too; what remains a column is a direction in which nothing happens. Then slacks below zero are pivoted up by
-// Bland's rule (no column helps: empty), and each index is driven up and down from where the last one ended, a few pivots each.
+// Every row 0 <= c·i + e <= d(R - 1) is two slacks that are not negative. First each index is solved for by a slack
+// (Gauss), so that the columns are slacks too; what remains a column is a direction in which nothing happens. Then
+// slacks below zero are pivoted up by Bland's rule (no column helps: empty), and each index is driven up and down from
+// where the last one ended, a few pivots each.
 #include "poly/linear.h"
 
 #include <algorithm>
@@ -15,14 +16,17 @@ namespace {
 __extension__ using Wide = __int128;
 
 constexpr int pivot_cap = 400;
-constexpr int steepest_for = 30;                       // pivots per question by the largest coefficient; then Bland's rule, which ends
+constexpr int steepest_for = 30;                       // pivots per question by the largest coefficient; then Bland's
+                                                       // rule, which ends
 
 struct GaveUp {};
 
 // (a·b - c·d)/e, which divides.
 Wide cross(Wide a, Wide b, Wide c, Wide d, Wide e) {
   Wide left, right, sum;
-  if (__builtin_mul_overflow(a, b, &left) || __builtin_mul_overflow(c, d, &right) || __builtin_sub_overflow(left, right, &sum)) throw GaveUp{};
+  if (__builtin_mul_overflow(a, b, &left) || __builtin_mul_overflow(c, d, &right) ||
+      __builtin_sub_overflow(left, right, &sum))
+    throw GaveUp{};
   return e == 1 ? sum : sum / e;
 }
 Wide floor_div(Wide a, Wide b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
@@ -52,7 +56,8 @@ struct Dictionary {
       for (std::size_t l = 0; l < row.entries.size(); ++l) {
         const bool added = factor != 0 && by.entries[l] != 0;
         if (l == j) row.entries[l] = sign * factor;
-        else if (added || (scaled && row.entries[l] != 0)) row.entries[l] = sign * cross(p, row.entries[l], factor, by.entries[l], d);
+        else if (added || (scaled && row.entries[l] != 0))
+          row.entries[l] = sign * cross(p, row.entries[l], factor, by.entries[l], d);
       }
     }
     rows[r].constant = -sign * by.constant;
@@ -94,11 +99,15 @@ bool make_feasible(Dictionary& dictionary) {
     std::optional<std::size_t> leaving, entering;
     for (std::size_t r = 0; r < dictionary.rows.size(); ++r) {
       const Dictionary::Line& row = dictionary.rows[r];
-      if (dictionary.is_slack(row.label) && row.constant < 0 && (!leaving || row.label < dictionary.rows[*leaving].label)) leaving = r;
+      if (dictionary.is_slack(row.label) && row.constant < 0 &&
+          (!leaving || row.label < dictionary.rows[*leaving].label))
+        leaving = r;
     }
     if (!leaving) return true;
     for (std::size_t j = 0; j < dictionary.columns.size(); ++j)
-      if (dictionary.rows[*leaving].entries[j] > 0 && (!entering || dictionary.columns[j] < dictionary.columns[*entering])) entering = j;
+      if (dictionary.rows[*leaving].entries[j] > 0 &&
+          (!entering || dictionary.columns[j] < dictionary.columns[*entering]))
+        entering = j;
     if (!entering) return false;
     dictionary.pivot(*leaving, *entering);
   }
@@ -122,7 +131,8 @@ std::optional<std::size_t> first_to_leave(const Dictionary& dictionary, std::siz
 
 // The greatest value of sign·index; nullopt for infinity.
 std::optional<Wide> greatest(Dictionary& dictionary, std::size_t index, Wide sign) {
-  const auto at = std::find_if(dictionary.rows.begin(), dictionary.rows.end(), [&](const Dictionary::Line& row) { return row.label == index; });
+  const auto at = std::find_if(
+      dictionary.rows.begin(), dictionary.rows.end(), [&](const Dictionary::Line& row) { return row.label == index; });
   if (at == dictionary.rows.end()) return std::nullopt;                      // still a column: nothing mentions it
   const auto r = static_cast<std::size_t>(at - dictionary.rows.begin());
   for (int step = 0;; ++step) {
@@ -131,7 +141,9 @@ std::optional<Wide> greatest(Dictionary& dictionary, std::size_t index, Wide sig
       const Wide gain = sign * dictionary.rows[r].entries[j];
       if (gain != 0 && !dictionary.is_slack(dictionary.columns[j])) return std::nullopt;
       if (gain <= 0) continue;
-      const bool better = !entering || (step < steepest_for ? gain > sign * dictionary.rows[r].entries[*entering] : dictionary.columns[j] < dictionary.columns[*entering]);
+      const bool better = !entering ||
+          (step < steepest_for ? gain > sign * dictionary.rows[r].entries[*entering]
+                               : dictionary.columns[j] < dictionary.columns[*entering]);
       if (better) entering = j;
     }
     if (!entering) return floor_div(sign * dictionary.rows[r].constant, dictionary.denominator);

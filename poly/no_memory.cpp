@@ -34,12 +34,15 @@ std::uint64_t number_in(const char* path) {
 
 std::uint64_t left_here() {
   const std::uint64_t kilobytes = number_of("/proc/meminfo", "MemAvailable:");
-  return kilobytes == unknown ? static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) : kilobytes * 1024;
+  return kilobytes == unknown
+      ? static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))
+      : kilobytes * 1024;
 }
 
 // What files take is given back when it is wanted; what processes hold is not.
 std::uint64_t left_in_group() {
-  const std::uint64_t most = number_in("/sys/fs/cgroup/memory.max"), held = number_of("/sys/fs/cgroup/memory.stat", "anon");
+  const std::uint64_t most = number_in("/sys/fs/cgroup/memory.max"),
+                      held = number_of("/sys/fs/cgroup/memory.stat", "anon");
   const std::uint64_t older = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
   return std::min(most == unknown || held == unknown ? most : most - std::min(most, held), older);
 }

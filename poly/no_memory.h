@@ -1,4 +1,5 @@
-// A tensor that there is no room for, by name, and how much room there is: Linux promises memory that it does not have, and kills who uses it.
+// A tensor that there is no room for, by name, and how much room there is: Linux promises memory that it does not have,
+// and kills who uses it.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,8 @@ struct Equation {
   enum class Of { Input, Target, Read } of;
 };
 
-struct Content { std::size_t plain = 0; std::map<std::string, std::size_t> packs = {}; };  // how often each pack stands in a list
+// how often each pack stands in a list
+struct Content { std::size_t plain = 0; std::map<std::string, std::size_t> packs = {}; };
 
 Content content_of(const std::vector<lang::Expr>& list) {
   Content content;
@@ -72,15 +73,22 @@ class Solver {
       std::vector<std::string> open;
       for (const auto& [name, count] : content.packs)
         if (!scope_.packs.contains(name)) open.push_back(fmt::format("`{}...`", name));
-      scope_.diagnostics.report(equation.span, messages::pack_ranks_open, equation.tensor, dimensions(equation.rank), fmt::format("{}", fmt::join(open, " and ")))
-          .hint(equation.of == Equation::Of::Input ? fmt::format("say how many one of them stands for: `--rank {}=1`, or by an input that has it alone", pack)
-                                                   : fmt::format("a statement that has `{}...` without the other, before this one, tells how many it stands for", pack));
+      scope_.diagnostics
+          .report(equation.span, messages::pack_ranks_open, equation.tensor, dimensions(equation.rank),
+              fmt::format("{}", fmt::join(open, " and ")))
+          .hint(equation.of == Equation::Of::Input
+                  ? fmt::format(
+                        "say how many one of them stands for: `--rank {}=1`, or by an input that has it alone", pack)
+                  : fmt::format(
+                        "a statement that has `{}...` without the other, before this one, tells how many it stands for",
+                        pack));
       return;
     }
   }
 
   bool is_open(const std::string& pack) const {
-    return std::any_of(left_.begin(), left_.end(), [&](const Equation& equation) { return content_of(equation.list).packs.contains(pack); });
+    return std::any_of(left_.begin(), left_.end(),
+        [&](const Equation& equation) { return content_of(equation.list).packs.contains(pack); });
   }
 
  private:
@@ -115,23 +123,29 @@ class Solver {
     using enum Equation::Of;
     // One pack, which would have to stand for another number here.
     const bool whole_target = equation.of == Target && equation.list.size() > 1;  // of which the sizes are counted
-    if (!open && !whole_target && content.packs.size() == 1 && content.packs.begin()->second == 1 && equation.rank >= content.plain) {
+    if (!open && !whole_target && content.packs.size() == 1 && content.packs.begin()->second == 1 &&
+        equation.rank >= content.plain) {
       const auto& name = content.packs.begin()->first;
       const Pack& before = scope_.packs.at(name);
-      auto entry = scope_.diagnostics.report(span_of(equation, name), messages::pack_ranks, name, dimensions(before.rank), before.said_by, std::to_string(equation.rank - content.plain), equation.said_by);
+      auto entry = scope_.diagnostics.report(span_of(equation, name), messages::pack_ranks, name,
+          dimensions(before.rank), before.said_by, std::to_string(equation.rank - content.plain), equation.said_by);
       if (!before.span.empty()) entry.label(before.span, fmt::format("{} here", dimensions(before.rank)));
       return;
     }
     const std::string count = (open ? "at least " : "");
     if (equation.of == Input) {
-      scope_.diagnostics.report(equation.span, messages::given_rank, equation.tensor, count + dimensions(known), equation.rank == 0 ? "a scalar" : dimensions(equation.rank));
+      scope_.diagnostics.report(equation.span, messages::given_rank, equation.tensor, count + dimensions(known),
+          equation.rank == 0 ? "a scalar" : dimensions(equation.rank));
       return;
     }
     const std::string indices = count + counted(known, "index");
-    auto entry = equation.of == Read ? scope_.diagnostics.report(equation.span, messages::rank_mismatch, equation.tensor, dimensions(equation.rank), "read", indices)
-                                     : scope_.diagnostics.report(equation.span, messages::sizes_count, equation.tensor, indices, counted(equation.rank, "size"));
+    auto entry = equation.of == Read ? scope_.diagnostics.report(equation.span, messages::rank_mismatch,
+                                           equation.tensor, dimensions(equation.rank), "read", indices)
+                                     : scope_.diagnostics.report(equation.span, messages::sizes_count, equation.tensor,
+                                           indices, counted(equation.rank, "size"));
     for (const auto& [name, times] : content.packs)
-      if (const auto at = scope_.packs.find(name); at != scope_.packs.end() && !at->second.span.empty()) entry.label(at->second.span, fmt::format("`{}...` is {}", name, dimensions(at->second.rank)));
+      if (const auto at = scope_.packs.find(name); at != scope_.packs.end() && !at->second.span.empty())
+        entry.label(at->second.span, fmt::format("`{}...` is {}", name, dimensions(at->second.rank)));
   }
 
   Scope& scope_;
@@ -140,12 +154,14 @@ class Solver {
 
 void each_read(const lang::Expr& e, std::vector<std::pair<const lang::Access*, Span>>& reads) {
   const auto go = [&](const lang::Expr& inner) { each_read(inner, reads); };
-  e.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); }, [&](const lang::Binary& b) { go(b.left), go(b.right); },
-          [&](const lang::Access& a) { reads.emplace_back(&a, e.span()); }, [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
-          [&](const lang::Select& s) {
-            go(s.condition), go(s.then);
-            if (s.otherwise) go(*s.otherwise);
-          });
+  e.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
+      [&](const lang::Binary& b) { go(b.left), go(b.right); },
+      [&](const lang::Access& a) { reads.emplace_back(&a, e.span()); },
+      [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
+      [&](const lang::Select& s) {
+        go(s.condition), go(s.then);
+        if (s.otherwise) go(*s.otherwise);
+      });
 }
 
 lang::Ranks ranks_in(const Scope& scope) {
@@ -154,9 +170,11 @@ lang::Ranks ranks_in(const Scope& scope) {
   return ranks;
 }
 
-bool take_asked(Scope& scope, const lang::Function& function, const std::vector<lang::Name>& packs, const std::map<std::string, std::int64_t>& asked) {
+bool take_asked(Scope& scope, const lang::Function& function, const std::vector<lang::Name>& packs,
+    const std::map<std::string, std::int64_t>& asked) {
   for (const auto& [name, rank] : asked) {
-    const auto pack = std::find_if(packs.begin(), packs.end(), [&](const lang::Name& each) { return each.text == name; });
+    const auto pack =
+        std::find_if(packs.begin(), packs.end(), [&](const lang::Name& each) { return each.text == name; });
     if (pack != packs.end() && rank >= 0) {
       if (!lang::within(lang::Limit::Indices, rank, pack->span, scope.diagnostics)) return false;
       scope.packs[pack->spelled()] = {static_cast<std::size_t>(rank), "--rank", {}};
@@ -164,67 +182,86 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
     }
     const std::string which = function.name ? fmt::format("`{}`", function.name->text) : "the function";
     if (pack != packs.end()) {
-      scope.diagnostics.report(pack->span, messages::negative_size, fmt::format("rank of {}...", name), std::to_string(rank));
+      scope.diagnostics.report(
+          pack->span, messages::negative_size, fmt::format("rank of {}...", name), std::to_string(rank));
       return false;
     }
     std::vector<std::string> names, marked;
     for (const auto& each : packs) names.push_back(each.text), marked.push_back(fmt::format("`{}...`", each.text));
     const auto near = lang::nearest(name, names);
     scope.diagnostics.report(function.span_of_head(), messages::unknown_pack, which, name)
-        .hint(near ? fmt::format("did you mean `{}`?", *near) : names.empty() ? "its inputs have as many as they show" : fmt::format("it has {}", fmt::join(marked, ", ")));
+        .hint(near              ? fmt::format("did you mean `{}`?", *near)
+                : names.empty() ? "its inputs have as many as they show"
+                                : fmt::format("it has {}", fmt::join(marked, ", ")));
     return false;
   }
   return true;
 }
 
-// `[[before(A, dim)]]`: A stands for `dim` dimensions. From the end, where the axis is negative, they are counted in the first input that has the pack;
-// nothing is said where its rank is not known.
+// `[[before(A, dim)]]`: A stands for `dim` dimensions. From the end, where the axis is negative, they are counted in
+// the first input that has the pack; nothing is said where its rank is not known.
 bool take_sides(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks) {
   for (const auto& attribute : function.attributes) {
     const auto side = lang::side_of(attribute);
     if (!side || scope.packs.contains(side->pack.spelled())) continue;
-    const auto has_it = [&](const lang::Input& input) { return input.sizes && content_of(*input.sizes).packs.contains(side->pack.spelled()); };
+    const auto has_it = [&](const lang::Input& input) {
+      return input.sizes && content_of(*input.sizes).packs.contains(side->pack.spelled());
+    };
     const auto input = std::find_if(function.inputs.begin(), function.inputs.end(), has_it);
     const auto k = static_cast<std::size_t>(input - function.inputs.begin());
     const auto rank = k < ranks.size() ? ranks[k] : std::nullopt;
     const auto* name = std::get_if<lang::Name>(&side->axis.value);
     const auto at = name ? scope.names.find(name->spelled()) : scope.names.end();
-    const Named value = !name ? number_of(std::get<lang::Number>(side->axis.value), side->axis.span) : at != scope.names.end() ? at->second : Named{};
+    const Named value = !name     ? number_of(std::get<lang::Number>(side->axis.value), side->axis.span)
+        : at != scope.names.end() ? at->second
+                                  : Named{};
     const auto axis = value.kind == Named::Kind::Size ? value.size.value() : std::nullopt;
-    const auto extent = static_cast<std::int64_t>(std::max<std::size_t>(rank.value_or(0), 1));  // a scalar has axes 0 and -1, without dimensions
+    // a scalar has axes 0 and -1, without dimensions
+    const auto extent = static_cast<std::int64_t>(std::max<std::size_t>(rank.value_or(0), 1));
     if (!axis || (rank && (*axis < -extent || *axis >= extent))) {
-      const auto which = axis ? fmt::format("axis {}", *axis) : fmt::format("axis `{}`, no whole number,", name->spelled());
-      scope.diagnostics.report(side->axis.span, messages::bad_axis, which, fmt::format("`{}`{}", input->target.name.spelled(), rank ? ", which has " + dimensions(*rank) : ""));
+      const auto which =
+          axis ? fmt::format("axis {}", *axis) : fmt::format("axis `{}`, no whole number,", name->spelled());
+      scope.diagnostics.report(side->axis.span, messages::bad_axis, which,
+          fmt::format("`{}`{}", input->target.name.spelled(), rank ? ", which has " + dimensions(*rank) : ""));
       return false;
     }
     const bool counted_here = side->after ? *axis < 0 : *axis >= 0;
     if (!rank && !counted_here) continue;
-    const auto count = side->after ? (counted_here ? -1 - *axis : extent - 1 - *axis) : (counted_here ? *axis : extent + *axis);
-    scope.packs[side->pack.spelled()] = {static_cast<std::size_t>(count), fmt::format("[[{}(…)]]", attribute.name.text), side->span};
+    const auto count =
+        side->after ? (counted_here ? -1 - *axis : extent - 1 - *axis) : (counted_here ? *axis : extent + *axis);
+    scope.packs[side->pack.spelled()] = {
+        static_cast<std::size_t>(count), fmt::format("[[{}(…)]]", attribute.name.text), side->span};
   }
   return true;
 }
 
 // Where sizes are written with a pack at the same places, each pack of indices is one of these.
-void add_places(const Scope& scope, const std::vector<lang::Expr>& element, const std::vector<lang::Expr>& sizes, const std::string& tensor, Equation::Of of, std::vector<Equation>& equations) {
-  const bool alike = std::equal(element.begin(), element.end(), sizes.begin(), sizes.end(), [](const lang::Expr& a, const lang::Expr& b) { return !lang::pack(a) == !lang::pack(b); });
+void add_places(const Scope& scope, const std::vector<lang::Expr>& element, const std::vector<lang::Expr>& sizes,
+    const std::string& tensor, Equation::Of of, std::vector<Equation>& equations) {
+  const bool alike = std::equal(element.begin(), element.end(), sizes.begin(), sizes.end(),
+      [](const lang::Expr& a, const lang::Expr& b) { return !lang::pack(a) == !lang::pack(b); });
   for (std::size_t k = 0; alike && k < sizes.size(); ++k)
-    if (const auto* name = lang::pack(sizes[k])) equations.push_back({{element[k]}, scope.packs.at(name->spelled()).rank, tensor, written(tensor, element), element[k].span(), of});
+    if (const auto* name = lang::pack(sizes[k]))
+      equations.push_back({{element[k]}, scope.packs.at(name->spelled()).rank, tensor, written(tensor, element),
+          element[k].span(), of});
 }
 
 std::vector<Equation> equations_of(Scope& scope, const lang::Contraction& c) {
   std::vector<Equation> equations;
   const auto target = c.target.name.spelled();
   add_places(scope, c.element, c.sizes, target, Equation::Of::Target, equations);
-  equations.push_back({c.element, lang::expanded(c.sizes, ranks_in(scope)).size(), target, written(target, c.element), c.target.span, Equation::Of::Target});
+  equations.push_back({c.element, lang::expanded(c.sizes, ranks_in(scope)).size(), target, written(target, c.element),
+      c.target.span, Equation::Of::Target});
   std::vector<std::pair<const lang::Access*, Span>> reads;
   each_read(c.body, reads);
   for (const auto& [access, span] : reads) {
     const auto tensor = access->tensor.spelled();
     const auto named = scope.names.find(tensor);
     if (named == scope.names.end() || content_of(access->element).packs.empty()) continue;
-    if (const auto sizes = scope.sizes_written.find(tensor); sizes != scope.sizes_written.end()) add_places(scope, access->element, sizes->second, tensor, Equation::Of::Read, equations);
-    if (const auto rank = ranks_of(scope, {named->second})[0]) equations.push_back({access->element, *rank, tensor, written(tensor, access->element), span, Equation::Of::Read});
+    if (const auto sizes = scope.sizes_written.find(tensor); sizes != scope.sizes_written.end())
+      add_places(scope, access->element, sizes->second, tensor, Equation::Of::Read, equations);
+    if (const auto rank = ranks_of(scope, {named->second})[0])
+      equations.push_back({access->element, *rank, tensor, written(tensor, access->element), span, Equation::Of::Read});
   }
   scope.sizes_written[target] = c.sizes;
   return equations;
@@ -232,20 +269,25 @@ std::vector<Equation> equations_of(Scope& scope, const lang::Contraction& c) {
 
 }  // namespace
 
-std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks, const std::map<std::string, std::int64_t>& asked) {
+std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Function& function,
+    const std::vector<std::optional<std::size_t>>& ranks, const std::map<std::string, std::int64_t>& asked) {
   const auto packs = lang::packs_of(function);
   if (!take_asked(scope, function, packs, asked)) return nullptr;
   if (packs.empty()) return {std::shared_ptr<const void>(), &function};
   if (!take_sides(scope, function, ranks)) return nullptr;
   std::vector<Equation> equations;
   for (std::size_t k = 0; k < function.inputs.size() && k < ranks.size(); ++k)
-    if (const auto& input = function.inputs[k]; input.sizes && ranks[k]) equations.push_back({*input.sizes, *ranks[k], input.target.name.spelled(), input.target.name.spelled(), input.span, Equation::Of::Input});
+    if (const auto& input = function.inputs[k]; input.sizes && ranks[k])
+      equations.push_back({*input.sizes, *ranks[k], input.target.name.spelled(), input.target.name.spelled(),
+          input.span, Equation::Of::Input});
   Solver solver(scope);
   if (!solver.solve(std::move(equations))) return nullptr;
   for (const auto& name : packs) {
     if (scope.packs.contains(name.spelled())) continue;
     if (solver.is_open(name.spelled())) solver.report_open(name.spelled());
-    else scope.diagnostics.report(name.span, messages::pack_rank_missing, name.spelled()).hint(fmt::format("say it: `--rank {}=2`", name.text));
+    else
+      scope.diagnostics.report(name.span, messages::pack_rank_missing, name.spelled())
+          .hint(fmt::format("say it: `--rank {}=2`", name.text));
     return nullptr;
   }
   for (const auto& input : function.inputs)
@@ -256,10 +298,13 @@ std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Funct
 std::vector<std::optional<std::size_t>> ranks_of(const lang::Function& function, const Signature& signature) {
   std::vector<std::optional<std::size_t>> ranks;
   for (const auto& input : function.inputs) {
-    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(), [&](const Given& each) { return each.name == input.target.name.text; });
+    const auto given = std::find_if(signature.inputs.begin(), signature.inputs.end(),
+        [&](const Given& each) { return each.name == input.target.name.text; });
     const bool shaped = given != signature.inputs.end() && given->shape;
     const bool scalar = given != signature.inputs.end() && !shaped && (given->weak || given->integer);
-    ranks.push_back(shaped ? std::optional(given->shape->size()) : scalar ? std::optional<std::size_t>(0) : std::nullopt);
+    ranks.push_back(shaped ? std::optional(given->shape->size())
+            : scalar       ? std::optional<std::size_t>(0)
+                           : std::nullopt);
   }
   return ranks;
 }
@@ -267,8 +312,12 @@ std::vector<std::optional<std::size_t>> ranks_of(const lang::Function& function,
 std::vector<std::optional<std::size_t>> ranks_of(const Scope& scope, const std::vector<Named>& arguments) {
   std::vector<std::optional<std::size_t>> ranks;
   for (const auto& argument : arguments) {
-    const bool scalar = !argument.absent && (argument.kind == Named::Kind::Size || argument.kind == Named::Kind::Weak || argument.kind == Named::Kind::Element);
-    ranks.push_back(argument.kind == Named::Kind::Tensor ? std::optional(scope.tensor(argument.tensor).shape.size()) : scalar ? std::optional<std::size_t>(0) : std::nullopt);
+    const bool scalar = !argument.absent &&
+        (argument.kind == Named::Kind::Size || argument.kind == Named::Kind::Weak ||
+            argument.kind == Named::Kind::Element);
+    ranks.push_back(argument.kind == Named::Kind::Tensor ? std::optional(scope.tensor(argument.tensor).shape.size())
+            : scalar                                     ? std::optional<std::size_t>(0)
+                                                         : std::nullopt);
   }
   return ranks;
 }

@@ -1,11 +1,12 @@
 // Enumerates a domain depth first.
 //
-// A row 0 <= c·i + e < R bounds each of its indices as soon as the others are known, or lie in known intervals. First the
-// intervals: every row tightens every index until nothing changes (`0 <= i + j < 8` with j in [0, 3) gives i in [-2, 8)).
-// Rows like `0 <= i + j < 8, 0 <= i - j < 8` never start that way, for neither index is bounded alone; there isl is asked.
-// Then the loops: with the outer indices fixed, each row gives the next index its exact interval over what inner intervals
-// allow, so the innermost loop runs over points of the domain only. Where divisors ask that c·i + rest be a multiple of d, the
-// congruences of an index are solved together (Chinese remainders), and it goes in steps: `i/1000000007` reads one i in a billion.
+// A row 0 <= c·i + e < R bounds each of its indices as soon as the others are known, or lie in known intervals. First
+// the intervals: every row tightens every index until nothing changes (`0 <= i + j < 8` with j in [0, 3) gives i in
+// [-2, 8)). Rows like `0 <= i + j < 8, 0 <= i - j < 8` never start that way, for neither index is bounded alone; there
+// isl is asked. Then the loops: with the outer indices fixed, each row gives the next index its exact interval over
+// what inner intervals allow, so the innermost loop runs over points of the domain only. Where divisors ask that
+// c·i + rest be a multiple of d, the congruences of an index are solved together (Chinese remainders), and it goes in
+// steps: `i/1000000007` reads one i in a billion.
 #include "poly/points.h"
 
 #include <algorithm>
@@ -75,14 +76,16 @@ Wide inverse(Wide a, Wide m) {
 
 Wide gcd(Wide a, Wide b) { return b == 0 ? a : gcd(b, a % b); }
 
-// Values start, start + step, … of an index, as far as they are below 2^64 or so: a step that is longer than any range is not made longer.
+// Values start, start + step, … of an index, as far as they are below 2^64 or so: a step that is longer than any range
+// is not made longer.
 struct Steps {
   Wide start = 0, step = 1;
   bool empty = false;
 
   // Of these, those at which coefficient·x + rest is a multiple of `divisor`.
   void keep(std::int64_t coefficient, Wide rest, std::int64_t divisor) {
-    const Wide d = divisor, c = modulo(coefficient, d) * modulo(step, d) % d, wanted = modulo(-modulo(rest, d) - modulo(coefficient, d) * modulo(start, d), d);
+    const Wide d = divisor, c = modulo(coefficient, d) * modulo(step, d) % d,
+               wanted = modulo(-modulo(rest, d) - modulo(coefficient, d) * modulo(start, d), d);
     const Wide common = gcd(c, d), period = d / common;
     empty = empty || wanted % common != 0;
     if (empty || period == 1) return;
@@ -141,7 +144,8 @@ class Enumeration {
   // Of index k in the hull, about; no fewer where rows with a divisor mention no other.
   double values_of(std::size_t k) const {
     const auto& [low, high] = hull_[k];
-    const bool alone = std::all_of(dividing_[k].begin(), dividing_[k].end(), [](const Bounded* row) { return row->mentioned == 1; });
+    const bool alone =
+        std::all_of(dividing_[k].begin(), dividing_[k].end(), [](const Bounded* row) { return row->mentioned == 1; });
     const Steps steps = steps_of(k, hull_[k]);
     if (!alone) return std::max(1.0, static_cast<double>(high - low + 1) / static_cast<double>(steps.step));
     const Wide first = steps.from(low);
@@ -160,7 +164,8 @@ class Enumeration {
   }
 
   bool bounded() const {
-    return std::all_of(hull_.begin(), hull_.end(), [](const Reach& x) { return x.low > -infinite && x.high < infinite; });
+    return std::all_of(
+        hull_.begin(), hull_.end(), [](const Reach& x) { return x.low > -infinite && x.high < infinite; });
   }
 
   // What row allows index k, where the others lie in `hull`. False when nothing.
@@ -175,8 +180,10 @@ class Enumeration {
     const Wide c = row.coefficients[k];
     const Wide least = rest.high >= infinite ? -infinite : -rest.high;
     const Wide most = row.limit >= infinite || rest.low <= -infinite ? infinite : row.limit - rest.low;
-    if (least > -infinite) (c > 0 ? x.low : x.high) = c > 0 ? std::max(x.low, ceil_div(least, c)) : std::min(x.high, floor_div(least, c));
-    if (most < infinite) (c > 0 ? x.high : x.low) = c > 0 ? std::min(x.high, floor_div(most, c)) : std::max(x.low, ceil_div(most, c));
+    if (least > -infinite)
+      (c > 0 ? x.low : x.high) = c > 0 ? std::max(x.low, ceil_div(least, c)) : std::min(x.high, floor_div(least, c));
+    if (most < infinite)
+      (c > 0 ? x.high : x.low) = c > 0 ? std::min(x.high, floor_div(most, c)) : std::max(x.low, ceil_div(most, c));
     return x.low <= x.high;
   }
 
@@ -241,7 +248,8 @@ class Enumeration {
   const Visit& visit_;
   std::vector<Bounded> rows_;
   std::vector<Reach> hull_;                            // of an index that is fixed: its value
-  std::vector<std::vector<const Bounded*>> narrowing_; // of each index: the rows that say more of it where others are fixed
+  std::vector<std::vector<const Bounded*>> narrowing_; // of each index: the rows that say more of it where others are
+                                                       // fixed
   std::vector<std::vector<const Bounded*>> dividing_;  // of each index: the rows with a divisor whose last it is
   std::vector<std::int64_t> point_;
 };
@@ -266,8 +274,12 @@ bool Enumeration::ask_isl() {
 
 }  // namespace
 
-void for_each_run(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) { Enumeration(domain, indices, visit).run(); }
+void for_each_run(const std::vector<Range>& domain, std::size_t indices, const Visit& visit) {
+  Enumeration(domain, indices, visit).run();
+}
 
-Extent points_at_most(const std::vector<Range>& domain, std::size_t indices) { return Enumeration(domain, indices, {}).box(); }
+Extent points_at_most(const std::vector<Range>& domain, std::size_t indices) {
+  return Enumeration(domain, indices, {}).box();
+}
 
 }  // namespace tilec::poly

@@ -1,8 +1,8 @@
 // A Program as Tile that reads back to the same Program.
 //
-// What the text leaves unsaid is left unsaid: the rows that the printed accesses imply, the types that build infers. What
-// the accesses do not imply is a constraint: after `dA[i] = +(dO[i])` lost its read of B[i + j], the point set is kept by
-// `0 <= i + j < M`. The implied rows follow in a comment, for the reader.
+// What the text leaves unsaid is left unsaid: the rows that the printed accesses imply, the types that build infers.
+// What the accesses do not imply is a constraint: after `dA[i] = +(dO[i])` lost its read of B[i + j], the point set is
+// kept by `0 <= i + j < M`. The implied rows follow in a comment, for the reader.
 //
 // Constraints, as contraction.cpp reads them:      0 <= p < e     {p, e}, without asking that p is an integer
 //                                                  p < e          {p, e}, and p is an integer
@@ -47,7 +47,8 @@ Names free_names(const std::set<std::string>& taken, const Names& indices) {
   Names names;
   for (const auto& wish : indices) {
     std::string name = wish;
-    for (int k = 1; taken.contains(name) || std::find(names.begin(), names.end(), name) != names.end(); ++k) name = fmt::format("{}_{}", wish, k);
+    for (int k = 1; taken.contains(name) || std::find(names.begin(), names.end(), name) != names.end(); ++k)
+      name = fmt::format("{}_{}", wish, k);
     names.push_back(name);
   }
   return names;
@@ -74,13 +75,15 @@ std::string_view symbol(Aggregation aggregation) {
 
 // The other way round from accumulate_in: f32(A[i]) * f32(B[i])   ⇒   A[i] * B[i], in f16
 Expr narrowed(const Expr& value, DType wide, DType type) {
-  if (const auto* cast = value.as<Cast>(); cast && cast->type == wide && cast->operand.type() == type) return cast->operand;
+  if (const auto* cast = value.as<Cast>(); cast && cast->type == wide && cast->operand.type() == type)
+    return cast->operand;
   if (const auto* number = value.as<Number>(); number && number->type == wide) return convert(*number, type);
   const auto* apply = value.as<Apply>();
   if (!apply || apply->type != wide) return value;
   Apply narrow{apply->op, {}, type};
   for (std::size_t k = 0; k < apply->operands.size(); ++k)
-    narrow.operands.push_back(apply->op == Op::Select && k == 0 ? apply->operands[k] : narrowed(apply->operands[k], wide, type));
+    narrow.operands.push_back(
+        apply->op == Op::Select && k == 0 ? apply->operands[k] : narrowed(apply->operands[k], wide, type));
   return narrow;
 }
 
@@ -93,16 +96,16 @@ void cast_types(const Expr& value, DType wide, std::set<DType>& types) {
 // An index expression that became a number (after bind, in a class of defract) is one in the text.
 Expr with_numbers(const Expr& value) {
   return value.match([&](const Number&) -> Expr { return value; }, [&](const Read&) -> Expr { return value; },
-                     [&](const Index& i) -> Expr {
-                       const auto number = i.value.is_constant() && i.value.divisor.is(1) ? i.value.constant.value() : std::nullopt;
-                       return number ? Expr{Number{i.type, wrap_to(i.type, *number), 0}} : value;
-                     },
-                     [&](const Cast& c) -> Expr { return Cast{with_numbers(c.operand), c.type}; },
-                     [&](const Apply& a) -> Expr {
-                       Apply result{a.op, {}, a.type};
-                       for (const auto& operand : a.operands) result.operands.push_back(with_numbers(operand));
-                       return result;
-                     });
+      [&](const Index& i) -> Expr {
+        const auto number = i.value.is_constant() && i.value.divisor.is(1) ? i.value.constant.value() : std::nullopt;
+        return number ? Expr{Number{i.type, wrap_to(i.type, *number), 0}} : value;
+      },
+      [&](const Cast& c) -> Expr { return Cast{with_numbers(c.operand), c.type}; },
+      [&](const Apply& a) -> Expr {
+        Apply result{a.op, {}, a.type};
+        for (const auto& operand : a.operands) result.operands.push_back(with_numbers(operand));
+        return result;
+      });
 }
 
 struct Body { std::string text; bool typed; };         // typed: the target's type has to be written at the statement
@@ -110,20 +113,25 @@ struct Body { std::string text; bool typed; };         // typed: the target's ty
 Body body_text(const Program& program, const Statement& s, const Names& reads, const Names& indices) {
   const auto value = with_numbers(s.value);
   const auto target = program.tensor(s.target.tensor).dtype;
-  const bool result = std::find(program.outputs.begin(), program.outputs.end(), s.target.tensor) != program.outputs.end();  // the signature has its type
+  // the signature has its type
+  const bool result =
+      std::find(program.outputs.begin(), program.outputs.end(), s.target.tensor) != program.outputs.end();
   std::vector<PrintedValue> candidates;
   std::set<DType> types;
   cast_types(value, value.type(), types);
   for (const auto type : types)
-    if (const auto narrow = narrowed(value, value.type(), type); accumulate_in(narrow, value.type()) == value) candidates.push_back(print_value(narrow, reads, indices));
+    if (const auto narrow = narrowed(value, value.type(), type); accumulate_in(narrow, value.type()) == value)
+      candidates.push_back(print_value(narrow, reads, indices));
   if (const auto* cast = value.as<Cast>()) candidates.push_back(print_value(cast->operand, reads, indices));
   candidates.push_back(print_value(value, reads, indices));
-  candidates.push_back({fmt::format("{}({})", lang::name(value.type()), candidates.back().text), Primary, cast(candidates.back().scalar, value.type())});
+  candidates.push_back({fmt::format("{}({})", lang::name(value.type()), candidates.back().text), Primary,
+      cast(candidates.back().scalar, value.type())});
   for (const auto& candidate : candidates)
     for (const bool typed : {false, true}) {
       if (result && !typed) continue;
       lang::Diagnostics ignored;
-      const auto built = folded(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt, {}, ignored);
+      const auto built =
+          folded(s.aggregation, candidate.scalar, typed ? std::optional(target) : std::nullopt, {}, ignored);
       if (built && built->result == target && built->value == value) return {candidate.text, typed && !result};
     }
   return {candidates[candidates.size() - 2].text, !result};
@@ -155,15 +163,18 @@ void find_indices(const Expr& value, std::set<std::size_t>& indices) {
 // A side without an index truncates where it is written, so a constant fraction says in words that it is whole.
 std::string row_text(const Range& row, const Names& indices);
 std::string constant_fraction_text(const Affine& value, const std::optional<Size>& extent, const Names& indices) {
-  const Size remainder = Size::apply(Size::Kind::Mod, {value.constant, value.divisor}), quotient = value.constant / value.divisor;
+  const Size remainder = Size::apply(Size::Kind::Mod, {value.constant, value.divisor}),
+             quotient = value.constant / value.divisor;
   const auto whole = [&](const Size& size) { return Affine::of(size, value.coefficients.size()); };
   return row_text({whole(remainder), 1}, indices) + ", " + row_text({whole(quotient), extent}, indices);
 }
 
 std::string row_text(const Range& row, const Names& indices) {
-  if (row.value.is_constant() && !row.value.divisor.is(1)) return constant_fraction_text(row.value, row.extent, indices);
+  if (row.value.is_constant() && !row.value.divisor.is(1))
+    return constant_fraction_text(row.value, row.extent, indices);
   const auto value = row.value.print(indices);
-  if (row.extent) return fmt::format("{}{} < {}", row.value.divisor.is(1) ? "0 <= " : "", value, row.extent->print(true));
+  if (row.extent)
+    return fmt::format("{}{} < {}", row.value.divisor.is(1) ? "0 <= " : "", value, row.extent->print(true));
   // Only `p < e` asks that p is an integer; no size reaches 2⁶².
   return row.value.divisor.is(1) ? value + " >= 0" : fmt::format("{} < {}", value, std::int64_t{1} << 62);
 }
@@ -202,9 +213,12 @@ Domain domain_text(const Program& program, const Statement& s, const Names& indi
   for (const auto& row : s.domain) {
     std::set<std::size_t> here;
     find_indices(row.value, here);
-    if (!row.extent || row.value.divisor.is(1) || std::includes(mentioned.begin(), mentioned.end(), here.begin(), here.end())) continue;
+    if (!row.extent || row.value.divisor.is(1) ||
+        std::includes(mentioned.begin(), mentioned.end(), here.begin(), here.end()))
+      continue;
     mentioned.merge(here);
-    domain.constraints.push_back(row_text({Affine{row.value.coefficients, row.value.constant, 1}, *row.extent * row.value.divisor}, indices));
+    domain.constraints.push_back(
+        row_text({Affine{row.value.coefficients, row.value.constant, 1}, *row.extent * row.value.divisor}, indices));
   }
   return domain;
 }
@@ -233,7 +247,8 @@ std::string fill_text(const Program& program, const Statement& s) {
   return number == Number{number.type} ? "" : " default " + print_number(number);
 }
 
-std::string statement_text(const Program& program, const Statement& s, const std::set<std::string>& taken, bool comments) {
+std::string statement_text(
+    const Program& program, const Statement& s, const std::set<std::string>& taken, bool comments) {
   const auto indices = free_names(taken, s.indices);
   const auto& target = program.tensor(s.target.tensor);
   Names reads;
@@ -242,7 +257,8 @@ std::string statement_text(const Program& program, const Statement& s, const std
   auto access = access_text(program, s.target, indices);
   if (!target.shape.empty()) access.insert(access.size() - 1, ": " + sizes_text(target.shape));
   const auto domain = domain_text(program, s, indices);
-  std::string text = fmt::format("{}{}{} = {}({})", attributes(s), body.typed ? fmt::format("{} ", lang::name(target.dtype)) : "", access, symbol(s.aggregation), body.text);
+  std::string text = fmt::format("{}{}{} = {}({})", attributes(s),
+      body.typed ? fmt::format("{} ", lang::name(target.dtype)) : "", access, symbol(s.aggregation), body.text);
   for (const auto& constraint : domain.constraints) text += ", " + constraint;
   text += fill_text(program, s) + ";";
   if (comments && !domain.implied.empty() && !is_elementwise(s)) text += "  // domain " + joined(domain.implied);
@@ -250,7 +266,9 @@ std::string statement_text(const Program& program, const Statement& s, const std
 }
 
 // `gather<1>(D, I)`: how many leading dimensions go together, when any do.
-std::string batch_text(const Intrinsic& intrinsic) { return intrinsic.parameters[0].is(0) ? "" : fmt::format("<{}>", intrinsic.parameters[0].print()); }
+std::string batch_text(const Intrinsic& intrinsic) {
+  return intrinsic.parameters[0].is(0) ? "" : fmt::format("<{}>", intrinsic.parameters[0].print());
+}
 
 std::string function_text(const Intrinsic& intrinsic) {
   switch (intrinsic.op) {
@@ -266,8 +284,10 @@ std::string intrinsic_text(const Program& program, const Intrinsic& intrinsic) {
   Names arguments;
   for (const auto id : intrinsic.operands) arguments.push_back(program.tensor(id).name);
   const auto& target = program.tensor(intrinsic.targets[0]);
-  if (intrinsic.op == IntrinsicOp::Reshape) for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
-  if (intrinsic.op == IntrinsicOp::Scatter) arguments.push_back(target.shape[static_cast<std::size_t>(intrinsic.parameters[0].get())].print());
+  if (intrinsic.op == IntrinsicOp::Reshape)
+    for (const auto& size : intrinsic.parameters) arguments.push_back(size.print());
+  if (intrinsic.op == IntrinsicOp::Scatter)
+    arguments.push_back(target.shape[static_cast<std::size_t>(intrinsic.parameters[0].get())].print());
   return fmt::format("{} = {}({});", target.name, function_text(intrinsic), joined(arguments));
 }
 
@@ -279,7 +299,8 @@ Names parameters(const Program& program) {
     const auto& tensor = program.tensor(id);
     all.push_back(fmt::format("{} {}[{}]", lang::name(tensor.dtype), tensor.name, sizes_text(tensor.shape)));
     for (const auto& size : tensor.shape)
-      if (const auto names = size.names(); names.size() == 1 && size == Size::named(*names.begin())) declared.merge(size.names());
+      if (const auto names = size.names(); names.size() == 1 && size == Size::named(*names.begin()))
+        declared.merge(size.names());
   }
   for (const auto& size : program.sizes)
     if (!declared.contains(size)) all.push_back(size);
@@ -288,21 +309,30 @@ Names parameters(const Program& program) {
 
 }  // namespace
 
-std::string print(const Program& program, const Statement& statement) { return statement_text(program, statement, taken_names(program), false); }
+std::string print(const Program& program, const Statement& statement) {
+  return statement_text(program, statement, taken_names(program), false);
+}
 
 std::string print(const Program& program) {
   Names results;
-  for (const auto id : program.outputs) results.push_back(fmt::format("{} {}", lang::name(program.tensor(id).dtype), program.tensor(id).name));
-  std::string text = fmt::format("function{}{}({}) -> ({}) {{\n", program.name.empty() ? "" : " ", program.name, joined(parameters(program)), joined(results));
+  for (const auto id : program.outputs)
+    results.push_back(fmt::format("{} {}", lang::name(program.tensor(id).dtype), program.tensor(id).name));
+  std::string text = fmt::format("function{}{}({}) -> ({}) {{\n", program.name.empty() ? "" : " ", program.name,
+      joined(parameters(program)), joined(results));
   for (const auto& requirement : program.requirements) {
     if (requirement.condition == Condition::Positions) continue;  // hardly ever in question
-    const auto condition = requirement.condition == Condition::Nonzero ? requirement.left.print() : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
+    const auto condition = requirement.condition == Condition::Nonzero
+        ? requirement.left.print()
+        : fmt::format("{} == {}", requirement.left.print(), requirement.right.print());
     text += fmt::format("  // assumes {}\n", condition);
   }
   const auto taken = taken_names(program);
   for (const auto& node : program.nodes) {
     const auto* statement = std::get_if<Statement>(&node);
-    text += "  " + (statement ? statement_text(program, *statement, taken, true) : intrinsic_text(program, std::get<Intrinsic>(node))) + "\n";
+    text += "  " +
+        (statement ? statement_text(program, *statement, taken, true)
+                   : intrinsic_text(program, std::get<Intrinsic>(node))) +
+        "\n";
   }
   return text + "}\n";
 }

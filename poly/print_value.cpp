@@ -42,7 +42,8 @@ bool gives(const std::optional<Scalar>& made, const Expr& wanted) {
 
 class Printer {
  public:
-  Printer(const std::vector<std::string>& reads, const std::vector<std::string>& indices) : reads_(reads), indices_(indices) {}
+  Printer(const std::vector<std::string>& reads, const std::vector<std::string>& indices)
+      : reads_(reads), indices_(indices) {}
 
   // A condition is tried in two ways, so what stands inside conditions would be printed 2^n times.
   PrintedValue print(const Expr& value) const {
@@ -79,7 +80,8 @@ class Printer {
   PrintedValue literal(const Number& n) const {
     const auto text = print_number(n);
     const auto strength = text[0] == '-' ? UnaryLevel : Primary;
-    if (lang::is_float(n.type)) return {text, strength, float_literal(n.type == DType::F64 || !std::isfinite(n.real) ? n.real : std::stod(text))};
+    if (lang::is_float(n.type))
+      return {text, strength, float_literal(n.type == DType::F64 || !std::isfinite(n.real) ? n.real : std::stod(text))};
     const bool negative = text[0] == '-';
     const auto magnitude = static_cast<std::uint64_t>(n.integer);
     return {text, strength, integer_literal(negative ? 0 - magnitude : magnitude, negative, indices_.size())};
@@ -136,7 +138,9 @@ class Printer {
   static std::string join(Op op, const std::vector<PrintedValue>& operands) {
     const auto strength = strength_of(op);
     const auto& facts = lang::info(op);
-    if (op == Op::Select) return fmt::format("{} ? {} : {}", at_least(operands[0], XorLevel), at_least(operands[1], XorLevel), at_least(operands[2], XorLevel));
+    if (op == Op::Select)
+      return fmt::format("{} ? {} : {}", at_least(operands[0], XorLevel), at_least(operands[1], XorLevel),
+          at_least(operands[2], XorLevel));
     if (strength == UnaryLevel) return std::string(facts.symbol) + at_least(operands[0], Primary);
     if (strength == Primary) {
       std::string arguments;
@@ -144,9 +148,12 @@ class Printer {
       return fmt::format("{}({})", facts.name, arguments);
     }
     // `a | b ^ c` would be right, and text with it earns a warning.
-    const auto side = [&](const PrintedValue& operand, int least) { return at_least(operand, op == Op::Xor && operand.strength == OrLevel ? int{AndLevel} : least); };
+    const auto side = [&](const PrintedValue& operand, int least) {
+      return at_least(operand, op == Op::Xor && operand.strength == OrLevel ? int{AndLevel} : least);
+    };
     const bool associates = strength != EqualLevel && strength != RelationLevel;
-    return fmt::format("{} {} {}", side(operands[0], strength + !associates), facts.symbol, side(operands[1], strength + 1));
+    return fmt::format(
+        "{} {} {}", side(operands[0], strength + !associates), facts.symbol, side(operands[1], strength + 1));
   }
 
   const std::vector<std::string>& reads_;
@@ -162,13 +169,15 @@ std::string print_number(const Number& number) {
   if (std::isnan(number.real)) return "nan";
   if (std::isinf(number.real)) return number.real < 0 ? "-inf" : "inf";
   // The shortest text that rounds to the number in its type; f32 digits do for what f32 holds.
-  const bool is_single = static_cast<double>(static_cast<float>(number.real)) == number.real && number.type != DType::F64;
+  const bool is_single =
+      static_cast<double>(static_cast<float>(number.real)) == number.real && number.type != DType::F64;
   auto text = is_single ? fmt::format("{}", static_cast<float>(number.real)) : fmt::format("{}", number.real);
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;
 }
 
-PrintedValue print_value(const Expr& value, const std::vector<std::string>& reads, const std::vector<std::string>& indices) {
+PrintedValue print_value(
+    const Expr& value, const std::vector<std::string>& reads, const std::vector<std::string>& indices) {
   return Printer(reads, indices).print(value);
 }
 

@@ -1,5 +1,6 @@
-// A class has indices of its own; its map leads back to the statement's. So a picture of a class is one of its own points, under the rows that keep the
-// projected forms inside the window. Indices that no row ties to those forms repeat the picture and are left out.
+// A class has indices of its own; its map leads back to the statement's. So a picture of a class is one of its own
+// points, under the rows that keep the projected forms inside the window. Indices that no row ties to those forms
+// repeat the picture and are left out.
 #include "poly/projection.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 namespace tilec::poly {
 namespace {
 
-constexpr std::array<std::int64_t, 2> window{24, 16}, small_window{12, 6};  // small: of a box, where every place has a point
+// small: of a box, where every place has a point
+constexpr std::array<std::int64_t, 2> window{24, 16}, small_window{12, 6};
 constexpr std::int64_t most_points = 10'000, most_looks = 80'000;  // of a class: some 7 ms
 constexpr std::int64_t looks_for_a_place = 2'000;
 
@@ -88,8 +90,10 @@ std::set<std::size_t> tied(const std::vector<Row>& rows, const std::vector<Form>
 }
 
 // Whether the class has a point at this place, where points are too many to go through all.
-bool has_point(std::vector<Row> rows, const std::vector<Form>& forms, const std::array<std::int64_t, 2>& place, const Box& outer, bool& proven) {
-  for (std::size_t a = 0; a < forms.size(); ++a) rows.push_back({forms[a].coefficients, (Exact(forms[a].constant) - place[a]).get(), 1, 1});
+bool has_point(std::vector<Row> rows, const std::vector<Form>& forms, const std::array<std::int64_t, 2>& place,
+    const Box& outer, bool& proven) {
+  for (std::size_t a = 0; a < forms.size(); ++a)
+    rows.push_back({forms[a].coefficients, (Exact(forms[a].constant) - place[a]).get(), 1, 1});
   Box box = outer;
   tighten(rows, box);
   proven = box.empty;
@@ -97,7 +101,8 @@ bool has_point(std::vector<Row> rows, const std::vector<Form>& forms, const std:
   return !box.empty && find_point(rows, box, budget, proven).has_value();
 }
 
-void add_places(const std::vector<Row>& rows, const std::vector<Form>& forms, const Box& box, std::size_t number, Projection& projection) {
+void add_places(const std::vector<Row>& rows, const std::vector<Form>& forms, const Box& box, std::size_t number,
+    Projection& projection) {
   const std::vector<Axis>& axes = projection.axes;
   const std::int64_t up = axes.size() > 1 ? axes[1].low : 0, top = axes.size() > 1 ? up + axes[1].shown : 1;
   for (std::int64_t i = axes[0].low; i < axes[0].low + axes[0].shown; ++i)
@@ -112,7 +117,9 @@ void add_places(const std::vector<Row>& rows, const std::vector<Form>& forms, co
 void add_points(const Statement& of_class, const std::vector<Form>& forms, std::size_t number, Projection& projection) {
   const std::size_t n = of_class.indices.size();
   std::vector<Row> rows = rows_of(of_class);
-  for (std::size_t a = 0; a < forms.size(); ++a) rows.push_back({forms[a].coefficients, (Exact(forms[a].constant) - projection.axes[a].low).get(), 1, projection.axes[a].shown});
+  for (std::size_t a = 0; a < forms.size(); ++a)
+    rows.push_back({forms[a].coefficients, (Exact(forms[a].constant) - projection.axes[a].low).get(), 1,
+        projection.axes[a].shown});
   const std::set<std::size_t> kept = tied(rows, forms);
   std::erase_if(rows, [&](const Row& row) {
     for (std::size_t j = 0; j < n; ++j) if (row.coefficients[j] != 0 && !kept.contains(j)) return true;
@@ -136,12 +143,17 @@ void add_points(const Statement& of_class, const std::vector<Form>& forms, std::
   if (!all) add_places(rows, forms, box, number, projection);
 }
 
-Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::int64_t most) { return {std::move(name), low, extent, std::min(extent, most)}; }
+Axis axis_of(std::string name, std::int64_t low, std::int64_t extent, std::int64_t most) {
+  return {std::move(name), low, extent, std::min(extent, most)};
+}
 
-Projection on_indices(const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& indices) {
+Projection on_indices(
+    const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& indices) {
   Projection projection;
   const bool is_box = layers.size() == 1 && statement.domain.size() == statement.indices.size();
-  for (const std::size_t k : indices) projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(), (is_box ? small_window : window)[projection.axes.size()]));
+  for (const std::size_t k : indices)
+    projection.axes.push_back(axis_of(statement.indices[k], low_of(statement, k), statement.domain[k].extent->get(),
+        (is_box ? small_window : window)[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t k : indices) forms.push_back(layers[c].indices[k]);
@@ -150,10 +162,13 @@ Projection on_indices(const Statement& statement, const std::vector<Layer>& laye
   return projection;
 }
 
-Projection on_elements(const Program& program, const Statement& statement, const std::vector<Layer>& layers, const std::vector<std::size_t>& dimensions) {
+Projection on_elements(const Program& program, const Statement& statement, const std::vector<Layer>& layers,
+    const std::vector<std::size_t>& dimensions) {
   Projection projection;
   const Tensor& tensor = program.tensor(statement.target.tensor);
-  for (const std::size_t d : dimensions) projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(), window[projection.axes.size()]));
+  for (const std::size_t d : dimensions)
+    projection.axes.push_back(axis_of(statement.target.element[d].print(statement.indices), 0, tensor.shape[d].get(),
+        window[projection.axes.size()]));
   for (std::size_t c = 0; c < layers.size(); ++c) {
     std::vector<Form> forms;
     for (const std::size_t d : dimensions) forms.push_back(form_of(layers[c].statement->target.element[d]));
@@ -177,9 +192,11 @@ bool is_plain(const Classes& all, const Component& part) {
 std::vector<std::size_t> indices_of(const Statement& statement, const Classes& all, const Component& part) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < all.indices.size(); ++i) {
-    const bool moves = std::ranges::any_of(part.members, [&](std::size_t m) { return all.divisions ? all.divisions->l[i][m] != 0 : i == m; });
+    const bool moves = std::ranges::any_of(
+        part.members, [&](std::size_t m) { return all.divisions ? all.divisions->l[i][m] != 0 : i == m; });
     const auto at = std::ranges::find(statement.indices, all.indices[i]);
-    if (moves && at != statement.indices.end()) found.push_back(static_cast<std::size_t>(at - statement.indices.begin()));
+    if (moves && at != statement.indices.end())
+      found.push_back(static_cast<std::size_t>(at - statement.indices.begin()));
   }
   found.resize(std::min<std::size_t>(found.size(), 2));
   return found;
@@ -201,7 +218,9 @@ std::vector<std::size_t> telling_indices(const Statement& statement) {
     here.resize(2);
     return here;
   }
-  const auto longest = [&](const std::vector<std::size_t>& among) { return *std::ranges::max_element(among, {}, [&](std::size_t k) { return statement.domain[k].extent->get(); }); };
+  const auto longest = [&](const std::vector<std::size_t>& among) {
+    return *std::ranges::max_element(among, {}, [&](std::size_t k) { return statement.domain[k].extent->get(); });
+  };
   if (!kept.empty() && !reduced.empty()) return {longest(kept), longest(reduced)};
   std::vector<std::size_t>& some = kept.empty() ? reduced : kept;
   some.resize(std::min<std::size_t>(some.size(), 2));
@@ -220,11 +239,14 @@ Projections project(const Program& program, const Statement& statement, int limi
     for (const Component& part : all.parts) {
       if (is_plain(all, part)) continue;
       const std::vector<std::size_t> indices = indices_of(statement, all, part);
-      if (!indices.empty() && made.domain.size() < 2 && std::ranges::any_of(indices, [&](std::size_t k) { return varies(statement, k); })) made.domain.push_back(on_indices(statement, layers, indices));
+      if (!indices.empty() && made.domain.size() < 2 &&
+          std::ranges::any_of(indices, [&](std::size_t k) { return varies(statement, k); }))
+        made.domain.push_back(on_indices(statement, layers, indices));
       dimensions.insert(dimensions.end(), part.dimensions.begin(), part.dimensions.end());
     }
   if (made.domain.empty())
-    if (const std::vector<std::size_t> indices = telling_indices(statement); !indices.empty()) made.domain.push_back(on_indices(statement, layers, indices));
+    if (const std::vector<std::size_t> indices = telling_indices(statement); !indices.empty())
+      made.domain.push_back(on_indices(statement, layers, indices));
   if (dimensions.empty())
     for (std::size_t d = 0; d < statement.target.element.size(); ++d)
       if (program.tensor(statement.target.tensor).shape[d].get() > 1) dimensions.push_back(d);

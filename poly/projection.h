@@ -4,7 +4,8 @@
 //     ⇒  domain    x, k:   (0, 1) of class 0, (0, 2) of class 2, (1, 0) of class 1, …
 //        elements  dI's only dimension:  0 of class 0, 1 of class 1, …
 //
-// In:   a statement of a bounded Program.   Out: points of a window, which starts at the lowest values; of several classes that meet there, the first.
+// In: a statement of a bounded Program.
+// Out: points of a window, which starts at the lowest values; of several classes that meet there, the first.
 // Keeps: classes are numbered as analyse() (analysis.h) lists them.
 #pragma once
 
@@ -27,8 +28,10 @@ struct Projection {
   bool whole = true;                                   // false: there were too many points to look at all
 };
 struct Projections {
-  std::vector<Projection> domain;                      // for each part of the indices that a lattice couples, else one; none where there is no index
-  std::vector<Projection> elements;                    // of the target, one or none: on dimensions whose elements these indices decide
+  std::vector<Projection> domain;                      // for each part of the indices that a lattice couples, else one;
+                                                       // none where there is no index
+  std::vector<Projection> elements;                    // of the target, one or none: on dimensions whose elements these
+                                                       // indices decide
 };
 Projections project(const Program& bounded, const Statement& statement, int limit = class_limit);
 

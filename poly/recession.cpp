@@ -1,15 +1,16 @@
 // The recession cone of a domain.
 //
-// Far out, only the directions of the rows matter: a two-sided row 0 <= c·i + e < R stays satisfied along a direction d when
-// c·d = 0, a one-sided one when c·d >= 0. Index k escapes upwards when some such d has d_k > 0. For
+// Far out, only the directions of the rows matter: a two-sided row 0 <= c·i + e < R stays satisfied along a direction d
+// when c·d = 0, a one-sided one when c·d >= 0. Index k escapes upwards when some such d has d_k > 0. For
 //
 //   0 <= i < N,  0 <= i - k     d_i = 0,  d_i - d_k >= 0   ⇒   d_k <= 0: k can fall for ever, not rise
 //
-// Counting rows or asking "does the index occur in a two-sided row" fails both ways: 0 <= i + k < N mentions both and bounds
-// neither; 0 <= i + k < N with 0 <= i - k < N bounds both. So: eliminate the equations (Gauss), then every direction
-// but d_k (Fourier and Motzkin); what remains are rows a·d_k >= 0. Systems have a handful of indices. Where the elimination
-// would grow out of proportion the index counts as bounded, because `bounds` decides again, exactly, on numbers. Entries are
-// 64 bits; a system in which one does not fit is done again in GMP, so that a large coefficient is not taken for a missing row.
+// Counting rows or asking "does the index occur in a two-sided row" fails both ways: 0 <= i + k < N mentions both and
+// bounds neither; 0 <= i + k < N with 0 <= i - k < N bounds both. So: eliminate the equations (Gauss), then every
+// direction but d_k (Fourier and Motzkin); what remains are rows a·d_k >= 0. Systems have a handful of indices. Where
+// the elimination would grow out of proportion the index counts as bounded, because `bounds` decides again, exactly, on
+// numbers. Entries are 64 bits; a system in which one does not fit is done again in GMP, so that a large coefficient is
+// not taken for a missing row.
 #include "poly/recession.h"
 
 #include <gmpxx.h>
@@ -60,7 +61,9 @@ std::optional<Vector<std::int64_t>> numbers_of(const Range& row) {
 // p·a + q·b.
 std::int64_t sum_of(std::int64_t p, std::int64_t a, std::int64_t q, std::int64_t b) {
   std::int64_t left, right, sum;
-  if (__builtin_mul_overflow(p, a, &left) || __builtin_mul_overflow(q, b, &right) || __builtin_add_overflow(left, right, &sum)) throw TooLarge{};
+  if (__builtin_mul_overflow(p, a, &left) || __builtin_mul_overflow(q, b, &right) ||
+      __builtin_add_overflow(left, right, &sum))
+    throw TooLarge{};
   if (sum == INT64_MIN) throw TooLarge{};              // what has no negative
   return sum;
 }
@@ -81,7 +84,10 @@ template <class T> Vector<T> combined(const Vector<T>& a, const T& p, const Vect
   return sum;
 }
 
-template <class T> bool is_zero(const Vector<T>& row) { return std::all_of(row.begin(), row.end(), [](const T& x) { return x == 0; }); }
+template <class T>
+bool is_zero(const Vector<T>& row) {
+  return std::all_of(row.begin(), row.end(), [](const T& x) { return x == 0; });
+}
 
 // `row` without variable v, using `pivot` with pivot[v] != 0; the sign of `row` is kept.
 template <class T> Vector<T> without(const Vector<T>& row, const Vector<T>& pivot, std::size_t v) {
@@ -151,7 +157,8 @@ std::vector<Escape> escapes(const std::vector<Range>& domain, std::size_t indice
   const auto has_no_negative = [](const Vector<std::int64_t>& row) { return std::ranges::count(row, INT64_MIN) > 0; };
   for (std::size_t k = 0; k < indices; ++k) {
     try {
-      if (std::ranges::any_of(cone.zero, has_no_negative) || std::ranges::any_of(cone.nonnegative, has_no_negative)) throw TooLarge{};
+      if (std::ranges::any_of(cone.zero, has_no_negative) || std::ranges::any_of(cone.nonnegative, has_no_negative))
+        throw TooLarge{};
       result.push_back(escape_of(cone, k, indices));
     } catch (const TooLarge&) {
       result.push_back(escape_of(in_full(cone), k, indices));

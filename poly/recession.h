@@ -1,5 +1,5 @@
-// Which indices nothing bounds, decided on coefficients alone (docs/language.md#constraints): not on sizes, so the answer is the same when
-// some size is 0 and the domain happens to be empty.
+// Which indices nothing bounds, decided on coefficients alone (docs/language.md#constraints): not on sizes, so the
+// answer is the same when some size is 0 and the domain happens to be empty.
 //
 //   0 <= i < N,  0 <= i - k        ⇒   k has no lower bound
 //

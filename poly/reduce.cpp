@@ -1,9 +1,10 @@
 // Reduce: components of indices, and for each the Hermite normal form of its output map stacked on its taps.
 //
-// dI[2*x + k - 1] needs new coordinates because many (x, k) write one element. O[3*x - 3*y, x + y] does not: two rows, two
-// indices, full rank, one point per element. A[(i + j)/2] in O[i] does, although its target is plain: which j exist depends
-// on i's parity, and a loop over j for a constant i wants to know its taps without asking. And O[4*x + k] with k < 4 is
-// injective where it matters, on the domain: digits x and k, no lattice (patches, pixel shuffles, flattened indices).
+// dI[2*x + k - 1] needs new coordinates because many (x, k) write one element. O[3*x - 3*y, x + y] does not: two rows,
+// two indices, full rank, one point per element. A[(i + j)/2] in O[i] does, although its target is plain: which j exist
+// depends on i's parity, and a loop over j for a constant i wants to know its taps without asking. And O[4*x + k] with
+// k < 4 is injective where it matters, on the domain: digits x and k, no lattice (patches, pixel shuffles, flattened
+// indices).
 #include "poly/reduce.h"
 
 #include <algorithm>
@@ -21,7 +22,8 @@ using lattice::Matrix;
 using lattice::Vector;
 
 // The target's coefficients: the given dimensions, the given indices.
-Matrix output_map(const Statement& statement, const std::vector<std::size_t>& dimensions, const std::vector<std::size_t>& members) {
+Matrix output_map(
+    const Statement& statement, const std::vector<std::size_t>& dimensions, const std::vector<std::size_t>& members) {
   Matrix f;
   for (const std::size_t d : dimensions) {
     f.emplace_back();
@@ -45,8 +47,9 @@ struct Groups {
   }
 };
 
-// The smallest diagonal lattice inside V's: d_j is the least multiple of unit vector j that lies in V Z^r. With the solution
-// X of V X = diag d, the winding W X belongs to it. V is lower triangular. What does not fit 64 bits has more classes than are split.
+// The smallest diagonal lattice inside V's: d_j is the least multiple of unit vector j that lies in V Z^r. With the
+// solution X of V X = diag d, the winding W X belongs to it. V is lower triangular. What does not fit 64 bits has more
+// classes than are split.
 void diagonal_period(Component& component) try {
   const Matrix& v = component.lattice.v;
   const std::size_t r = component.lattice.outputs;
@@ -71,7 +74,8 @@ void diagonal_period(Component& component) try {
     component.classes *= static_cast<double>(d);
     for (std::size_t i = 0; i < r; ++i) x[i][j] = solution[i];
   }
-  component.winding = component.lattice.taps == 0 || r == 0 ? Matrix(component.lattice.taps, Vector(r, 0)) : lattice::multiply(component.lattice.w, x);
+  component.winding = component.lattice.taps == 0 || r == 0 ? Matrix(component.lattice.taps, Vector(r, 0))
+                                                            : lattice::multiply(component.lattice.w, x);
 } catch (const Overflow&) {
   component.classes = HUGE_VAL;
 }
@@ -84,8 +88,11 @@ std::vector<lattice::Candidate> candidates(const Statement& statement, const std
     if (!row.extent || row.divisor != 1) continue;
     lattice::Candidate candidate{{}, *row.extent, row.constant};
     for (const std::size_t k : members) candidate.coefficients.push_back(row.coefficients[k]);
-    const auto mentioned = [](const Vector& c) { return std::count_if(c.begin(), c.end(), [](auto x) { return x != 0; }); };
-    if (mentioned(candidate.coefficients) > 0 && mentioned(candidate.coefficients) == mentioned(row.coefficients)) result.push_back(std::move(candidate));
+    const auto mentioned = [](const Vector& c) {
+      return std::count_if(c.begin(), c.end(), [](auto x) { return x != 0; });
+    };
+    if (mentioned(candidate.coefficients) > 0 && mentioned(candidate.coefficients) == mentioned(row.coefficients))
+      result.push_back(std::move(candidate));
   }
   return result;
 }
@@ -141,7 +148,8 @@ void plan(const Statement& statement, Component& component) {
 bool mentions(const Affine& form, std::size_t k) { return !form.coefficients[k].is(0); }
 
 bool is_output(const Statement& statement, std::size_t k) {
-  return std::any_of(statement.target.element.begin(), statement.target.element.end(), [&](const Affine& form) { return mentions(form, k); });
+  return std::any_of(statement.target.element.begin(), statement.target.element.end(),
+      [&](const Affine& form) { return mentions(form, k); });
 }
 
 std::size_t first_dimension(const Statement& statement, std::size_t k) {
@@ -152,9 +160,12 @@ std::size_t first_dimension(const Statement& statement, std::size_t k) {
 
 bool has_divisors(const Statement& statement) {
   const auto fractional = [](const Affine& form) { return !form.divisor.is(1); };
-  const auto any = [&](const Access& access) { return std::any_of(access.element.begin(), access.element.end(), fractional); };
+  const auto any = [&](const Access& access) {
+    return std::any_of(access.element.begin(), access.element.end(), fractional);
+  };
   return any(statement.target) || std::any_of(statement.reads.begin(), statement.reads.end(), any) ||
-         std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Range& range) { return fractional(range.value); });
+      std::any_of(statement.domain.begin(), statement.domain.end(),
+          [&](const Range& range) { return fractional(range.value); });
 }
 
 bool is_reduced(const Statement& statement) {
@@ -200,13 +211,16 @@ std::vector<Component> components(const Statement& statement, const std::vector<
       if (groups.of[k] == g) component.members.push_back(k);
     if (component.members.empty()) continue;
     for (const std::size_t d : all_dimensions(statement))
-      if (std::any_of(component.members.begin(), component.members.end(), [&](std::size_t k) { return mentions(statement.target.element[d], k); })) component.dimensions.push_back(d);
+      if (std::any_of(component.members.begin(), component.members.end(),
+              [&](std::size_t k) { return mentions(statement.target.element[d], k); }))
+        component.dimensions.push_back(d);
     component.outputs = output_map(statement, component.dimensions, component.members);
     std::vector<std::size_t> outputs;
     for (const std::size_t k : component.members)
       if (is_output(statement, k)) outputs.push_back(k);
     const Matrix f = output_map(statement, component.dimensions, outputs);
-    const bool injective = statement.aggregation == Aggregation::Assign || lattice::rank(f, outputs.size()) == outputs.size() || is_injective(statement, outputs, box);
+    const bool injective = statement.aggregation == Aggregation::Assign ||
+        lattice::rank(f, outputs.size()) == outputs.size() || is_injective(statement, outputs, box);
     if (!injective || (!outputs.empty() && outputs.size() < component.members.size())) plan(statement, component);
     result.push_back(std::move(component));
   }

@@ -70,7 +70,8 @@ Statement without(const Statement& s, const std::vector<std::size_t>& idle) {
     names.push_back(s.indices[k]);
   }
   for (std::size_t r = 0; r < s.domain.size(); ++r) {
-    const bool theirs = std::ranges::any_of(idle, [&](std::size_t k) { return !s.domain[r].value.coefficients[k].is(0); });
+    const bool theirs =
+        std::ranges::any_of(idle, [&](std::size_t k) { return !s.domain[r].value.coefficients[k].is(0); });
     if (r < n ? !is_idle(r) : !theirs) kept.domain.push_back(s.domain[r]);
   }
   return substitute(kept, map, std::move(names));
@@ -101,7 +102,9 @@ Expr power(Expr square, std::int64_t count) {
 
 Statement without_repeats(Statement s) {
   const DType type = s.value.type();
-  if (s.aggregation == Aggregation::Assign || type == DType::Bool || (s.aggregation == Aggregation::Product && lang::is_float(type))) return s;
+  if (s.aggregation == Aggregation::Assign || type == DType::Bool ||
+      (s.aggregation == Aggregation::Product && lang::is_float(type)))
+    return s;
   const std::vector<bool> walked = mentioned(s);
   std::vector<std::size_t> idle;
   for (std::size_t k = 0; k < walked.size(); ++k)

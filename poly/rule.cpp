@@ -16,10 +16,13 @@ namespace {
 
 namespace messages = lang::messages;
 
-bool is_float_tensor(const Program& program, const Named& named) { return named.kind == Named::Kind::Tensor && lang::is_float(program.tensor(named.tensor).dtype); }
+bool is_float_tensor(const Program& program, const Named& named) {
+  return named.kind == Named::Kind::Tensor && lang::is_float(program.tensor(named.tensor).dtype);
+}
 
 bool has_rule(const Program& program, TensorId id) {
-  return std::any_of(program.rules.begin(), program.rules.end(), [&](const Rule& rule) { return std::find(rule.targets.begin(), rule.targets.end(), id) != rule.targets.end(); });
+  return std::any_of(program.rules.begin(), program.rules.end(),
+      [&](const Rule& rule) { return std::find(rule.targets.begin(), rule.targets.end(), id) != rule.targets.end(); });
 }
 
 // One tensor for each result, of which nothing else is known. It has the result's name, unless an argument has that.
@@ -35,7 +38,9 @@ bool separate_results(Scope& scope, const std::vector<Named>& arguments, std::ve
       auto copy = copied(scope, result.tensor, {.name = name, .span = result.span});
       if (!copy) return false;
       auto& tensors = scope.program.tensors;
-      if (!given) std::swap(tensors[static_cast<std::size_t>(copy->tensor)].name, tensors[static_cast<std::size_t>(result.tensor)].name);
+      if (!given)
+        std::swap(tensors[static_cast<std::size_t>(copy->tensor)].name,
+            tensors[static_cast<std::size_t>(result.tensor)].name);
       scope.names[name] = given ? *copy : result;
       result = *copy;
     }
@@ -51,16 +56,25 @@ struct Values { const std::vector<Named>& of; bool change = false; };
 class Derivative {
  public:
   Derivative(Scope& caller, const lang::Definition& definition, Span call)
-      : caller_(caller), definition_(definition), call_(call),
-        inside_{.diagnostics = found_, .file = definition.file, .derivations = caller.derivations, .texts = caller.texts, .nested = caller.nested + caller.depth + 1} {
+      : caller_(caller),
+        definition_(definition),
+        call_(call),
+        inside_{.diagnostics = found_,
+            .file = definition.file,
+            .derivations = caller.derivations,
+            .texts = caller.texts,
+            .nested = caller.nested + caller.depth + 1} {
     inside_.program.sizes = caller.program.sizes;
   }
 
-  // What it gives for each float tensor of `wanted`, of the same shape and type, by its position among the program's derivatives.
-  std::optional<std::size_t> make(const std::vector<Values>& inputs, const std::vector<Named>& wanted, const lang::Call& call) {
+  // What it gives for each float tensor of `wanted`, of the same shape and type, by its position among the program's
+  // derivatives.
+  std::optional<std::size_t> make(
+      const std::vector<Values>& inputs, const std::vector<Named>& wanted, const lang::Call& call) {
     const auto made = begin(inputs, wanted, call) ? known_or_built(wanted) : std::nullopt;
     for (auto diagnostic : found_.all()) {
-      const bool said = std::any_of(diagnostic.labels.begin(), diagnostic.labels.end(), [&](const lang::Label& label) { return label.span == call_; });
+      const bool said = std::any_of(diagnostic.labels.begin(), diagnostic.labels.end(),
+          [&](const lang::Label& label) { return label.span == call_; });
       if (!said) diagnostic.labels.push_back({call_, "used by this call"});
       caller_.diagnostics.add(std::move(diagnostic));
     }
@@ -96,18 +110,27 @@ class Derivative {
     }
     const auto takes = function().inputs.size(), gives = function().results.size();
     every_change_ = takes == most;
-    const std::string name = fmt::format("{} {}", function().role == lang::Function::Role::Gradient ? "gradient" : "tangent", function().name->text);
+    const std::string name = fmt::format(
+        "{} {}", function().role == lang::Function::Role::Gradient ? "gradient" : "tangent", function().name->text);
     const bool taken = takes == fewest || takes == most, given = gives == floats(wanted) || gives == wanted.size();
-    if (!taken) found_.report(function().name->span, messages::argument_count, name, counted(fewest, "input") + " for this call", std::to_string(takes));
-    else if (!given) found_.report(function().name->span, messages::result_count, name, counted(gives, "result"), lang::are(floats(wanted))).hint("one for each tensor of a float type");
+    if (!taken)
+      found_.report(function().name->span, messages::argument_count, name, counted(fewest, "input") + " for this call",
+          std::to_string(takes));
+    else if (!given)
+      found_
+          .report(
+              function().name->span, messages::result_count, name, counted(gives, "result"), lang::are(floats(wanted)))
+          .hint("one for each tensor of a float type");
     return taken && given;
   }
 
   std::size_t floats(const std::vector<Named>& all) const {
-    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(caller_.program, named); }));
+    return static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(caller_.program, named); }));
   }
 
-  // The next input: a tensor like `like`, or what is no tensor as it is. Only floats change; of the rest a text that asks gets 0.
+  // The next input: a tensor like `like`, or what is no tensor as it is. Only floats change; of the rest a text that
+  // asks gets 0.
   void take(const Named& like, bool change) {
     if (change && !is_float_tensor(caller_.program, like)) {
       if (every_change_) arguments_.push_back(zero(like));
@@ -115,7 +138,8 @@ class Derivative {
     }
     if (like.kind != Named::Kind::Tensor) return arguments_.push_back(like);
     const Tensor tensor = caller_.tensor(like.tensor);
-    const auto id = add_tensor(inside_, {function().inputs[arguments_.size()].target.name.spelled(), tensor.dtype, tensor.shape, tensor.span});
+    const auto id = add_tensor(
+        inside_, {function().inputs[arguments_.size()].target.name.spelled(), tensor.dtype, tensor.shape, tensor.span});
     inside_.program.inputs.push_back(id);
     arguments_.push_back(Named::of_tensor(id, like.span));
   }
@@ -165,7 +189,10 @@ class Derivative {
 
   void require(const Requirement& requirement) {
     auto& known = caller_.program.requirements;
-    const auto same = [&](const Requirement& each) { return each.condition == requirement.condition && each.left == requirement.left && each.right == requirement.right; };
+    const auto same = [&](const Requirement& each) {
+      return each.condition == requirement.condition && each.left == requirement.left &&
+          each.right == requirement.right;
+    };
     if (std::none_of(known.begin(), known.end(), same)) known.push_back(requirement);
   }
 
@@ -180,17 +207,26 @@ class Derivative {
   std::optional<TensorId> result_of(const lang::Target& result, const Tensor& like) {
     const auto* named = find(inside_, result.name, result.span);
     if (!named || named->kind == Named::Kind::Tuple) return std::nullopt;
-    const auto id = stored(inside_, *named, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
+    const auto id = stored(
+        inside_, *named, {.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span});
     if (!id) return std::nullopt;
     const Tensor tensor = inside_.tensor(*id);
-    const ElementwiseTarget whole{.name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span};
-    const auto made = [](const std::optional<Named>& tensor_made) { return tensor_made ? std::optional(tensor_made->tensor) : std::nullopt; };
-    if (tensor.shape.empty() && !like.shape.empty()) return made(spread(inside_, *id, like.shape, whole));  // one number for all elements
+    const ElementwiseTarget whole{
+        .name = fresh(inside_, result.name.spelled()), .dtype = like.dtype, .span = result.span};
+    const auto made = [](const std::optional<Named>& tensor_made) {
+      return tensor_made ? std::optional(tensor_made->tensor) : std::nullopt;
+    };
+    // one number for all elements
+    if (tensor.shape.empty() && !like.shape.empty()) return made(spread(inside_, *id, like.shape, whole));
     bool same = tensor.shape.size() == like.shape.size();
     for (std::size_t d = 0; same && d < like.shape.size(); ++d)
-      same = require_equal(inside_, tensor.shape[d], like.shape[d], fmt::format("`{}` has the shape of what it is the derivative of", result.name.text), result.span);
+      same = require_equal(inside_, tensor.shape[d], like.shape[d],
+          fmt::format("`{}` has the shape of what it is the derivative of", result.name.text), result.span);
     if (!same) {
-      found_.report(result.span, messages::derivative_shape, result.name.text, shape_text(tensor.shape), shape_text(like.shape)).label(like.span, "the other is this");
+      found_
+          .report(result.span, messages::derivative_shape, result.name.text, shape_text(tensor.shape),
+              shape_text(like.shape))
+          .label(like.span, "the other is this");
       return std::nullopt;
     }
     return tensor.dtype == like.dtype ? id : made(copied(inside_, *id, whole));
@@ -223,13 +259,15 @@ Named placeless(Named named) {
 }
 
 bool same_call(const Derivation& a, const Derivation& b) {
-  return a.definition == b.definition && a.numbers == b.numbers && a.parameters == b.parameters && a.chosen == b.chosen && a.arguments == b.arguments && a.tensors == b.tensors;
+  return a.definition == b.definition && a.numbers == b.numbers && a.parameters == b.parameters &&
+      a.chosen == b.chosen && a.arguments == b.arguments && a.tensors == b.tensors;
 }
 
 Derivatives derivatives_of(const lang::Definition& function) {
   if (!function.function->name) return {};
   const auto& name = *function.function->name;
-  return {{function.file, lang::function_of(*function.file, name, lang::Function::Role::Gradient)}, {function.file, lang::function_of(*function.file, name, lang::Function::Role::Tangent)}};
+  return {{function.file, lang::function_of(*function.file, name, lang::Function::Role::Gradient)},
+      {function.file, lang::function_of(*function.file, name, lang::Function::Role::Tangent)}};
 }
 
 bool store_arguments(Scope& scope, std::vector<Named>& arguments) {
@@ -243,14 +281,25 @@ bool store_arguments(Scope& scope, std::vector<Named>& arguments) {
   return true;
 }
 
-bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call, const std::vector<Named>& arguments, std::vector<Named>& results, Span span) {
-  const auto has_float = [&](const std::vector<Named>& all) { return std::any_of(all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(scope.program, named); }); };
+bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call,
+    const std::vector<Named>& arguments, std::vector<Named>& results, Span span) {
+  const auto has_float = [&](const std::vector<Named>& all) {
+    return std::any_of(
+        all.begin(), all.end(), [&](const Named& named) { return is_float_tensor(scope.program, named); });
+  };
   if (!has_float(arguments) || !has_float(results)) return true;  // nothing that has a derivative
   if (!separate_results(scope, arguments, results)) return false;
-  Rule rule{.name = call.function.text, .operands = tensors(arguments), .targets = tensors(results), .gradient = {}, .tangent = {}, .span = span};
+  Rule rule{.name = call.function.text,
+      .operands = tensors(arguments),
+      .targets = tensors(results),
+      .gradient = {},
+      .tangent = {},
+      .span = span};
   const auto& [gradient, tangent] = derivatives;
-  if (gradient.function) rule.gradient = Derivative(scope, gradient, span).make({{arguments}, {results}, {results, true}}, arguments, call);
-  if (tangent.function) rule.tangent = Derivative(scope, tangent, span).make({{arguments}, {arguments, true}, {results}}, results, call);
+  if (gradient.function)
+    rule.gradient = Derivative(scope, gradient, span).make({{arguments}, {results}, {results, true}}, arguments, call);
+  if (tangent.function)
+    rule.tangent = Derivative(scope, tangent, span).make({{arguments}, {arguments, true}, {results}}, results, call);
   if ((gradient.function && !rule.gradient) || (tangent.function && !rule.tangent)) {
     scope.failed = true;
     return false;

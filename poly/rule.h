@@ -3,7 +3,8 @@
 //   gradient clip(X, Y, DY) -> (DX) { DX = max(-1.0, min(1.0, DY)); }     Y = clip(X);
 //     ⇒  Rule{ operands {X}, targets {Y}, gradient: a Program with inputs X, Y, DY and output DX }
 //
-// In:  the call's arguments and results.   Out: the Rule in the scope's Program; a result that is an argument, or has a rule
+// In: the call's arguments and results.
+// Out: the Rule in the scope's Program; a result that is an argument, or has a rule
 // already, becomes a copy, so that a tensor has one rule.   Errors: other numbers of inputs or results, other shapes.
 #pragma once
 
@@ -28,6 +29,7 @@ void list_derivatives(Scope& scope);
 
 // Scalars that are computed at run time become tensors, which a rule can name.
 bool store_arguments(Scope& scope, std::vector<Named>& arguments);
-bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call, const std::vector<Named>& arguments, std::vector<Named>& results, Span span);
+bool attach_rule(Scope& scope, const Derivatives& derivatives, const lang::Call& call,
+    const std::vector<Named>& arguments, std::vector<Named>& results, Span span);
 
 }  // namespace tilec::poly

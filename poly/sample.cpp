@@ -42,7 +42,11 @@ double operations(const Expr& value) {
 
 class Selector {
  public:
-  Selector(const Program& program, const Effort& effort) : program_(program), effort_(effort), generator_(effort.seed + 0x9e3779b97f4a7c15), marks_(program.tensors.size()) {
+  Selector(const Program& program, const Effort& effort)
+      : program_(program),
+        effort_(effort),
+        generator_(effort.seed + 0x9e3779b97f4a7c15),
+        marks_(program.tensors.size()) {
     selection_.tensors.resize(program.tensors.size());
     for (const auto id : program.inputs) needed(id) = {true, {}};
   }
@@ -59,9 +63,12 @@ class Selector {
 
   double steps_of_all(const Statement& statement) const {
     const Extent extent = points_at_most(statement.domain, statement.indices.size());
-    return extent.points * (1 + operations(statement.value)) + extent.runs * steps_per_run + steps_per_element * count_of(program_, statement.target.tensor);
+    return extent.points * (1 + operations(statement.value)) + extent.runs * steps_per_run +
+        steps_per_element * count_of(program_, statement.target.tensor);
   }
-  double steps_of_all(const Intrinsic& intrinsic) const { return steps_per_element * count_of(program_, intrinsic.targets.at(0)); }
+  double steps_of_all(const Intrinsic& intrinsic) const {
+    return steps_per_element * count_of(program_, intrinsic.targets.at(0));
+  }
 
  private:
   Needed& needed(TensorId id) { return selection_.tensors[static_cast<std::size_t>(id)]; }
@@ -143,7 +150,8 @@ class Selector {
     return true;
   }
 
-  double steps_of_some(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) const {
+  double steps_of_some(const Statement& statement, const std::vector<std::int64_t>& shape,
+      const std::vector<std::size_t>& elements) const {
     constexpr std::size_t tries = 16;
     const std::size_t stride = std::max<std::size_t>(1, elements.size() / tries);
     double points = 0, runs = 0, tried = 0;
@@ -151,21 +159,27 @@ class Selector {
       const Extent extent = points_at_most(points_of(statement, shape, elements[k]), statement.indices.size());
       points += extent.points, runs += extent.runs;
     }
-    const auto marks = static_cast<double>(std::ranges::count_if(statement.reads, [&](const Access& read) { return !selection_.tensors[static_cast<std::size_t>(read.tensor)].all; }));
-    return static_cast<double>(elements.size()) * (points / tried * (1 + operations(statement.value) + steps_per_mark * marks) + runs / tried * steps_per_run + steps_per_domain);
+    const auto marks = static_cast<double>(std::ranges::count_if(statement.reads,
+        [&](const Access& read) { return !selection_.tensors[static_cast<std::size_t>(read.tensor)].all; }));
+    return static_cast<double>(elements.size()) *
+        (points / tried * (1 + operations(statement.value) + steps_per_mark * marks) + runs / tried * steps_per_run +
+            steps_per_domain);
   }
 
-  void need_reads(const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) {
+  void need_reads(
+      const Statement& statement, const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& elements) {
     std::vector<std::pair<TensorId, Location>> made;     // of tensors that are computed
     for (const auto& read : statement.reads)
-      if (!needed(read.tensor).all) made.emplace_back(read.tensor, location(read, statement.domain, shape_of(program_, read.tensor)));
+      if (!needed(read.tensor).all)
+        made.emplace_back(read.tensor, location(read, statement.domain, shape_of(program_, read.tensor)));
     const Visit visit = [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
       for (auto last = low; last <= high; ++last) {
         if (!point.empty()) point.back() = last;
         for (const auto& [id, where] : made) need(id, where.at(point));
       }
     };
-    for (const auto element : made.empty() ? std::vector<std::size_t>() : elements) for_each_run(points_of(statement, shape, element), statement.indices.size(), visit);
+    for (const auto element : made.empty() ? std::vector<std::size_t>() : elements)
+      for_each_run(points_of(statement, shape, element), statement.indices.size(), visit);
   }
 
   const Program& program_;
@@ -198,11 +212,14 @@ Selection select(const Program& program, const Effort& effort) {
   const Selector of_all(program, effort);
   for (const auto& node : program.nodes) std::visit([&](const auto& n) { all.steps += of_all.steps_of_all(n); }, node);
   if (all.steps <= effort.steps) return all;
-  // Where elements are dear, fewer: as the steps say, or a quarter, since what is known of the steps may not be all of them.
+  // Where elements are dear, fewer: as the steps say, or a quarter, since what is known of the steps may not be all of
+  // them.
   for (Effort less = effort; effort.steps > 0 && less.elements > 1;) {
     Selector selector(program, less);
     if (auto some = selector.run(effort.steps)) return *std::move(some);
-    less.elements = static_cast<std::uint64_t>(std::clamp(static_cast<double>(less.elements) * effort.steps / selector.steps(), 1.0, static_cast<double>(less.elements) / 4 + 1));
+    less.elements =
+        static_cast<std::uint64_t>(std::clamp(static_cast<double>(less.elements) * effort.steps / selector.steps(), 1.0,
+            static_cast<double>(less.elements) / 4 + 1));
   }
   return *Selector(program, {effort.steps, effort.steps > 0 ? 1 : effort.elements, effort.seed}).run(HUGE_VAL);
 }

@@ -26,7 +26,8 @@ std::optional<Scalar> refuse(Body& body, Span span, const std::string& what, con
 
 bool arity_is(Body& body, const lang::Call& call, std::size_t count, Span span) {
   if (call.arguments.size() == count) return true;
-  body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(count, "argument"), std::to_string(call.arguments.size()));
+  body.scope.diagnostics.report(span, messages::argument_count, call.function.text, counted(count, "argument"),
+      std::to_string(call.arguments.size()));
   return false;
 }
 
@@ -60,7 +61,9 @@ std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
   if (!width) return std::nullopt;
   const std::string prefix = name == "as_float" ? "f" : name == "as_int" ? "i" : "u";
   const auto type = width->value() ? lang::dtype_named(prefix + std::to_string(*width->value())) : std::nullopt;
-  if (!type) body.scope.diagnostics.report(call.arguments[1].span(), messages::cast_width, name, name == "as_float" ? "16, 32 or 64, or a tensor" : "8, 16, 32 or 64");
+  if (!type)
+    body.scope.diagnostics.report(call.arguments[1].span(), messages::cast_width, name,
+        name == "as_float" ? "16, 32 or 64, or a tensor" : "8, 16, 32 or 64");
   return type;
 }
 
@@ -71,7 +74,8 @@ const Named* made_before(const Body& body, const lang::Expr& expr) {
 }
 
 // What `make` makes for an expression, under a name of its own.
-template <class Make> const Named* noted(Body& body, const lang::Expr& expr, const std::string& name, const Make& make) {
+template <class Make>
+const Named* noted(Body& body, const lang::Expr& expr, const std::string& name, const Make& make) {
   const auto own = fresh(body.scope, name);
   body.scope.names[own] = {};                           // taken: the same expression may call again
   auto named = make(own);
@@ -91,15 +95,18 @@ const Named* made_once(Body& body, const lang::Call& call, const lang::Expr& exp
 const Named* named_value(Body& body, const lang::Expr& expr) {
   if (const auto* variable = expr.as<lang::Variable>()) return find(body.scope, variable->name, expr.span());
   if (const auto* made = made_before(body, expr)) return made;
-  if (makes_tuple(body.scope, expr)) return noted(body, expr, "T", [&](const std::string& own) { return tuple_made(body.scope, expr, own); });
+  if (makes_tuple(body.scope, expr))
+    return noted(body, expr, "T", [&](const std::string& own) { return tuple_made(body.scope, expr, own); });
   const auto* call = expr.as<lang::Call>();
   if (call && call->function.text != "element" && !body.result && mentions_index(body.scope, expr)) {
-    refuse(body, expr.span(), call->function.text + "(…)", "give its result a name first: a contraction reads elements");
+    refuse(
+        body, expr.span(), call->function.text + "(…)", "give its result a name first: a contraction reads elements");
     return nullptr;
   }
   if (call && makes_tensors(body.scope, *call)) return made_once(body, *call, expr, "T");
   if (!call || call->function.text != "element") {
-    body.scope.diagnostics.report(expr.span(), messages::not_elementwise, lang::print(expr)).hint("`element` takes a tuple apart");
+    body.scope.diagnostics.report(expr.span(), messages::not_elementwise, lang::print(expr))
+        .hint("`element` takes a tuple apart");
     return nullptr;
   }
   if (!arity_is(body, *call, 2, expr.span())) return nullptr;
@@ -107,11 +114,13 @@ const Named* named_value(Body& body, const lang::Expr& expr) {
   const auto at = size_of(body.scope, call->arguments[1]);
   if (!tuple || !at) return nullptr;
   if (tuple->kind != Named::Kind::Tuple) {
-    body.scope.diagnostics.report(call->arguments[0].span(), messages::not_elementwise, lang::print(call->arguments[0])).hint("`element` takes a tuple apart");
+    body.scope.diagnostics.report(call->arguments[0].span(), messages::not_elementwise, lang::print(call->arguments[0]))
+        .hint("`element` takes a tuple apart");
     return nullptr;
   }
   if (!at->value() || *at->value() < 0 || *at->value() >= static_cast<std::int64_t>(tuple->elements.size())) {
-    body.scope.diagnostics.report(call->arguments[1].span(), messages::bad_axis, "component " + at->print(), "a tuple with " + counted(tuple->elements.size(), "component"));
+    body.scope.diagnostics.report(call->arguments[1].span(), messages::bad_axis, "component " + at->print(),
+        "a tuple with " + counted(tuple->elements.size(), "component"));
     return nullptr;
   }
   return &tuple->elements[static_cast<std::size_t>(*at->value())];
@@ -122,7 +131,8 @@ bool is_constant_name(const Scope& scope, const lang::Name& name) {
 }
 
 Scalar constant_named(const lang::Name& name) {
-  return float_literal(name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN());
+  return float_literal(
+      name.text == "inf" ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN());
 }
 
 Scalar read_scalar(Body& body, Access access, bool weak) {
@@ -145,8 +155,11 @@ std::optional<Scalar> value_of(Body& body, const Named& named, const lang::Expr&
   const auto& tensor = body.scope.tensor(named.tensor);
   if (body.result) return read_scalar(body, {named.tensor, aligned(tensor.shape, *body.result)}, named.weak);
   if (tensor.shape.empty()) return read_scalar(body, {named.tensor, {}}, named.weak);
-  body.scope.diagnostics.report(span, messages::rank_mismatch, tensor.name, counted(tensor.shape.size(), "dimension"), "read", "0 indices")
-      .label(tensor.span, "declared here").hint(fmt::format("in a contraction a tensor is read at indices: `{}[…]`", tensor.name));
+  body.scope.diagnostics
+      .report(
+          span, messages::rank_mismatch, tensor.name, counted(tensor.shape.size(), "dimension"), "read", "0 indices")
+      .label(tensor.span, "declared here")
+      .hint(fmt::format("in a contraction a tensor is read at indices: `{}[…]`", tensor.name));
   return std::nullopt;
 }
 
@@ -166,7 +179,8 @@ std::optional<Scalar> access(Body& body, const lang::Access& a, const lang::Expr
   if (!named) return std::nullopt;
   const std::size_t rank = named->kind == Named::Kind::Tensor ? body.scope.tensor(named->tensor).shape.size() : 0;
   if (a.element.size() != rank) {
-    auto entry = body.scope.diagnostics.report(span, messages::rank_mismatch, a.tensor.spelled(), counted(rank, "dimension"), "read", counted(a.element.size(), "index"));
+    auto entry = body.scope.diagnostics.report(span, messages::rank_mismatch, a.tensor.spelled(),
+        counted(rank, "dimension"), "read", counted(a.element.size(), "index"));
     entry.label(named->span, "declared here");
     return std::nullopt;
   }
@@ -196,14 +210,18 @@ std::optional<Scalar> apply_to(Body& body, Op op, const std::vector<lang::Expr>&
 bool is_nothing(const Scope& scope, const lang::Expr& expr) {
   const auto* variable = expr.as<lang::Variable>();
   const auto* read = expr.as<lang::Access>();
-  const auto known = variable ? scope.names.find(variable->name.spelled()) : read ? scope.names.find(read->tensor.spelled()) : scope.names.end();
+  const auto known = variable ? scope.names.find(variable->name.spelled())
+      : read                  ? scope.names.find(read->tensor.spelled())
+                              : scope.names.end();
   return known != scope.names.end() && known->second.absent == 0.0;
 }
 
 // In a sum of floats the 0 that changes none of them: x + 0.0 is 0.0 for -0.0.
 void become_neutral(Scalar& zero, const Scalar& other) {
   const bool weak = zero.weak != Scalar::Weak::No;
-  const bool is_float = weak ? other.weak == Scalar::Weak::Float || (other.weak == Scalar::Weak::No && lang::is_float(other.expr.type())) : lang::is_float(zero.expr.type());
+  const bool is_float = weak
+      ? other.weak == Scalar::Weak::Float || (other.weak == Scalar::Weak::No && lang::is_float(other.expr.type()))
+      : lang::is_float(zero.expr.type());
   if (is_float) zero = weak ? float_literal(-0.0) : Scalar{Number{.type = zero.expr.type(), .real = -0.0}};
 }
 
@@ -225,13 +243,16 @@ const View* view_of(const Body& body, const lang::Expr& expr) {
 Scalar read_view(Body& body, const View& view) {
   const auto outer = aligned(view.shape, *body.result);
   Access access{view.tensor, {}};
-  for (const auto& becomes : view.becomes) access.element.push_back(becomes ? outer[*becomes] : Affine::of(0, body.result->size()));
+  for (const auto& becomes : view.becomes)
+    access.element.push_back(becomes ? outer[*becomes] : Affine::of(0, body.result->size()));
   return read_scalar(body, std::move(access), false);
 }
 
 // clamp(x, low, high) = min(max(x, low), high), rsqrt(x) = 1/sqrt(x), isinf(x): neither finite nor NaN.
 std::optional<Scalar> composed(Body& body, const lang::Call& call, Span span) {
-  const auto on = [&](Op op, const std::vector<Scalar>& operands) { return apply(op, operands, span, body.scope.diagnostics); };
+  const auto on = [&](Op op, const std::vector<Scalar>& operands) {
+    return apply(op, operands, span, body.scope.diagnostics);
+  };
   const auto& name = call.function.text;
   if (!arity_is(body, call, name == "clamp" ? 3 : 1, span)) return std::nullopt;
   std::vector<Scalar> x;
@@ -240,7 +261,10 @@ std::optional<Scalar> composed(Body& body, const lang::Call& call, Span span) {
     if (!value) return std::nullopt;
     x.push_back(std::move(*value));
   }
-  const auto first = on(name == "clamp" ? Op::Max : name == "rsqrt" ? Op::Sqrt : Op::IsFinite, name == "clamp" ? std::vector{x[0], x[1]} : x);
+  const auto first = on(name == "clamp" ? Op::Max
+          : name == "rsqrt"             ? Op::Sqrt
+                                        : Op::IsFinite,
+      name == "clamp" ? std::vector{x[0], x[1]} : x);
   if (!first) return std::nullopt;
   if (name == "clamp") return on(Op::Min, {*first, x[2]});
   if (name == "rsqrt") return on(Op::Recip, {*first});
@@ -259,7 +283,8 @@ std::optional<Scalar> coordinate(Body& body, const lang::Call& call) {
     return std::nullopt;
   }
   if (*axis->value() < 0 || *axis->value() >= static_cast<std::int64_t>(shape->size())) {
-    body.scope.diagnostics.report(call.arguments[1].span(), messages::bad_axis, "axis " + axis->print(), "a tensor with " + counted(shape->size(), "dimension"));
+    body.scope.diagnostics.report(call.arguments[1].span(), messages::bad_axis, "axis " + axis->print(),
+        "a tensor with " + counted(shape->size(), "dimension"));
     return std::nullopt;
   }
   return Scalar{Index{aligned(*shape, *body.result)[static_cast<std::size_t>(*axis->value())], DType::I32}};
@@ -274,7 +299,10 @@ std::optional<Scalar> extents(Body& body, const lang::Call& call) {
   const auto size = [&](std::size_t k) { return Expr{Index{Affine::of((*shape)[k], count), DType::I32}}; };
   Expr value = size(shape->size() - 1);
   for (std::size_t k = shape->size() - 1; k-- > 0;) {
-    const Expr here = Apply{Op::Eq, {Index{Affine::index(count - 1, count), DType::I32}, Number{.type = DType::I32, .integer = static_cast<std::int64_t>(k)}}, DType::Bool};
+    const Expr here = Apply{Op::Eq,
+        {Index{Affine::index(count - 1, count), DType::I32},
+            Number{.type = DType::I32, .integer = static_cast<std::int64_t>(k)}},
+        DType::Bool};
     value = Apply{Op::Select, {here, size(k), value}, DType::I32};
   }
   return Scalar{value};
@@ -283,7 +311,8 @@ std::optional<Scalar> extents(Body& body, const lang::Call& call) {
 std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::Expr& expr) {
   const Span span = expr.span();
   if (const auto* made = made_before(body, expr)) return value_of(body, *made, expr);
-  if (const auto callee = function_meant(body.scope, written.function); callee && (!body.result || is_one_expression(body.scope, *callee)))
+  if (const auto callee = function_meant(body.scope, written.function);
+      callee && (!body.result || is_one_expression(body.scope, *callee)))
     return inlined_in_body(body, *callee, written, span);
   const lang::Call call = meant(body.scope, written);
   const auto& name = call.function.text;
@@ -292,7 +321,8 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
     const auto value = type ? scalar_of(body, call.arguments[0]) : std::nullopt;
     return value ? std::optional(cast(*value, *type)) : std::nullopt;
   }
-  if (makes_tensors(body.scope, call)) return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
+  if (makes_tensors(body.scope, call))
+    return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
   if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
   if (name == "clamp" || name == "rsqrt" || name == "isinf") return composed(body, call, span);
   if (is_assertion(expr) || is_size_function(call)) {
@@ -309,25 +339,29 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
   }
   const auto op = lang::function_named(name);
   if (!op && is_called_number(body.scope, call.function)) return std::nullopt;
-  if (!op) return refuse(body, span, name + "(…)", body.result ? "" : "a contraction's body holds scalar functions of elements only");
+  if (!op)
+    return refuse(
+        body, span, name + "(…)", body.result ? "" : "a contraction's body holds scalar functions of elements only");
   if (!arity_is(body, call, static_cast<std::size_t>(lang::info(*op).arity), span)) return std::nullopt;
   return apply_to(body, *op, call.arguments, span);
 }
 
-// `a == b ? c` is c where a equals b, else 0, in the type of c. `a * b ? c` and `a + b ? c` mean the same: PlaidML's Tile did not
-// look at which operator stood there.
+// `a == b ? c` is c where a equals b, else 0, in the type of c. `a * b ? c` and `a + b ? c` mean the same: PlaidML's
+// Tile did not look at which operator stood there.
 std::optional<Scalar> masked(Body& body, const lang::Select& s, Span span) {
   const auto* test = s.condition.as<lang::Binary>();
   const bool compares = test && (test->op == Op::Eq || test->op == Op::Add || test->op == Op::Mul);
   const auto equal = compares ? apply_to(body, Op::Eq, {test->left, test->right}, span) : scalar_of(body, s.condition);
   const auto then = scalar_of(body, s.then);
   if (!equal || !then) return std::nullopt;
-  return apply(Op::Select, {*equal, *then, integer_literal(0, false, body.indices.size())}, span, body.scope.diagnostics);
+  return apply(
+      Op::Select, {*equal, *then, integer_literal(0, false, body.indices.size())}, span, body.scope.diagnostics);
 }
 
 // Shapes.
 
-std::optional<Shape> broadcast_all(Body& body, const std::vector<lang::Expr>& operands, const std::string& name, Span span) {
+std::optional<Shape> broadcast_all(
+    Body& body, const std::vector<lang::Expr>& operands, const std::string& name, Span span) {
   std::optional<Shaped> all;
   bool whole = true;
   for (const auto& operand : operands) {
@@ -373,14 +407,17 @@ std::optional<Shape> made_shape(Body& body, const lang::Call& call, const lang::
   return made->kind == Named::Kind::Tensor ? body.scope.tensor(made->tensor).shape : Shape{};
 }
 
-std::optional<Shape> shape_of_call(Body& body, const lang::Call& written, const lang::Expr& expr, const std::string& name) {
+std::optional<Shape> shape_of_call(
+    Body& body, const lang::Call& written, const lang::Expr& expr, const std::string& name) {
   if (makes_tensors(body.scope, written)) return made_shape(body, written, expr, name);
-  if (const auto callee = function_meant(body.scope, written.function)) return shape_of_one_expression(body, *callee, written, name, expr.span());
+  if (const auto callee = function_meant(body.scope, written.function))
+    return shape_of_one_expression(body, *callee, written, name, expr.span());
   const lang::Call call = meant(body.scope, written);
   const auto& function = call.function.text;
   if (is_assertion(expr) || is_size_function(call)) return Shape{};
   if (function == "reshape") return reshaped(body, call, expr, name);
-  if (function == "index") return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;
+  if (function == "index")
+    return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;
   if (function == "shape") {
     if (!arity_is(body, call, 1, expr.span())) return std::nullopt;
     const auto shape = shape_of(body, call.arguments[0], name);
@@ -421,13 +458,19 @@ std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr) {
       [&](const lang::Variable& v) { return variable(body, v.name, expr); },
       [&](const lang::Unary& u) {
         const auto* literal = u.op == Op::Neg ? u.operand.as<lang::Number>() : nullptr;
-        if (literal && !literal->is_float && !literal->negative) return std::optional(integer_literal(literal->integer, true, body.indices.size()));
+        if (literal && !literal->is_float && !literal->negative)
+          return std::optional(integer_literal(literal->integer, true, body.indices.size()));
         return apply_to(body, u.op, {u.operand}, span);
       },
-      [&](const lang::Binary& b) { return b.op == Op::Add ? sum(body, b, span) : apply_to(body, b.op, {b.left, b.right}, span); },
+      [&](const lang::Binary& b) {
+        return b.op == Op::Add ? sum(body, b, span) : apply_to(body, b.op, {b.left, b.right}, span);
+      },
       [&](const lang::Access& a) { return access(body, a, expr); },
       [&](const lang::Call& c) { return called(body, c, expr); },
-      [&](const lang::Select& s) { return s.otherwise ? apply_to(body, Op::Select, {s.condition, s.then, *s.otherwise}, span) : masked(body, s, span); });
+      [&](const lang::Select& s) {
+        return s.otherwise ? apply_to(body, Op::Select, {s.condition, s.then, *s.otherwise}, span)
+                           : masked(body, s, span);
+      });
 }
 
 std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::string& name) {
@@ -456,7 +499,8 @@ std::optional<Scalar> value_of_statement(Body& body, const lang::Expr& expr) {
   const auto before = body.scope.diagnostics.all().size();
   auto value = scalar_of(body, expr);
   const auto& all = body.scope.diagnostics.all();
-  if (std::any_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(), [](const lang::Diagnostic& d) { return d.code == messages::integers_only.code; }))
+  if (std::any_of(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(),
+          [](const lang::Diagnostic& d) { return d.code == messages::integers_only.code; }))
     for (const auto& read : body.reads) want(body.scope, read.tensor, DType::I32);
   return value;
 }

@@ -3,8 +3,8 @@
 //   +(exp(A[i, k] - Mx[i]) * W[k])       reads A[i, k], Mx[i], W[k]       exp(Read 0 - Read 1) * Read 2
 //   Y = A + reshape(B, N, 1);            reads A[i, j], B[i]              Read 0 + Read 1
 //
-// Both statement kinds meet here. They differ in what a bare name is: in a contraction a scalar, a size or an index; in an
-// elementwise statement a whole tensor, read at the point that broadcasting gives it.
+// Both statement kinds meet here. They differ in what a bare name is: in a contraction a scalar, a size or an index; in
+// an elementwise statement a whole tensor, read at the point that broadcasting gives it.
 #pragma once
 
 #include "poly/broadcast.h"
@@ -28,7 +28,8 @@ std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr);
 // The same for the whole value of a statement: a bit operation on inputs of no known type wants them to be integers.
 std::optional<Scalar> value_of_statement(Body& body, const lang::Expr& expr);
 
-// The shape of an elementwise expression. Emits what its reshapes need before it; `name` is for tensors made on the way.
+// The shape of an elementwise expression. Emits what its reshapes need before it; `name` is for tensors made on the
+// way.
 std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::string& name);
 
 // The value of a name without type in this statement.

@@ -27,9 +27,13 @@ std::string what_it_is(const Scope& scope, const Named& named) {
   switch (named.kind) {
     case Named::Kind::Tensor: {
       const auto& tensor = scope.tensor(named.tensor);
-      return tensor.shape.empty() ? fmt::format("an element of type {}, computed or given", lang::name(tensor.dtype)) : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
+      return tensor.shape.empty() ? fmt::format("an element of type {}, computed or given", lang::name(tensor.dtype))
+                                  : fmt::format("a tensor with {}", counted(tensor.shape.size(), "dimension"));
     }
-    case Named::Kind::Weak: return named.scalar->weak == Scalar::Weak::Integer && named.scalar->literal ? "beyond the integers of sizes, which have 64 bits and a sign" : "not an integer";
+    case Named::Kind::Weak:
+      return named.scalar->weak == Scalar::Weak::Integer && named.scalar->literal
+          ? "beyond the integers of sizes, which have 64 bits and a sign"
+          : "not an integer";
     case Named::Kind::Tuple: return "a tuple";
     case Named::Kind::Element: return "a value of the statement";
     default: return "not a size";
@@ -42,7 +46,9 @@ std::optional<Size> size_named(Scope& scope, const lang::Name& name, Span span) 
   if (named->kind == Named::Kind::Size) return named->size;
   auto entry = scope.diagnostics.report(span, messages::not_a_size, name.spelled(), what_it_is(scope, *named));
   entry.label(named->span, "declared here");
-  if (!name.upper && named->kind == Named::Kind::Tensor) entry.hint(fmt::format("an index has a name that nothing else has: call the tensor `{}_values`, or the index `i`", name.spelled()));
+  if (!name.upper && named->kind == Named::Kind::Tensor)
+    entry.hint(fmt::format(
+        "an index has a name that nothing else has: call the tensor `{}_values`, or the index `i`", name.spelled()));
   return std::nullopt;
 }
 
@@ -82,13 +88,16 @@ Size size_apply(Op op, const std::vector<Size>& a) {
 
 bool is_condition(const lang::Expr& expr) {
   const auto* b = expr.as<lang::Binary>();
-  return b && (lang::info(b->op).result == lang::Result::Boolean || ((b->op == Op::And || b->op == Op::Or) && is_condition(b->left) && is_condition(b->right)));
+  return b &&
+      (lang::info(b->op).result == lang::Result::Boolean ||
+          ((b->op == Op::And || b->op == Op::Or) && is_condition(b->left) && is_condition(b->right)));
 }
 
 std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Expr>& arguments, Span span) {
   const auto& facts = lang::info(op);
   if (static_cast<std::size_t>(facts.arity) != arguments.size()) {
-    scope.diagnostics.report(span, messages::argument_count, facts.name, counted(static_cast<std::size_t>(facts.arity), "argument"), std::to_string(arguments.size()));
+    scope.diagnostics.report(span, messages::argument_count, facts.name,
+        counted(static_cast<std::size_t>(facts.arity), "argument"), std::to_string(arguments.size()));
     return std::nullopt;
   }
   if (facts.result == lang::Result::Float || op == Op::IsNan || op == Op::IsFinite)
@@ -101,7 +110,8 @@ std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Ex
   }
   // Of conditions, 0 or 1 each, `&` is the smaller and `|` the larger, for names too.
   const bool conditions = std::all_of(arguments.begin(), arguments.end(), is_condition);
-  if (conditions && (op == Op::And || op == Op::Or)) return Size::apply(op == Op::And ? Size::Kind::Min : Size::Kind::Max, values);
+  if (conditions && (op == Op::And || op == Op::Or))
+    return Size::apply(op == Op::And ? Size::Kind::Min : Size::Kind::Max, values);
   try {
     return size_apply(op, values);
   } catch (const SizeError& error) {
@@ -115,8 +125,12 @@ std::optional<Size> size_broadcast(Scope& scope, const Size& a, const Size& b, S
   if (a.is(1)) return b;
   const auto equals = [](const Size& x, const Size& y) { return Size::apply(Size::Kind::Equal, {x, y}); };
   const Size fits = equals(a, b) + equals(a, 1) + equals(b, 1);
-  if (fits.is(0)) return fault(scope, span, fmt::format("`broadcast` of {} and {}: they differ, and neither is 1", a.print(), b.print()));
-  if (!fits.value()) scope.program.requirements.push_back({fits, 0, Condition::Nonzero, "`broadcast`: sizes differ, and neither is 1", span, {}});
+  if (fits.is(0))
+    return fault(
+        scope, span, fmt::format("`broadcast` of {} and {}: they differ, and neither is 1", a.print(), b.print()));
+  if (!fits.value())
+    scope.program.requirements.push_back(
+        {fits, 0, Condition::Nonzero, "`broadcast`: sizes differ, and neither is 1", span, {}});
   return Size::apply(Size::Kind::Cond, {equals(a, 1), b, a});
 }
 
@@ -127,7 +141,8 @@ std::optional<Size> size_match(Scope& scope, const Size& a, const Size& b, Span 
 
 std::optional<Size> size_function(Scope& scope, const lang::Call& call, Span span) {
   if (call.arguments.size() != 2) {
-    scope.diagnostics.report(span, messages::argument_count, call.function.text, "2 arguments", std::to_string(call.arguments.size()));
+    scope.diagnostics.report(
+        span, messages::argument_count, call.function.text, "2 arguments", std::to_string(call.arguments.size()));
     return std::nullopt;
   }
   const auto a = size_of(scope, call.arguments[0]), b = size_of(scope, call.arguments[1]);
@@ -151,11 +166,13 @@ void assert_nonzero(Scope& scope, const lang::Call& call, const Size& value, Spa
   names_in(condition, names);
   std::vector<std::pair<std::string, Size>> sizes;
   for (const auto& name : names) {
-    const bool known = std::any_of(sizes.begin(), sizes.end(), [&](const auto& size) { return size.first == name.text; });
+    const bool known =
+        std::any_of(sizes.begin(), sizes.end(), [&](const auto& size) { return size.first == name.text; });
     const auto size = known ? std::nullopt : size_named(scope, name, span);
     if (size) sizes.emplace_back(name.text, *size);
   }
-  scope.program.requirements.push_back({value, 0, Condition::Nonzero, call.function.text, span, {}, lang::print(condition), std::move(sizes)});
+  scope.program.requirements.push_back(
+      {value, 0, Condition::Nonzero, call.function.text, span, {}, lang::print(condition), std::move(sizes)});
 }
 
 std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span span) {
@@ -163,7 +180,8 @@ std::optional<Size> size_called(Scope& scope, const lang::Call& written, Span sp
   const lang::Call call = meant(scope, written);
   if (is_size_function(call)) return size_function(scope, call, span);
   if (call.function.text == "clamp" && call.arguments.size() == 3) {
-    const auto x = size_of(scope, call.arguments[0]), low = size_of(scope, call.arguments[1]), high = size_of(scope, call.arguments[2]);
+    const auto x = size_of(scope, call.arguments[0]), low = size_of(scope, call.arguments[1]),
+               high = size_of(scope, call.arguments[2]);
     if (!x || !low || !high) return std::nullopt;
     return Size::apply(Size::Kind::Min, {Size::apply(Size::Kind::Max, {*x, *low}), *high});
   }
@@ -184,7 +202,8 @@ std::optional<Size> size_literal(Scope& scope, const lang::Number& number, Span 
     scope.diagnostics.report(span, messages::not_a_size, number.text, "not an integer");
     return std::nullopt;
   }
-  if (number.integer > static_cast<std::uint64_t>(INT64_MAX)) return fault(scope, span, fmt::format("`{}` does not fit a 64-bit size", number.text));
+  if (number.integer > static_cast<std::uint64_t>(INT64_MAX))
+    return fault(scope, span, fmt::format("`{}` does not fit a 64-bit size", number.text));
   const auto value = static_cast<std::int64_t>(number.integer);
   return Size(number.negative ? -value : value);
 }
@@ -253,7 +272,8 @@ Named Named::of_size(Size size, Span span, bool literal) {
 }
 
 Named number_of(const lang::Number& number, Span span) {
-  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real) : integer_literal(number.integer, number.negative, 0);
+  const Scalar scalar = number.is_float ? float_literal(number.negative && number.real > 0 ? -number.real : number.real)
+                                        : integer_literal(number.integer, number.negative, 0);
   if (const auto* size = scalar.expr.as<Index>()) return Named::of_size(size->value.constant, span, true);
   Named named;                                          // beyond the integers of sizes, or no integer
   named.kind = Named::Kind::Weak;
@@ -293,7 +313,8 @@ std::string without_number(const std::string& name) {
 }  // namespace
 
 std::string fresh(Scope& scope, const std::string& wish) {
-  return not_taken(wish, scope.tried[wish], [&](const std::string& name) { return scope.declared.contains(name) || scope.names.contains(name); });
+  return not_taken(wish, scope.tried[wish],
+      [&](const std::string& name) { return scope.declared.contains(name) || scope.names.contains(name); });
 }
 
 std::string wished_name(const Scope& scope, const std::string& name) {
@@ -303,7 +324,8 @@ std::string wished_name(const Scope& scope, const std::string& name) {
 
 // Every tensor of a text comes by here, so what holds of one holds of all.
 TensorId add_tensor(Scope& scope, Tensor tensor) {
-  if (!lang::within(lang::Limit::Indices, std::ssize(tensor.shape), tensor.span, scope.diagnostics)) scope.failed = scope.inlined->over = true;
+  if (!lang::within(lang::Limit::Indices, std::ssize(tensor.shape), tensor.span, scope.diagnostics))
+    scope.failed = scope.inlined->over = true;
   tensor.name = wished_name(scope, tensor.name);
   scope.program.tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(scope.program.tensors.size()) - 1;
@@ -317,12 +339,14 @@ void name_tensors(Scope& scope) {
   std::set<std::string> held;
   const auto hold = [&](TensorId id) {
     const auto& name = tensors[static_cast<std::size_t>(id)].name;
-    const bool is_size = std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end();
+    const bool is_size =
+        std::find(scope.program.sizes.begin(), scope.program.sizes.end(), name) != scope.program.sizes.end();
     done[static_cast<std::size_t>(id)] = done[static_cast<std::size_t>(id)] || (!is_size && held.insert(name).second);
   };
   std::for_each(scope.program.outputs.begin(), scope.program.outputs.end(), hold);
   for (const auto& [name, named] : scope.names)
-    if (named.kind == Named::Kind::Tensor && tensors[static_cast<std::size_t>(named.tensor)].name == name) hold(named.tensor);
+    if (named.kind == Named::Kind::Tensor && tensors[static_cast<std::size_t>(named.tensor)].name == name)
+      hold(named.tensor);
   taken.merge(held);
   std::map<std::string, int> tried;
   for (std::size_t id = 0; id < tensors.size(); ++id) {
@@ -344,20 +368,25 @@ void want(Scope& scope, TensorId tensor, DType type) {
       for (const auto& read : s->reads) made_of.insert(read.tensor);
     } else {
       const auto& i = std::get<Intrinsic>(*node);
-      if (std::any_of(i.targets.begin(), i.targets.end(), [&](TensorId id) { return made_of.contains(id); })) made_of.insert(i.operands.begin(), i.operands.end());
+      if (std::any_of(i.targets.begin(), i.targets.end(), [&](TensorId id) { return made_of.contains(id); }))
+        made_of.insert(i.operands.begin(), i.operands.end());
     }
   }
   for (const auto id : made_of)
     if (scope.assumed->inputs.contains(id)) scope.assumed->wanted.emplace(scope.tensor(id).name, type);
 }
 
-bool is_index(const Scope& scope, const lang::Name& name) { return !name.upper && !scope.declared.contains(name.spelled()); }
+bool is_index(const Scope& scope, const lang::Name& name) {
+  return !name.upper && !scope.declared.contains(name.spelled());
+}
 
 const Named* find(const Scope& scope, const lang::Name& name, Span span) {
   const auto at = scope.names.find(name.spelled());
   if (at == scope.names.end()) {
     if (const auto parameter = scope.parameters.find(name.spelled()); parameter != scope.parameters.end())
-      scope.diagnostics.report(span, messages::parameter_kind, name.spelled(), parameter->second.function || !parameter->second.builtin.empty() ? "a function" : "an aggregation", "a value");
+      scope.diagnostics.report(span, messages::parameter_kind, name.spelled(),
+          parameter->second.function || !parameter->second.builtin.empty() ? "a function" : "an aggregation",
+          "a value");
     else scope.diagnostics.report(span, messages::no_such_value, name.spelled());
     return nullptr;
   }
@@ -385,22 +414,26 @@ bool mentions_index(const Scope& scope, const lang::Expr& expr) {
 }
 
 bool is_size_expression(const Scope& scope, const lang::Expr& expr) {
-  const auto all = [&](const std::vector<lang::Expr>& list) { return std::all_of(list.begin(), list.end(), [&](const lang::Expr& e) { return is_size_expression(scope, e); }); };
-  return expr.match(
-      [](const lang::Number& n) { return !n.is_float; },
+  const auto all = [&](const std::vector<lang::Expr>& list) {
+    return std::all_of(list.begin(), list.end(), [&](const lang::Expr& e) { return is_size_expression(scope, e); });
+  };
+  return expr.match([](const lang::Number& n) { return !n.is_float; },
       [&](const lang::Variable& v) {
         const auto at = scope.names.find(v.name.spelled());
         return at != scope.names.end() && at->second.kind == Named::Kind::Size;
       },
       [&](const lang::Unary& u) { return is_size_expression(scope, u.operand); },
-      [&](const lang::Binary& b) { return all({b.left, b.right}); },
-      [](const lang::Access&) { return false; },
+      [&](const lang::Binary& b) { return all({b.left, b.right}); }, [](const lang::Access&) { return false; },
       [&](const lang::Call& written) {
-        if (const auto callee = function_meant(scope, written.function)) return all(written.arguments) && gives_size(scope, *callee, written);
+        if (const auto callee = function_meant(scope, written.function))
+          return all(written.arguments) && gives_size(scope, *callee, written);
         const lang::Call c = meant(scope, written);
         const auto op = lang::function_named(c.function.text);
-        const bool integer = op && lang::info(*op).result != lang::Result::Float && *op != Op::IsNan && *op != Op::IsFinite;
-        return (integer || c.function.text == "ident" || c.function.text == "div" || c.function.text == "clamp" || is_assertion(expr) || is_size_function(c)) && all(c.arguments);
+        const bool integer =
+            op && lang::info(*op).result != lang::Result::Float && *op != Op::IsNan && *op != Op::IsFinite;
+        return (integer || c.function.text == "ident" || c.function.text == "div" || c.function.text == "clamp" ||
+                   is_assertion(expr) || is_size_function(c)) &&
+            all(c.arguments);
       },
       [&](const lang::Select& s) { return s.otherwise && all({s.condition, s.then, *s.otherwise}); });
 }
@@ -410,7 +443,9 @@ bool is_assertion(const lang::Expr& expr) {
   return call && call->function.text.starts_with("assert_");
 }
 
-bool is_size_function(const lang::Call& call) { return call.function.text == "broadcast" || call.function.text == "match"; }
+bool is_size_function(const lang::Call& call) {
+  return call.function.text == "broadcast" || call.function.text == "match";
+}
 
 std::optional<Size> size_of(Scope& scope, const lang::Expr& expr) {
   const Span span = expr.span();
@@ -433,7 +468,9 @@ std::optional<Size> size_of(Scope& scope, const lang::Expr& expr) {
 
 std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr) {
   const Span span = expr.span();
-  const auto constant = [&](const std::optional<Size>& size) { return size ? std::optional(Affine::of(*size, indices.size())) : std::nullopt; };
+  const auto constant = [&](const std::optional<Size>& size) {
+    return size ? std::optional(Affine::of(*size, indices.size())) : std::nullopt;
+  };
   try {
     return expr.match(
         [&](const lang::Variable& v) -> std::optional<Affine> {
@@ -445,14 +482,16 @@ std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& in
         [&](const lang::Unary& u) -> std::optional<Affine> {
           const auto operand = affine_of(scope, indices, u.operand);
           if (!operand) return std::nullopt;
-          return u.op == Op::Neg ? std::optional(operand->times(-1)) : not_affine(scope, span, "`~` of an index expression");
+          return u.op == Op::Neg ? std::optional(operand->times(-1))
+                                 : not_affine(scope, span, "`~` of an index expression");
         },
         [&](const lang::Binary& b) -> std::optional<Affine> {
           const auto left = affine_of(scope, indices, b.left), right = affine_of(scope, indices, b.right);
           return left && right ? combine(scope, b.op, *left, *right, span) : std::nullopt;
         },
         [&](const auto&) -> std::optional<Affine> {
-          if (mentions_index(scope, expr)) return not_affine(scope, span, fmt::format("`{}` works on an index", lang::print(expr)));
+          if (mentions_index(scope, expr))
+            return not_affine(scope, span, fmt::format("`{}` works on an index", lang::print(expr)));
           return constant(size_of(scope, expr));
         });
   } catch (const SizeError& error) {
@@ -469,11 +508,14 @@ std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& i
   return form;
 }
 
-bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels) {
+bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span,
+    std::vector<lang::Label> labels) {
   if (left == right) return true;
   if (left.value() && right.value()) return false;
   for (const auto& known : scope.program.requirements)
-    if (known.condition == Condition::Equal && ((known.left == left && known.right == right) || (known.left == right && known.right == left))) return true;
+    if (known.condition == Condition::Equal &&
+        ((known.left == left && known.right == right) || (known.left == right && known.right == left)))
+      return true;
   scope.program.requirements.push_back({left, right, Condition::Equal, std::move(message), span, std::move(labels)});
   return true;
 }
@@ -488,7 +530,8 @@ void find_declared(const lang::Function& function, Scope& scope) {
   for (const auto& parameter : function.parameters) scope.declared.insert(parameter.name.spelled());
   for (const auto& statement : function.statements) {
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) scope.declared.insert(a->target.name.spelled());
-    if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) scope.declared.insert(c->target.name.spelled());
+    if (const auto* c = std::get_if<lang::Contraction>(&statement.node))
+      scope.declared.insert(c->target.name.spelled());
     if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node))
       for (const auto& target : t->targets) scope.declared.insert(target.name.spelled());
   }
@@ -505,35 +548,40 @@ void mark(const lang::Expr& expr, std::set<std::string>& marked) {
 // The places inside a value where only sizes can stand, and the names that stand for values.
 void mark_inside(const lang::Expr& expr, Scope& scope, std::set<std::string>& widths) {
   const auto inside = [&](const lang::Expr& e) { mark_inside(e, scope, widths); };
-  expr.match([](const lang::Number&) {}, [&](const lang::Variable& v) { scope.used_as_value.insert(v.name.spelled()); }, [&](const lang::Unary& u) { inside(u.operand); },
-             [&](const lang::Binary& b) { inside(b.left), inside(b.right); },
-             [&](const lang::Access& a) {
-               scope.used_as_value.insert(a.tensor.spelled());
-               for (const auto& e : a.element) mark(e, scope.used_as_size);
-             },
-             [&](const lang::Call& c) {
-               const auto* builtin = function_meant(scope, c.function) ? nullptr : lang::builtin_named(c.function.text);
-               const std::size_t from = c.function.text.starts_with("assert_") ? 0 : builtin ? builtin->sizes_from : lang::any_number;
-               const auto uses = size_inputs(scope, c);
-               const auto use = [&](std::size_t k) {
-                 if (k >= from) return InputUse::Size;
-                 if (builtin && k == builtin->size_or_tensor) return InputUse::Extent;
-                 return k < uses.size() ? uses[k] : InputUse::Value;
-               };
-               for (std::size_t k = 0; k < c.arguments.size(); ++k) {
-                 const bool width = builtin && builtin->name == "as_float" && use(k) == InputUse::Extent;
-                 if (use(k) == InputUse::Value) inside(c.arguments[k]);
-                 else mark(c.arguments[k], use(k) == InputUse::Size ? scope.used_as_size : width ? widths : scope.used_as_extent);
-               }
-             },
-             [&](const lang::Select& s) {
-               inside(s.condition), inside(s.then);
-               if (s.otherwise) inside(*s.otherwise);
-             });
+  expr.match([](const lang::Number&) {}, [&](const lang::Variable& v) { scope.used_as_value.insert(v.name.spelled()); },
+      [&](const lang::Unary& u) { inside(u.operand); }, [&](const lang::Binary& b) { inside(b.left), inside(b.right); },
+      [&](const lang::Access& a) {
+        scope.used_as_value.insert(a.tensor.spelled());
+        for (const auto& e : a.element) mark(e, scope.used_as_size);
+      },
+      [&](const lang::Call& c) {
+        const auto* builtin = function_meant(scope, c.function) ? nullptr : lang::builtin_named(c.function.text);
+        const std::size_t from = c.function.text.starts_with("assert_") ? 0
+            : builtin                                                   ? builtin->sizes_from
+                                                                        : lang::any_number;
+        const auto uses = size_inputs(scope, c);
+        const auto use = [&](std::size_t k) {
+          if (k >= from) return InputUse::Size;
+          if (builtin && k == builtin->size_or_tensor) return InputUse::Extent;
+          return k < uses.size() ? uses[k] : InputUse::Value;
+        };
+        for (std::size_t k = 0; k < c.arguments.size(); ++k) {
+          const bool width = builtin && builtin->name == "as_float" && use(k) == InputUse::Extent;
+          if (use(k) == InputUse::Value)
+            inside(c.arguments[k]);
+          else
+            mark(c.arguments[k], use(k) == InputUse::Size ? scope.used_as_size : width ? widths : scope.used_as_extent);
+        }
+      },
+      [&](const lang::Select& s) {
+        inside(s.condition), inside(s.then);
+        if (s.otherwise) inside(*s.otherwise);
+      });
 }
 
 void mark_contraction(const lang::Contraction& c, Scope& scope, std::set<std::string>& widths) {
-  if (const auto* name = c.default_value ? std::get_if<lang::Name>(&c.default_value->value) : nullptr) scope.used_as_default.insert(name->spelled());
+  if (const auto* name = c.default_value ? std::get_if<lang::Name>(&c.default_value->value) : nullptr)
+    scope.used_as_default.insert(name->spelled());
   for (const auto& e : c.element) mark(e, scope.used_as_size);
   for (const auto& e : c.sizes) mark(e, scope.used_as_size);
   mark_inside(c.body, scope, widths);

@@ -1,5 +1,5 @@
-// What the names of one function stand for while it is built, and the two kinds of integers known before the run: sizes,
-// where `/` truncates, and affine index expressions, where `/` is exact.
+// What the names of one function stand for while it is built, and the two kinds of integers known before the run:
+// sizes, where `/` truncates, and affine index expressions, where `/` is exact.
 //
 //   P = K/2;  A[x - P, (y - K)/2]     K = 5   ⇒   P is the size 2; the elements are x - 2 and (y - 5)/2
 //
@@ -27,12 +27,14 @@ struct Named {
     Size,
     Weak,                                              // a scalar without a type: `Eps = 1e-5;`
     Tuple,
-    Element,                                           // a scalar of the statement being built: an argument of a function that is inlined into it
+    Element,                                           // a scalar of the statement being built: an argument of a
+                                                       // function that is inlined into it
     Failed                                             // its statement was reported; uses stay silent
   };
   Kind kind = Kind::Failed;
   TensorId tensor = -1;
-  bool weak = false;                                   // a tensor that is a Python number: takes the other operand's type
+  bool weak = false;                                   // a tensor that is a Python number: takes the other operand's
+                                                       // type
   Size size;
   bool literal = false;                                // a size made of literals alone
   std::optional<Scalar> scalar = {};                   // of Weak, without indices; of Element
@@ -55,10 +57,12 @@ struct Parameter {
   bool operator==(const Parameter&) const = default;
 };
 
-// Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts again.
+// Inputs whose type nothing says are taken for f32. Where one must be something else, it is noted, and build starts
+// again.
 struct Assumed { std::set<TensorId> inputs = {}; std::map<std::string, DType> wanted = {}; };
 
-// The `gradient` or `tangent` of a function for arguments of one kind. Calls that agree in all this share it, and so does a call inside it.
+// The `gradient` or `tangent` of a function for arguments of one kind. Calls that agree in all this share it, and so
+// does a call inside it.
 struct Derivation {
   lang::Definition definition = {};
   std::map<std::string, Named> numbers = {};           // its compile-time parameters, like `parameters`
@@ -72,7 +76,8 @@ struct Derivation {
 // What a callee uses each input of a call for. Extent: a size, or a tensor that has it (scatter's third).
 enum class InputUse { Value, Size, Extent };
 
-// How large a function's one expression is once its calls are written out: nodes of its own, and how often each input occurs.
+// How large a function's one expression is once its calls are written out: nodes of its own, and how often each input
+// occurs.
 struct Expansion { double nodes = 0; std::vector<double> inputs = {}; };
 
 // What the texts of functions tell of calls: found once for a function and the functions that it is given in < >.
@@ -83,8 +88,8 @@ struct KnownTexts {
   std::map<const lang::Function*, std::optional<Expansion>> expansions = {};
 };
 
-// Functions inlined into one program. Below its own statements, the same call of the same arguments is inlined once: `f(X) + f(X)`
-// in twenty functions on top of each other is twenty calls and not a million.
+// Functions inlined into one program. Below its own statements, the same call of the same arguments is inlined once:
+// `f(X) + f(X)` in twenty functions on top of each other is twenty calls and not a million.
 struct InlinedCall { Derivation like = {}; std::optional<Named> made = {}; };  // nothing: it was reported
 struct InlinedCalls {
   std::multimap<std::size_t, InlinedCall> known = {};  // by a hash of function and arguments
@@ -102,24 +107,33 @@ struct Scope {
   std::map<std::string, Named> names = {};             // by the name as spelled
   std::map<std::string, Parameter> parameters = {};    // compile-time parameters that are no numbers
   lang::Chosen chosen = {};                            // of those that are one of several names
-  std::set<std::string> declared = {};                 // anywhere in the function (docs/language.md#names-and-comments): such a name is never an index
+  std::set<std::string> declared = {};                 // anywhere in the function
+                                                       // (docs/language.md#names-and-comments): such a name is never an
+                                                       // index
   std::set<std::string> used_as_size = {};             // what sizes, index expressions and constraints mention
-  std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in `as_float(X, V)`: a size, or a tensor that has it
-  std::set<std::string> used_as_value = {};            // what a value mentions: in `as_float(X, V)` it stands for its type, not for a width
+  std::set<std::string> used_as_extent = {};           // what stands for an extent in `scatter(E, I, V)`, a width in
+                                                       // `as_float(X, V)`: a size, or a tensor that has it
+  std::set<std::string> used_as_value = {};            // what a value mentions: in `as_float(X, V)` it stands for its
+                                                       // type, not for a width
   std::set<std::string> used_as_default = {};          // results that another statement completes
   bool failed = false;
   std::shared_ptr<Assumed> assumed = std::make_shared<Assumed>();
-  std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();  // of a program's scopes and of those of its derivatives
+  // of a program's scopes and of those of its derivatives
+  std::shared_ptr<std::vector<Derivation>> derivations = std::make_shared<std::vector<Derivation>>();
   std::shared_ptr<InlinedCalls> inlined = std::make_shared<InlinedCalls>();  // of a program's scopes
   std::shared_ptr<KnownTexts> texts = std::make_shared<KnownTexts>();
-  bool keeps = false;                                  // [[save]], [[recompute]]: the statement makes a tensor of its own
+  bool keeps = false;                                  // [[save]], [[recompute]]: the statement makes a tensor of its
+                                                       // own
   int nested = 0;                                      // calls around this derivative
   int depth = 0;                                       // calls around a function that is being inlined
   std::map<std::string, std::string> called = {};      // what its results are called where it is called
-  std::map<std::string, int> tried = {};               // for a name, how many of `name_1`, `name_2`, … are known to be taken
+  std::map<std::string, int> tried = {};               // for a name, how many of `name_1`, `name_2`, … are known to be
+                                                       // taken
 
-  std::map<std::string, Pack> packs = {};              // by the name as spelled: those of the heading, then those that statements index with
-  std::map<std::string, std::vector<lang::Expr>> sizes_written = {};  // of inputs, and of targets of statements that have packs
+  std::map<std::string, Pack> packs = {};              // by the name as spelled: those of the heading, then those that
+                                                       // statements index with
+  // of inputs, and of targets of statements that have packs
+  std::map<std::string, std::vector<lang::Expr>> sizes_written = {};
 
   const Tensor& tensor(TensorId id) const { return program.tensor(id); }
 };
@@ -131,17 +145,22 @@ void find_declared(const lang::Function& function, Scope& scope);
 void find_used_as_size(const lang::Function& function, Scope& scope);
 
 std::string fresh(Scope& scope, const std::string& wish);          // `Y`, else `Y_1`, …: no name of this scope
-// While a program is built, the name of a tensor is a wish, which several may have: what the function calls it, or the caller of the function.
+// While a program is built, the name of a tensor is a wish, which several may have: what the function calls it, or the
+// caller of the function.
 std::string wished_name(const Scope& scope, const std::string& name);
 TensorId add_tensor(Scope& scope, Tensor tensor);
-void name_tensors(Scope& scope);                       // at the end: each gets one of its own, those that the function names before the others
-void want(Scope& scope, TensorId tensor, DType type);                   // of the inputs that `tensor` is made of and whose type is assumed
+void name_tensors(Scope& scope);                       // at the end: each gets one of its own, those that the function
+                                                       // names before the others
+// of the inputs that `tensor` is made of and whose type is assumed
+void want(Scope& scope, TensorId tensor, DType type);
 bool is_index(const Scope& scope, const lang::Name& name);
-const Named* find(const Scope& scope, const lang::Name& name, Span span);  // reports when there is none; null for Failed too
+// reports when there is none; null for Failed too
+const Named* find(const Scope& scope, const lang::Name& name, Span span);
 
 std::optional<Size> size_of(Scope& scope, const lang::Expr& expr);
 std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
-// The same for an element of an access, with a warning when no point can make it an integer (docs/language.md#index-expressions).
+// The same for an element of an access, with a warning when no point can make it an integer
+// (docs/language.md#index-expressions).
 std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
 bool mentions_index(const Scope& scope, const lang::Expr& expr);
 // Every name in `expr` outside the functions of calls, in the order of the text.
@@ -151,7 +170,8 @@ bool is_assertion(const lang::Expr& expr);             // assert_…(condition)
 bool is_size_function(const lang::Call& call);         // broadcast(N, M), match(N, M)
 
 // left == right: true when so, a Requirement when only bind can tell, false when not.
-bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span, std::vector<lang::Label> labels = {});
+bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span,
+    std::vector<lang::Label> labels = {});
 
 using lang::counted;
 std::string shape_text(const std::vector<Size>& shape);                  // "[M, 3]"

@@ -11,8 +11,10 @@
 
 namespace tilec::poly {
 
-const lang::Function* chosen_function(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
-void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope);  // faults set scope.failed
+const lang::Function* chosen_function(
+    const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
+// faults set scope.failed
+void declare_inputs(const lang::Function& function, const Signature& signature, Scope& scope);
 // What an input with a default is where it is not given: a number that waits for its type.
 Named default_of(const lang::Input& input);
 // The inputs of a function that is being inlined are the arguments of its call, one each.

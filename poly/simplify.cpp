@@ -1,5 +1,5 @@
-// Statement-level simplification. Every rewrite here is exact, so it needs no tolerance to be tested: the interpreter must
-// give the same bits before and after.
+// Statement-level simplification. Every rewrite here is exact, so it needs no tolerance to be tested: the interpreter
+// must give the same bits before and after.
 #include "poly/simplify.h"
 
 #include <fmt/core.h>
@@ -33,7 +33,9 @@ void tidy_domain(Statement& s) {
 // Index k as the constant it must be: a row 0 <= ±k + c < 1.
 std::optional<std::int64_t> only_value(const Range& row, std::size_t k) {
   const auto c = row.value.coefficients[k].value(), constant = row.value.constant.value();
-  if (!row.extent || !row.extent->is(1) || !row.value.divisor.is(1) || !c || !constant || (*c != 1 && *c != -1) || *constant == INT64_MIN) return std::nullopt;
+  if (!row.extent || !row.extent->is(1) || !row.value.divisor.is(1) || !c || !constant || (*c != 1 && *c != -1) ||
+      *constant == INT64_MIN)
+    return std::nullopt;
   for (std::size_t j = 0; j < row.value.coefficients.size(); ++j)
     if (j != k && !row.value.coefficients[j].is(0)) return std::nullopt;
   return *c == 1 ? -*constant : *constant;
@@ -43,7 +45,8 @@ std::optional<std::int64_t> only_value(const Range& row, std::size_t k) {
 std::optional<Statement> without_index(Statement s, std::size_t k, std::int64_t number) try {
   const auto count = s.indices.size() - 1;
   std::vector<Affine> map;
-  for (std::size_t j = 0; j < s.indices.size(); ++j) map.push_back(j == k ? Affine::of(number, count) : Affine::index(j - (j > k), count));
+  for (std::size_t j = 0; j < s.indices.size(); ++j)
+    map.push_back(j == k ? Affine::of(number, count) : Affine::index(j - (j > k), count));
   const auto compose = [&](Affine& affine) { affine = affine.compose(map, count); };
   for (auto& affine : s.target.element) compose(affine);
   for (auto& read : s.reads) std::for_each(read.element.begin(), read.element.end(), compose);
@@ -136,8 +139,12 @@ Expr with_decided(const Statement& s, const Expr& value) {
 }
 
 int nodes(const Expr& value) {
-  return value.match([](const Apply& a) { return std::accumulate(a.operands.begin(), a.operands.end(), 1, [](int sum, const Expr& e) { return sum + nodes(e); }); },
-                     [](const Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
+  return value.match(
+      [](const Apply& a) {
+        return std::accumulate(
+            a.operands.begin(), a.operands.end(), 1, [](int sum, const Expr& e) { return sum + nodes(e); });
+      },
+      [](const Cast& c) { return 1 + nodes(c.operand); }, [](const auto&) { return 1; });
 }
 
 std::size_t position(TensorId id) { return static_cast<std::size_t>(id); }
@@ -227,15 +234,16 @@ class Simplifier {
     });
   }
 
-  // Reads of a view become reads of what it shows. The reader has the rows of its access; they are the rows of the new one.
-  // A rule belongs to its tensor, whatever that shows.
-  // What is no statement reads tensors as they are: of a copy, what that copies.
+  // Reads of a view become reads of what it shows. The reader has the rows of its access; they are the rows of the new
+  // one. A rule belongs to its tensor, whatever that shows. What is no statement reads tensors as they are: of a copy,
+  // what that copies.
   void look_through() {
     std::vector<std::optional<Shown>> views(p_.tensors.size());
     for (auto& node : p_.nodes) {
       if (auto* intrinsic = std::get_if<Intrinsic>(&node)) {
         for (auto& operand : intrinsic->operands)
-          if (const auto& view = views[position(operand)]; view && copies(operand, *view)) operand = view->access->tensor;
+          if (const auto& view = views[position(operand)]; view && copies(operand, *view))
+            operand = view->access->tensor;
         const auto& first = views[position(intrinsic->operands[0])];
         if (!first || !first->number || first->box || !takes_equal(*intrinsic)) continue;
         node = filled(intrinsic->targets[0], *first->number, intrinsic->span);
@@ -296,7 +304,8 @@ class Simplifier {
       const auto to = s ? s->target.tensor : -1;
       const auto view = s && is_output_[position(to)] && !has_rule_[position(to)] ? view_of(p_, *s) : std::nullopt;
       const auto from = view && copies(to, *view) ? position(view->access->tensor) : p_.tensors.size();
-      if (from == p_.tensors.size() || is_input_[from] || is_output_[from] || table[from] != view->access->tensor) kept.push_back(std::move(node));
+      if (from == p_.tensors.size() || is_input_[from] || is_output_[from] || table[from] != view->access->tensor)
+        kept.push_back(std::move(node));
       else table[from] = to;
     }
     p_.nodes = std::move(kept);
@@ -310,7 +319,8 @@ class Simplifier {
 
   // The second of two nodes with one canonical form goes. An output keeps its name, so of two outputs both stay.
   void share() {
-    auto first_of = same_names(), name_of = same_names();  // the first of equal tensors; and what that one is called in the end
+    auto first_of = same_names(), name_of = same_names();  // the first of equal tensors; and what that one is called in
+                                                           // the end
     std::unordered_map<std::string, std::vector<TensorId>> made;
     std::vector<Node> kept;
     for (auto& node : p_.nodes) {
@@ -319,7 +329,8 @@ class Simplifier {
       if (!ruled) {
         const auto [at, is_new] = made.try_emplace(canonical(p_, node, first_of), own);
         bool stays = is_new;
-        for (std::size_t k = 0; k < own.size(); ++k) stays = stays || (is_output_[position(own[k])] && is_output_[position(name_of[position(at->second[k])])]);
+        for (std::size_t k = 0; k < own.size(); ++k)
+          stays = stays || (is_output_[position(own[k])] && is_output_[position(name_of[position(at->second[k])])]);
         if (!stays) {
           for (std::size_t k = 0; k < own.size(); ++k) {
             first_of[position(own[k])] = at->second[k];
@@ -377,7 +388,8 @@ class Simplifier {
       const auto own = targets(node);
       return std::all_of(own.begin(), own.end(), dead);
     });
-    std::erase_if(p_.rules, [&](const Rule& rule) { return std::all_of(rule.targets.begin(), rule.targets.end(), dead); });
+    std::erase_if(
+        p_.rules, [&](const Rule& rule) { return std::all_of(rule.targets.begin(), rule.targets.end(), dead); });
   }
 
   std::vector<Use> uses() {
@@ -389,7 +401,8 @@ class Simplifier {
     return all;
   }
 
-  // T[i: N] = =(max(X[i], A[i]));  Y[i: N] = =(T[i] * B[i])   ⇒   Y[i: N] = =(max(X[i], A[i]) * B[i]), where only Y reads T and
+  // T[i: N] = =(max(X[i], A[i]));  Y[i: N] = =(T[i] * B[i])
+  //   ⇒  Y[i: N] = =(max(X[i], A[i]) * B[i]), where only Y reads T and
   // no element of it twice. A value that T would round stays in T: codegen inlines these, where the cast is not seen.
   void merge_chains() {
     const auto use = uses();
@@ -405,7 +418,9 @@ class Simplifier {
           gone[id] = true;
           r = std::numeric_limits<std::size_t>::max();   // reads are numbered anew: from the first
         }
-      if (s.aggregation == Aggregation::Assign && s.keep == Keep::Free && s.kernel_name.empty() && one_index_per_dimension(p_, s)) maker[position(s.target.tensor)] = &s;
+      if (s.aggregation == Aggregation::Assign && s.keep == Keep::Free && s.kernel_name.empty() &&
+          one_index_per_dimension(p_, s))
+        maker[position(s.target.tensor)] = &s;
     });
     std::erase_if(p_.nodes, [&](const Node& node) {
       const auto* s = std::get_if<Statement>(&node);
@@ -413,7 +428,8 @@ class Simplifier {
     });
   }
 
-  // T[i: N] = +(…);  Y[2, i: M, N] = =(T[i]) default X   ⇒   Y[2, i: M, N] = +(…) default X, where only Y reads T and every element of
+  // T[i: N] = +(…);  Y[2, i: M, N] = =(T[i]) default X
+  //   ⇒  Y[2, i: M, N] = +(…) default X, where only Y reads T and every element of
   // T has a point.
   void write_through() {
     const auto use = uses();
@@ -440,22 +456,27 @@ class Simplifier {
   static bool has_numbers(const Statement& s) {
     const auto number = [](const Size& size) { return size.value().has_value(); };
     return std::all_of(s.domain.begin(), s.domain.end(), [&](const Range& row) {
-      return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) && number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
+      return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) &&
+          number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
     });
   }
 
-  // The index that alone is dimension d of an access, for each, where the domain is a box and these run over the whole tensor.
+  // The index that alone is dimension d of an access, for each, where the domain is a box and these run over the whole
+  // tensor.
   std::optional<std::vector<std::size_t>> whole(const Statement& s, const Access& access) const {
     if (!has_numbers(s)) return std::nullopt;
     Box box{false, std::vector<Interval>(s.indices.size())};
     const auto rows = rows_of(s);
     tighten(rows, box);
-    if (box.empty || !std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); })) return std::nullopt;
+    if (box.empty || !std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return implied(row, box); }))
+      return std::nullopt;
     std::vector<std::size_t> index;
     for (std::size_t d = 0; d < access.element.size(); ++d) {
       const auto k = access.element[d].single_index();
       const auto extent = p_.tensor(access.tensor).shape[d].value();
-      if (!k || !extent || std::find(index.begin(), index.end(), *k) != index.end() || box.index[*k].lower != 0 || box.index[*k].upper != *extent - 1) return std::nullopt;
+      if (!k || !extent || std::find(index.begin(), index.end(), *k) != index.end() || box.index[*k].lower != 0 ||
+          box.index[*k].upper != *extent - 1)
+        return std::nullopt;
       index.push_back(*k);
     }
     return index;
@@ -478,7 +499,9 @@ class Simplifier {
   // The producer, written where the copy writes.
   std::optional<Statement> placed(const Statement& producer, const Statement& copy) const {
     const auto& read = copy.reads[static_cast<std::size_t>(copy.value.as<Read>()->read)];
-    if (copy.aggregation != Aggregation::Assign || copy.keep != Keep::Free || !copy.kernel_name.empty() || p_.tensor(read.tensor).dtype != p_.tensor(copy.target.tensor).dtype) return std::nullopt;
+    if (copy.aggregation != Aggregation::Assign || copy.keep != Keep::Free || !copy.kernel_name.empty() ||
+        p_.tensor(read.tensor).dtype != p_.tensor(copy.target.tensor).dtype)
+      return std::nullopt;
     const auto from = whole(copy, read), to = whole(producer, producer.target);
     if (!from || !to || from->size() != copy.indices.size() || !in_order(copy.target, *from)) return std::nullopt;
     const auto count = producer.indices.size();
@@ -510,7 +533,8 @@ class Simplifier {
       occurs += read && read->read == static_cast<int>(r);
       return leaf;
     });
-    return alone.size() == reader.indices.size() && occurs == 1 && producer.reads.size() + reader.reads.size() <= 10 && nodes(producer.value) + nodes(reader.value) <= 80;
+    return alone.size() == reader.indices.size() && occurs == 1 && producer.reads.size() + reader.reads.size() <= 10 &&
+        nodes(producer.value) + nodes(reader.value) <= 80;
   }
 
   void merge(const Statement& producer, Statement& reader, std::size_t r) {

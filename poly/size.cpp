@@ -1,9 +1,9 @@
 // Sizes as polynomials.
 //
-// A size such as `(N + 1)*M - M` is kept multiplied out: here `N*M`. Whatever distributes over sums is gone after that, so
-// two polynomials are equal exactly when their terms are; what does not distribute (truncating division, max, `?:` …) is
-// an opaque factor whose arguments are polynomials again. The obvious alternative, a tree with rewriting rules, needs a
-// rule for each way of writing the same thing and still misses some.
+// A size such as `(N + 1)*M - M` is kept multiplied out: here `N*M`. Whatever distributes over sums is gone after that,
+// so two polynomials are equal exactly when their terms are; what does not distribute (truncating division, max, `?:`
+// …) is an opaque factor whose arguments are polynomials again. The obvious alternative, a tree with rewriting rules,
+// needs a rule for each way of writing the same thing and still misses some.
 //
 // Sums are formed in 128 bits and must fit 64 when done: `N*K - M*K` may pass through values that `(N - M)*K` avoids.
 #include "poly/size.h"
@@ -32,9 +32,13 @@ struct Operation {
   const Size* b = nullptr;
 };
 
-[[noreturn]] void overflow(const std::string& operation) { throw Overflow(fmt::format("`{}` does not fit a 64-bit size", operation)); }
+[[noreturn]] void overflow(const std::string& operation) {
+  throw Overflow(fmt::format("`{}` does not fit a 64-bit size", operation));
+}
 
-[[noreturn]] void overflow(const Operation& o) { overflow(o.symbol ? fmt::format("{} {} {}", o.a.print(), o.symbol, o.b->print()) : o.a.print()); }
+[[noreturn]] void overflow(const Operation& o) {
+  overflow(o.symbol ? fmt::format("{} {} {}", o.a.print(), o.symbol, o.b->print()) : o.a.print());
+}
 
 Polynomial polynomial_of(const Size& size) {
   Polynomial sum;
@@ -48,7 +52,10 @@ void check_count(std::size_t terms) {
   constexpr std::size_t few = 100;
   if (terms <= few) return;
   const auto most = static_cast<std::size_t>(lang::most(lang::Limit::Terms));
-  if (terms > most) throw SizeError(fmt::format("multiplied out, a size has more than {} terms (the environment variable TILEC_LIMIT_TERMS raises this limit)", most));
+  if (terms > most)
+    throw SizeError(fmt::format(
+        "multiplied out, a size has more than {} terms (the environment variable TILEC_LIMIT_TERMS raises this limit)",
+        most));
 }
 
 void add_term(Polynomial& sum, const Factors& factors, Wide coefficient, const Operation& operation) {
@@ -119,7 +126,9 @@ std::optional<int> compare(const Size& a, const Size& b) {
   return a.constant() < b.constant() ? -1 : a.constant() > b.constant() ? 1 : 0;
 }
 
-std::uint64_t magnitude(std::int64_t value) { return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value); }
+std::uint64_t magnitude(std::int64_t value) {
+  return value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+}
 
 std::int64_t truncated(std::int64_t a, std::int64_t b, const char* symbol) {
   if (b == 0) throw SizeError(fmt::format("`{} {} 0` divides by zero", a, symbol));
@@ -132,10 +141,16 @@ std::int64_t truncated(std::int64_t a, std::int64_t b, const char* symbol) {
 
 }  // namespace
 
-void overflow(std::int64_t a, char operation, std::int64_t b) { throw Overflow(fmt::format("`{} {} {}` does not fit 64 bits", a, operation, b)); }
+void overflow(std::int64_t a, char operation, std::int64_t b) {
+  throw Overflow(fmt::format("`{} {} {}` does not fit 64 bits", a, operation, b));
+}
 
-bool Size::Factor::operator==(const Factor& other) const { return kind == other.kind && name == other.name && arguments == other.arguments; }
-bool Size::Factor::operator<(const Factor& other) const { return std::tie(kind, name, arguments) < std::tie(other.kind, other.name, other.arguments); }
+bool Size::Factor::operator==(const Factor& other) const {
+  return kind == other.kind && name == other.name && arguments == other.arguments;
+}
+bool Size::Factor::operator<(const Factor& other) const {
+  return std::tie(kind, name, arguments) < std::tie(other.kind, other.name, other.arguments);
+}
 
 // As of sums whose constant is the first term, unless it is 0.
 bool Size::operator<(const Size& other) const {
@@ -144,9 +159,10 @@ bool Size::operator<(const Size& other) const {
     if (other.constant_ == 0) return !other.terms_.empty();
     return constant_ < other.constant_;
   }
-  return std::lexicographical_compare(terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const Term& a, const Term& b) {
-    return a.factors != b.factors ? a.factors < b.factors : a.coefficient < b.coefficient;
-  });
+  return std::lexicographical_compare(
+      terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const Term& a, const Term& b) {
+        return a.factors != b.factors ? a.factors < b.factors : a.coefficient < b.coefficient;
+      });
 }
 
 Size Size::named(std::string name) {
@@ -158,7 +174,8 @@ Size Size::named(std::string name) {
 std::int64_t Size::not_bound() const { throw lang::InternalError(fmt::format("size `{}` is not bound", print())); }
 
 const Size::Factor* Size::lone_factor() const {
-  if (constant_ != 0 || terms_.size() != 1 || terms_[0].coefficient != 1 || terms_[0].factors.size() != 1) return nullptr;
+  if (constant_ != 0 || terms_.size() != 1 || terms_[0].coefficient != 1 || terms_[0].factors.size() != 1)
+    return nullptr;
   return &terms_[0].factors[0];
 }
 
@@ -194,7 +211,9 @@ Size operator/(const Size& a, const Size& b) { return Size::apply(Size::Kind::Di
 
 namespace {
 
-Size size_of(const Size::Factor& factor) { return factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments); }
+Size size_of(const Size::Factor& factor) {
+  return factor.kind == Size::Kind::Name ? Size::named(factor.name) : Size::apply(factor.kind, factor.arguments);
+}
 
 // The first of the terms decides the sign of a dividend: `(M - N)/2` is `-((N - M)/2)`.
 bool leads_negative(const Size& size) {
@@ -286,7 +305,8 @@ Size Size::apply(Kind kind, std::vector<Size> arguments) {
       if (const auto condition = arguments.at(0).value()) return *condition != 0 ? arguments.at(1) : arguments.at(2);
       if (arguments.at(1) == arguments.at(2)) return arguments[1];
       const auto* test = arguments[0].lone_factor();
-      if (test && (test->kind == Kind::Equal || test->kind == Kind::Less) && arguments[1].is(1) && arguments[2].is(0)) return arguments[0];
+      if (test && (test->kind == Kind::Equal || test->kind == Kind::Less) && arguments[1].is(1) && arguments[2].is(0))
+        return arguments[0];
       return make(kind, std::move(arguments));
     }
   }
@@ -318,8 +338,10 @@ Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
         // Only the arm taken is evaluated, as in the language: the other may divide by zero.
         const auto condition = factor.arguments[0].substitute(values);
         const auto number = condition.value();
-        replaced = number ? factor.arguments[*number != 0 ? 1 : 2].substitute(values)
-                          : apply(Kind::Cond, {condition, factor.arguments[1].substitute(values), factor.arguments[2].substitute(values)});
+        replaced = number
+            ? factor.arguments[*number != 0 ? 1 : 2].substitute(values)
+            : apply(Kind::Cond,
+                  {condition, factor.arguments[1].substitute(values), factor.arguments[2].substitute(values)});
       } else {
         std::vector<Size> arguments;
         for (const auto& argument : factor.arguments) arguments.push_back(argument.substitute(values));
@@ -348,7 +370,8 @@ bool is_atom(const Size& size) {
 }
 
 std::string call(std::string_view name, std::span<const Size> arguments) {
-  if (arguments.size() > 2 && name != "cond") return fmt::format("{}({}, {})", name, arguments[0].print(), call(name, arguments.subspan(1)));
+  if (arguments.size() > 2 && name != "cond")
+    return fmt::format("{}({}, {})", name, arguments[0].print(), call(name, arguments.subspan(1)));
   std::string text;
   for (const auto& argument : arguments) text += (text.empty() ? "" : ", ") + argument.print();
   return fmt::format("{}({})", name, text);
@@ -390,7 +413,9 @@ std::string print_term(const Size::Term& term, bool as_calls) {
   return text;
 }
 
-bool is_division(const Size::Term& term) { return term.factors.size() == 1 && term.factors[0].kind == Size::Kind::Divide; }
+bool is_division(const Size::Term& term) {
+  return term.factors.size() == 1 && term.factors[0].kind == Size::Kind::Divide;
+}
 
 }  // namespace
 

@@ -2,9 +2,9 @@
 //
 //   P + Q, Q + P  ⇒  the same Size            (N + 1)/2 with N = 224  ⇒  112
 //
-// A number and a sum of terms `coefficient · factor · …`; a factor is a name or one of the operations that do not distribute
-// (truncating `/`, max, min, mod, comparisons, `?:`). Equality is equality of canonical forms: equal Sizes are equal for
-// all values of their names, unequal ones may still agree. Overflow and division by zero throw SizeError.
+// A number and a sum of terms `coefficient · factor · …`; a factor is a name or one of the operations that do not
+// distribute (truncating `/`, max, min, mod, comparisons, `?:`). Equality is equality of canonical forms: equal Sizes
+// are equal for all values of their names, unequal ones may still agree. Overflow and division by zero throw SizeError.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class Size {
   enum class Kind { Name, Divide, Max, Min, Mod, Equal, Less, Cond };  // Less(a, b): a < b, 1 or 0; Cond(c, a, b)
   struct Factor {
     Kind kind;
-    std::string name;                                  // of Kind::Name, as the program spells it (`#n` for a lower-case size)
+    std::string name;                                  // of Kind::Name, as the program spells it (`#n` for a lower-case
+                                                       // size)
     std::vector<Size> arguments;
     bool operator==(const Factor&) const;
     bool operator<(const Factor&) const;
@@ -39,15 +40,19 @@ class Size {
   static Size named(std::string name);
   static Size apply(Kind kind, std::vector<Size> arguments);  // folds when it can
 
-  std::optional<std::int64_t> value() const { return terms_.empty() ? std::optional(constant_) : std::nullopt; }  // when no name is left
-  std::int64_t get() const { return terms_.empty() ? constant_ : not_bound(); }  // value(), or InternalError: use only on bound programs
+  // when no name is left
+  std::optional<std::int64_t> value() const { return terms_.empty() ? std::optional(constant_) : std::nullopt; }
+  // value(), or InternalError: use only on bound programs
+  std::int64_t get() const { return terms_.empty() ? constant_ : not_bound(); }
   bool is(std::int64_t v) const { return terms_.empty() && constant_ == v; }
   std::int64_t constant() const { return constant_; }
   const std::vector<Term>& terms() const { return terms_; }  // the others
-  const Factor* lone_factor() const;                   // what the size consists of, if it is one factor and nothing else
+  const Factor* lone_factor() const;                   // what the size consists of, if it is one factor and nothing
+                                                       // else
   std::set<std::string> names() const;
   Size substitute(const std::map<std::string, std::int64_t>& values) const;
-  std::string print(bool as_calls = false) const;      // Tile; as_calls: `div(K, 2)`, as indices and constraints need it
+  std::string print(bool as_calls = false) const;      // Tile; as_calls: `div(K, 2)`, as indices and constraints need
+                                                       // it
 
   Size operator-() const;
   friend Size operator+(const Size&, const Size&);

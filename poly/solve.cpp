@@ -1,5 +1,5 @@
-// isl, confined. Each question builds one basic set in a fresh context, so nothing crosses threads or calls, and ends when
-// the context has done `cap` operations: isl then answers with null objects, which become nullopt here.
+// isl, confined. Each question builds one basic set in a fresh context, so nothing crosses threads or calls, and ends
+// when the context has done `cap` operations: isl then answers with null objects, which become nullopt here.
 //
 // A divisor d is a congruence: (c·i + e)/d exact means there is a t with c·i + e = d·t, one more variable that is never
 // projected out (projecting is where isl may take seconds; min, max and sample do not need it).
@@ -43,14 +43,18 @@ Context capped_context(unsigned long cap) {
 }
 
 // coefficients·i (from variable `first`) + constant + extra·variable `at`, >= 0 or == 0, added to the set.
-void add(Set& set, const std::vector<std::int64_t>& coefficients, int first, std::int64_t constant, bool equality, int at = -1, std::int64_t extra = 0) {
+void add(Set& set, const std::vector<std::int64_t>& coefficients, int first, std::int64_t constant, bool equality,
+    int at = -1, std::int64_t extra = 0) {
   if (!set) return;
   isl_local_space* space = isl_local_space_from_space(isl_basic_set_get_space(set.get()));
   isl_constraint* c = equality ? isl_constraint_alloc_equality(space) : isl_constraint_alloc_inequality(space);
   for (std::size_t k = 0; k < coefficients.size(); ++k)
     if (coefficients[k] != 0)
-      c = isl_constraint_set_coefficient_val(c, isl_dim_set, first + static_cast<int>(k), isl_val_int_from_si(isl_basic_set_get_ctx(set.get()), coefficients[k]));
-  if (at >= 0) c = isl_constraint_set_coefficient_val(c, isl_dim_set, at, isl_val_int_from_si(isl_basic_set_get_ctx(set.get()), extra));
+      c = isl_constraint_set_coefficient_val(c, isl_dim_set, first + static_cast<int>(k),
+          isl_val_int_from_si(isl_basic_set_get_ctx(set.get()), coefficients[k]));
+  if (at >= 0)
+    c = isl_constraint_set_coefficient_val(
+        c, isl_dim_set, at, isl_val_int_from_si(isl_basic_set_get_ctx(set.get()), extra));
   c = isl_constraint_set_constant_val(c, isl_val_int_from_si(isl_basic_set_get_ctx(set.get()), constant));
   set.reset(isl_basic_set_add_constraint(set.release(), c));
 }
@@ -87,7 +91,8 @@ std::optional<std::int64_t> integer(isl_val* value) {
 
 // The least or greatest value of a variable; `known` tells failure from infinity.
 std::optional<std::int64_t> extreme(const Set& set, int variable, bool greatest, bool& known, bool& empty) {
-  isl_aff* form = isl_aff_var_on_domain(isl_local_space_from_space(isl_basic_set_get_space(set.get())), isl_dim_set, static_cast<unsigned>(variable));
+  isl_aff* form = isl_aff_var_on_domain(
+      isl_local_space_from_space(isl_basic_set_get_space(set.get())), isl_dim_set, static_cast<unsigned>(variable));
   isl_set* whole = isl_set_from_basic_set(isl_basic_set_copy(set.get()));
   const Value value(greatest ? isl_set_max_val(whole, form) : isl_set_min_val(whole, form));
   isl_set_free(whole);
@@ -152,10 +157,13 @@ std::optional<bool> is_empty_within(const std::vector<Row>& rows, std::size_t in
 
 // Points i and j with equal forms that differ first in variable k, j above i: at most one question per variable, since
 // the pair may be swapped.
-std::optional<std::optional<Collision>> collision_within(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms,
-                                                  std::size_t indices, unsigned long cap) {
-  // isl's cap counts operations, not the length of their numbers: many indices with wide coefficients take it seconds all the same.
-  const auto wide = [](const std::vector<std::int64_t>& form) { return std::any_of(form.begin(), form.end(), [](std::int64_t c) { return c > 1 << 20 || c < -(1 << 20); }); };
+std::optional<std::optional<Collision>> collision_within(const std::vector<Row>& rows,
+    const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap) {
+  // isl's cap counts operations, not the length of their numbers: many indices with wide coefficients take it seconds
+  // all the same.
+  const auto wide = [](const std::vector<std::int64_t>& form) {
+    return std::any_of(form.begin(), form.end(), [](std::int64_t c) { return c > 1 << 20 || c < -(1 << 20); });
+  };
   if (indices > 6 && std::any_of(forms.begin(), forms.end(), wide)) return std::nullopt;
   const Context context = capped_context(cap);
   const std::size_t quotients = divisors(rows);
@@ -198,9 +206,14 @@ std::optional<std::optional<Collision>> collision_within(const std::vector<Row>&
 Usage usage() { return used; }
 void reset_usage() { used = {}; }
 
-std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted([&] { return hull_within(rows, indices, cap); }); }
-std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) { return noted([&] { return is_empty_within(rows, indices, cap); }); }
-std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap) {
+std::optional<Hull> hull(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
+  return noted([&] { return hull_within(rows, indices, cap); });
+}
+std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, unsigned long cap) {
+  return noted([&] { return is_empty_within(rows, indices, cap); });
+}
+std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows,
+    const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap) {
   return noted([&] { return collision_within(rows, forms, indices, cap); });
 }
 

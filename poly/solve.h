@@ -1,5 +1,5 @@
-// What isl is asked about integer points. Plain data in and out; every call has its own context and an operation cap, and
-// answers nullopt when the cap is reached: the caller falls back, nobody waits.
+// What isl is asked about integer points. Plain data in and out; every call has its own context and an operation cap,
+// and answers nullopt when the cap is reached: the caller falls back, nobody waits.
 //
 //   0 <= x + y < 5,  0 <= x - y < 5    ⇒   0 <= x <= 4, -2 <= y <= 2
 //
@@ -42,8 +42,8 @@ std::optional<bool> is_empty(const std::vector<Row>& rows, std::size_t indices, 
 
 // Two different points on which all `forms` (coefficients only) agree. The inner optional is empty when there are none.
 using Collision = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
-std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows, const std::vector<std::vector<std::int64_t>>& forms,
-                                                  std::size_t indices, unsigned long cap = operation_cap);
+std::optional<std::optional<Collision>> collision(const std::vector<Row>& rows,
+    const std::vector<std::vector<std::int64_t>>& forms, std::size_t indices, unsigned long cap = operation_cap);
 
 }  // namespace solve
 }  // namespace tilec::poly

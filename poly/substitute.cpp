@@ -1,5 +1,5 @@
-// Composition in plain integers: bound statements have no names in their coefficients, and defract composes every Affine of
-// a statement once per residue class.
+// Composition in plain integers: bound statements have no names in their coefficients, and defract composes every
+// Affine of a statement once per residue class.
 #include "poly/substitute.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ Affine compose(const Affine& form, const Map& map, std::size_t count) {
     moved.add(c, map.start[k]);
     for (std::size_t j = 0; j < count; ++j) sums[j].add(c, map.matrix[k][j]);
   }
-  // What all have in common leaves before they must fit: over the lattice on which a division is exact, that is the divisor.
+  // What all have in common leaves before they must fit: over the lattice on which a division is exact, that is the
+  // divisor.
   const std::int64_t divisor = form.divisor.get();
   std::int64_t common = moved.common(divisor);
   for (const Sum& sum : sums) common = sum.common(common);

@@ -18,7 +18,10 @@ class Sum {
     if (__builtin_add_overflow(value_, static_cast<Wide>(a) * b, &value_)) overflow(a, '*', b);
     return *this;
   }
-  std::int64_t common(std::int64_t divisor) const { return std::gcd(static_cast<std::int64_t>(value_ % divisor), divisor); }  // a divisor above 0
+  // a divisor above 0
+  std::int64_t common(std::int64_t divisor) const {
+    return std::gcd(static_cast<std::int64_t>(value_ % divisor), divisor);
+  }
   Sum over(std::int64_t divisor) const {               // where that divides it
     Sum quotient;
     quotient.value_ = value_ / divisor;

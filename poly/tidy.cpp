@@ -12,7 +12,8 @@ class Hash {
  public:
   explicit Hash(std::size_t first) : value_(first) {}
   void mix(std::size_t part) { value_ = value_ * 1'000'003 + part; }
-  void mix(const Size& size) { mix(static_cast<std::size_t>(size.value().value_or(-7))); }  // names are left to the comparison
+  // names are left to the comparison
+  void mix(const Size& size) { mix(static_cast<std::size_t>(size.value().value_or(-7))); }
   std::size_t value() const { return value_; }
 
  private:

@@ -1,6 +1,6 @@
 // A statement without what it says twice: of hundreds of reads and rows, each is looked for among those with its hash.
 //
-//   A[i] * B[j] + A[i], reads A[i], B[j], C[j], A[i]; rows 0 <= i < N, 0 <= i < N     ⇒     reads A[i], B[j]; rows 0 <= i < N
+//   A[i] * B[j] + A[i], reads A[i], B[j], C[j], A[i]; rows 0 <= i < N, 0 <= i < N  ⇒  reads A[i], B[j]; rows 0 <= i < N
 #pragma once
 
 #include <cstddef>

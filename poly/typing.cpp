@@ -1,8 +1,9 @@
 // How literals, indices and sizes find their type.
 //
-// The text `0.1 * X` says nothing about the type of 0.1, and giving it one too early is wrong twice: f32 would drag an f16
-// program up, and 0.1 rounded to f32 is off by 1.5e-9 in an f64 program. So the number waits, in f64, and everything that is
-// computed from such numbers alone waits with it. Three rules follow from "takes the other operand's type" and its dangers:
+// The text `0.1 * X` says nothing about the type of 0.1, and giving it one too early is wrong twice: f32 would drag an
+// f16 program up, and 0.1 rounded to f32 is off by 1.5e-9 in an f64 program. So the number waits, in f64, and
+// everything that is computed from such numbers alone waits with it. Three rules follow from "takes the other operand's
+// type" and its dangers:
 //
 //   - a literal must fit the type it takes (`U8 + 300` is an error), a cast by name may wrap (`u8(300)`);
 //   - an index or size that is compared is not narrowed: `Label[n] == c` with u8 labels and 1000 classes must not find
@@ -36,7 +37,8 @@ bool fits(DType type, std::int64_t value) {
 }
 
 std::optional<Expr> misfit(const std::string& value, DType type, Span span, lang::Diagnostics& diagnostics) {
-  diagnostics.report(span, messages::does_not_fit, value, lang::name(type)).hint(fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value));
+  diagnostics.report(span, messages::does_not_fit, value, lang::name(type))
+      .hint(fmt::format("a cast by name wraps: `{}({})`", lang::name(type), value));
   return std::nullopt;
 }
 
@@ -44,7 +46,8 @@ std::optional<Expr> float_constant(DType type, double value, Span span, lang::Di
   const double rounded = round_to(type, value);
   if (!std::isinf(rounded) || std::isinf(value)) return Expr{Number{.type = type, .real = rounded}};
   const DType wider = std::isinf(round_to(DType::F32, value)) ? DType::F64 : DType::F32;
-  diagnostics.report(span, messages::does_not_fit, fmt::format("{}", value), lang::name(type)).hint(fmt::format("compute in a wider type: `{}({})`", lang::name(wider), value));
+  diagnostics.report(span, messages::does_not_fit, fmt::format("{}", value), lang::name(type))
+      .hint(fmt::format("compute in a wider type: `{}({})`", lang::name(wider), value));
   return std::nullopt;
 }
 
@@ -55,7 +58,8 @@ const Affine* affine(const Scalar& value) {
 }
 std::optional<std::int64_t> known(const Expr& expr) {
   const auto* index = expr.as<Index>();
-  return index && index->value.is_constant() && index->value.divisor.is(1) ? index->value.constant.value() : std::nullopt;
+  return index && index->value.is_constant() && index->value.divisor.is(1) ? index->value.constant.value()
+                                                                           : std::nullopt;
 }
 
 // A weak float tree in `type`. Its f64 nodes are the weak ones; what it reads or compares keeps its type.
@@ -82,12 +86,14 @@ Expr cast_expr(const Expr& expr, DType type) { return expr.type() == type ? expr
 std::optional<Expr> resolve_integer(const Expr& expr, DType type, Span span, lang::Diagnostics& diagnostics) {
   if (const auto* n = expr.as<Number>()) {             // a literal of 2⁶³ or more
     const auto text = std::to_string(static_cast<std::uint64_t>(n->integer));
-    if (lang::is_float(type)) return float_constant(type, static_cast<double>(static_cast<std::uint64_t>(n->integer)), span, diagnostics);
+    if (lang::is_float(type))
+      return float_constant(type, static_cast<double>(static_cast<std::uint64_t>(n->integer)), span, diagnostics);
     return type == DType::U64 ? std::optional(expr) : misfit(text, type, span, diagnostics);
   }
   if (const auto value = known(expr)) {
     if (lang::is_float(type)) return float_constant(type, static_cast<double>(*value), span, diagnostics);
-    return fits(type, *value) ? std::optional(integer_number(type, *value)) : misfit(std::to_string(*value), type, span, diagnostics);
+    return fits(type, *value) ? std::optional(integer_number(type, *value))
+                              : misfit(std::to_string(*value), type, span, diagnostics);
   }
   if (const auto* index = expr.as<Index>(); index && lang::is_integer(type)) return Expr{Index{index->value, type}};
   if (const auto* a = expr.as<Apply>(); a && a->op == Op::Select) {
@@ -119,7 +125,8 @@ Meeting meet(std::span<const Scalar> operands) {
   return {Weak::No, *type, false};
 }
 
-std::optional<std::vector<Expr>> resolve_all(std::span<const Scalar> operands, DType type, Span span, lang::Diagnostics& diagnostics) {
+std::optional<std::vector<Expr>> resolve_all(
+    std::span<const Scalar> operands, DType type, Span span, lang::Diagnostics& diagnostics) {
   std::vector<Expr> result;
   for (const auto& operand : operands) {
     auto expr = resolve(operand, type, span, diagnostics);
@@ -167,7 +174,8 @@ std::optional<Affine> affine_apply(Op op, std::span<const Scalar> operands) {
   }
 }
 
-std::optional<Scalar> apply_weak_integer(Op op, std::span<const Scalar> operands, bool literal, Span span, lang::Diagnostics& diagnostics) {
+std::optional<Scalar> apply_weak_integer(
+    Op op, std::span<const Scalar> operands, bool literal, Span span, lang::Diagnostics& diagnostics) {
   try {
     if (auto form = affine_apply(op, operands)) return affine_value(std::move(*form), literal);
   } catch (const SizeError& error) {
@@ -185,7 +193,8 @@ std::optional<Scalar> apply_weak_integer(Op op, std::span<const Scalar> operands
   return Scalar{Apply{op, std::move(*exprs), DType::I64}, Weak::Integer, literal};
 }
 
-std::optional<Scalar> apply_weak_float(Op op, std::span<const Scalar> operands, bool literal, Span span, lang::Diagnostics& diagnostics) {
+std::optional<Scalar> apply_weak_float(
+    Op op, std::span<const Scalar> operands, bool literal, Span span, lang::Diagnostics& diagnostics) {
   auto exprs = resolve_all(operands, DType::F64, span, diagnostics);
   if (!exprs) return std::nullopt;
   if (const auto constants = numbers(*exprs)) return Scalar{evaluate(op, *constants, DType::F64), Weak::Float, literal};
@@ -200,7 +209,8 @@ std::optional<Scalar> compare(Op op, std::span<const Scalar> operands, Span span
     if (asks_float && !lang::is_float(type)) type = DType::F32;
     // Because an index that wrapped would equal what it is not.
     for (const auto& operand : operands)
-      if (operand.weak == Weak::Integer && !operand.literal && !lang::is_float(type)) type = lang::promote(type, DType::I64);
+      if (operand.weak == Weak::Integer && !operand.literal && !lang::is_float(type))
+        type = lang::promote(type, DType::I64);
   }
   auto exprs = resolve_all(operands, type, span, diagnostics);
   if (!exprs) return std::nullopt;
@@ -222,16 +232,21 @@ std::optional<Scalar> select(std::span<const Scalar> operands, Span span, lang::
   return Scalar{Apply{Op::Select, {*test, (*arms)[0], (*arms)[1]}, type}, weak, literal};
 }
 
-bool works_on_bool(Op op) { return op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Not || op == Op::Max || op == Op::Min; }
+bool works_on_bool(Op op) {
+  return op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Not || op == Op::Max || op == Op::Min;
+}
 
 // Wrapping additions and products of the wide type have the right low bits; nothing else has.
 bool widens(Op op, DType type) {
-  return lang::is_float(type) || op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg || op == Op::Select || op == Op::Fma;
+  return lang::is_float(type) || op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg || op == Op::Select ||
+      op == Op::Fma;
 }
 
 }  // namespace
 
-Scalar affine_value(Affine value, bool literal) { return {Index{std::move(value), DType::I64}, Weak::Integer, literal}; }
+Scalar affine_value(Affine value, bool literal) {
+  return {Index{std::move(value), DType::I64}, Weak::Integer, literal};
+}
 Scalar float_literal(double value) { return {Number{.type = DType::F64, .real = value}, Weak::Float, true}; }
 
 Scalar integer_literal(std::uint64_t magnitude, bool negative, std::size_t count) {
@@ -239,7 +254,8 @@ Scalar integer_literal(std::uint64_t magnitude, bool negative, std::size_t count
     const auto value = static_cast<std::int64_t>(magnitude);
     return affine_value(Affine::of(negative ? -value : value, count), true);
   }
-  if (negative && magnitude == static_cast<std::uint64_t>(INT64_MAX) + 1) return affine_value(Affine::of(INT64_MIN, count), true);
+  if (negative && magnitude == static_cast<std::uint64_t>(INT64_MAX) + 1)
+    return affine_value(Affine::of(INT64_MIN, count), true);
   if (negative) return {Number{.type = DType::F64, .real = -static_cast<double>(magnitude)}, Weak::Float, true};
   return {integer_number(DType::U64, static_cast<std::int64_t>(magnitude)), Weak::Integer, true};
 }
@@ -266,7 +282,8 @@ std::optional<Expr> resolve(const Scalar& value, DType type, Span span, lang::Di
 
 namespace {
 
-// A number that is known when the program is called and cast by name: first into the type it has, which tells it from one that met `type`.
+// A number that is known when the program is called and cast by name: first into the type it has, which tells it from
+// one that met `type`.
 Expr by_name(const Expr& number, DType type) { return Cast{Cast{number, number.type()}, type}; }
 
 }  // namespace
@@ -302,7 +319,8 @@ std::optional<Scalar> apply(Op op, const std::vector<Scalar>& operands, Span spa
     else type = DType::F32;
   }
   if (facts.integers_only && (weak == Weak::Float || (weak == Weak::No && lang::is_float(type)))) {
-    auto entry = diagnostics.report(span, messages::integers_only, facts.symbol, lang::name(weak == Weak::Float ? DType::F32 : type));
+    auto entry = diagnostics.report(
+        span, messages::integers_only, facts.symbol, lang::name(weak == Weak::Float ? DType::F32 : type));
     if (op == Op::Xor) entry.hint("a power is `pow(x, 2)`, a square `x * x`");
     else entry.hint("give it integers: declare them in the heading, as in `i32 Y[N]`, or cast: `i32(Y)`");
     return std::nullopt;
@@ -331,10 +349,13 @@ Expr accumulate_in(const Expr& value, DType type) {
       });
 }
 
-std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span, lang::Diagnostics& diagnostics) {
+std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span,
+    lang::Diagnostics& diagnostics) {
   const bool adds = aggregation == Aggregation::Sum || aggregation == Aggregation::Product;
   DType natural = type_alone(scalar);
-  if (scalar.weak == Scalar::Weak::Integer ? written.has_value() : scalar.weak == Scalar::Weak::Float && written && lang::is_float(*written)) natural = *written;
+  if (scalar.weak == Scalar::Weak::Integer ? written.has_value()
+                                           : scalar.weak == Scalar::Weak::Float && written && lang::is_float(*written))
+    natural = *written;
   if (adds && natural == DType::Bool) natural = DType::I32;
   const DType result = written.value_or(natural);
   if (!adds) {

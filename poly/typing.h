@@ -5,8 +5,8 @@
 //   A[i] == k        A is u8      ⇒   both are i64: an index must not wrap in a comparison
 //   exp(N)                        ⇒   f32, or the type of the float it meets
 //
-// A value without a type is *weak*. Weak integers are computed in i64 (an affine form stays one), weak floats in f64, until
-// resolve() gives them their type: constants are checked to fit, what is computed is computed again in that type.
+// A value without a type is *weak*. Weak integers are computed in i64 (an affine form stays one), weak floats in f64,
+// until resolve() gives them their type: constants are checked to fit, what is computed is computed again in that type.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct Scalar {
   enum class Weak { No, Integer, Float };
   Expr expr;
   Weak weak = Weak::No;
-  bool literal = false;                                // weak, and made of literals alone: i32 rather than i64 on its own
+  bool literal = false;                                // weak, and made of literals alone: i32 rather than i64 on its
+                                                       // own
   bool operator==(const Scalar&) const = default;
 };
 
@@ -46,7 +47,8 @@ Expr accumulate_in(const Expr& value, DType type);
 
 // A contraction's body: the type of its result (`written` when the text says it) and the value in the type of its fold.
 struct Folded { DType result; Expr value; };
-std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span, lang::Diagnostics& diagnostics);
+std::optional<Folded> folded(Aggregation aggregation, const Scalar& scalar, std::optional<DType> written, Span span,
+    lang::Diagnostics& diagnostics);
 
 // The same expression in a statement of `count` indices whose read k is where[k]; it must not mention an index yet.
 Expr carried(const Expr& value, const std::vector<int>& where, std::size_t count);

@@ -5,7 +5,8 @@
 
 namespace tilec::poly {
 
-enum class Stage { Symbolic, Bound, Bounded };         // Bound: every Size is an integer; Bounded: domains start with a hull row per index
+enum class Stage { Symbolic, Bound, Bounded };         // Bound: every Size is an integer; Bounded: domains start with a
+                                                       // hull row per index
 void verify(const Program& program, Stage stage);
 
 }  // namespace tilec::poly

@@ -1,8 +1,8 @@
 // Three kinds of views: another tensor's elements, one number everywhere, one number inside a box and the fill outside.
 //
-// The last is what `default`'s cotangent asks of a slice: with bound sizes the written elements are known. A form over indices
-// with ranges, each used once, takes every integer between its ends iff its steps fill their gaps: of 2*i + k with k < 2 both
-// are 1, since k bridges what 2*i leaves out.
+// The last is what `default`'s cotangent asks of a slice: with bound sizes the written elements are known. A form over
+// indices with ranges, each used once, takes every integer between its ends iff its steps fill their gaps: of 2*i + k
+// with k < 2 both are 1, since k bridges what 2*i leaves out.
 #include "poly/view.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 
 bool is_number(const Affine& form) {
   const auto known = [](const Size& size) { return size.value().has_value(); };
-  return std::all_of(form.coefficients.begin(), form.coefficients.end(), known) && known(form.constant) && known(form.divisor);
+  return std::all_of(form.coefficients.begin(), form.coefficients.end(), known) && known(form.constant) &&
+      known(form.divisor);
 }
 
 bool has_numbers(const Program& program, const Statement& s) {
@@ -32,7 +33,8 @@ std::optional<Number> reached(const Program& program, const Statement& s) {
   if (!value) return std::nullopt;
   const Number stored = convert(*value, program.tensor(s.target.tensor).dtype);
   if (s.aggregation == Aggregation::Sum && !(stored == Number{stored.type})) return std::nullopt;
-  if (s.aggregation == Aggregation::Product && !(stored == convert(Number{DType::I32, 1, 0}, stored.type))) return std::nullopt;
+  if (s.aggregation == Aggregation::Product && !(stored == convert(Number{DType::I32, 1, 0}, stored.type)))
+    return std::nullopt;
   return stored;
 }
 
@@ -60,7 +62,8 @@ std::optional<Ends> contiguous(const Affine& form, const Box& box) {
   return ends;
 }
 
-// The ranges of the indices, where they are all that the domain says. Ends far out are left alone: no product overflows.
+// The ranges of the indices, where they are all that the domain says. Ends far out are left alone: no product
+// overflows.
 std::optional<Box> plain_box(const Statement& s) {
   constexpr std::int64_t far = std::int64_t{1} << 30;
   Box box;
@@ -78,7 +81,8 @@ std::optional<Box> plain_box(const Statement& s) {
   return box;
 }
 
-std::optional<Shown> number_in_a_box(const Program& program, const Statement& s, const Number& inside, const Number& outside) {
+std::optional<Shown> number_in_a_box(
+    const Program& program, const Statement& s, const Number& inside, const Number& outside) {
   if (!has_numbers(program, s)) return std::nullopt;
   const auto box = plain_box(s);
   if (!box) return std::nullopt;
@@ -107,12 +111,14 @@ std::optional<Shown> number_view(const Program& program, const Statement& s) {
   const auto inside = reached(program, s);
   const auto* outside = std::get_if<Number>(&s.fill);
   if (!inside) return std::nullopt;
-  if ((outside && *outside == *inside) || (s.aggregation == Aggregation::Assign && one_index_per_dimension(program, s))) return Shown{std::nullopt, inside, std::nullopt};
+  if ((outside && *outside == *inside) || (s.aggregation == Aggregation::Assign && one_index_per_dimension(program, s)))
+    return Shown{std::nullopt, inside, std::nullopt};
   return outside ? number_in_a_box(program, s, *inside, *outside) : std::nullopt;
 }
 
 Expr at_least(const Affine& form, std::int64_t bound) {
-  return Apply{Op::Ge, {Index{form.plus(Affine::of(-bound, form.coefficients.size())), DType::I64}, Number{DType::I64}}, DType::Bool};
+  return Apply{Op::Ge, {Index{form.plus(Affine::of(-bound, form.coefficients.size())), DType::I64}, Number{DType::I64}},
+      DType::Bool};
 }
 
 }  // namespace
@@ -150,7 +156,9 @@ std::optional<Expr> seen_at(const Shown& view, const std::vector<Affine>& elemen
   if (!view.number) return std::nullopt;
   if (!view.box) return Expr{*view.number};
   std::optional<Expr> inside;
-  const auto require = [&](Expr condition) { inside = inside ? Expr{Apply{Op::And, {*inside, std::move(condition)}, DType::Bool}} : std::move(condition); };
+  const auto require = [&](Expr condition) {
+    inside = inside ? Expr{Apply{Op::And, {*inside, std::move(condition)}, DType::Bool}} : std::move(condition);
+  };
   for (std::size_t d = 0; d < element.size(); ++d) {
     if (!element[d].divisor.is(1)) return std::nullopt;
     require(at_least(element[d], view.box->low[d]));

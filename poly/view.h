@@ -27,8 +27,8 @@ std::optional<Shown> view_of(const Program& program, const Statement& s);
 // T[i, j: M, N] = =(…) with a row per dimension and no other: every element has one point, whose indices it is.
 bool one_index_per_dimension(const Program& program, const Statement& s);
 
-// The view's value at an element given as forms over a statement's indices; nothing where it shows another tensor, or where a
-// form is divided.
+// The view's value at an element given as forms over a statement's indices; nothing where it shows another tensor, or
+// where a form is divided.
 std::optional<Expr> seen_at(const Shown& view, const std::vector<Affine>& element);
 
 // A row that every point satisfies.

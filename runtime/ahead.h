@@ -1,10 +1,12 @@
-// Programs for C: machine code in an object file, an archive or a shared library, and the header that says how it is called.
+// Programs for C: machine code in an object file, an archive or a shared library, and the header that says how it is
+// called.
 //
 //   const Part part{"conv", {{request, stages}}};
 //   const Ahead made = ahead_of({part}, {.name = "conv"});
 //   write_files({{"conv.o", contained(made, Container::Object, "conv.o")}, {"conv.h", made.header}});
 //
-// The kernels are those of a package, and the code that calls them does what its runner does: codegen/llvm/ahead.h, cuda_source.h.
+// The kernels are those of a package, and the code that calls them does what its runner does: codegen/llvm/ahead.h,
+// cuda_source.h.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,8 @@ struct CompiledFor {
 // One function of C.
 struct Part {
   std::string name;                                    // an identifier for which why_no_c_name has nothing to say
-  std::vector<CompiledFor> versions;                   // the same program, for CPUs or for GPUs; of several CPUs the last that a call can run
+  std::vector<CompiledFor> versions;                   // the same program, for CPUs or for GPUs; of several CPUs the
+                                                       // last that a call can run
   std::string what;                                    // a sentence for the header
   std::int64_t kept = 0;                               // outputs, the last ones, that another part takes
 };
@@ -42,10 +45,12 @@ struct Ahead {
   std::string header;
   std::vector<std::string> stats;                      // a line for each function
 };
-Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options);  // RuntimeError E0515, E0535, of GPUs E0521, E0524
+// RuntimeError E0515, E0535, of GPUs E0521, E0524
+Ahead ahead_of(const std::vector<Part>& parts, const AheadOptions& options);
 
 enum class Container { Object, Archive, Shared, Source };
 std::optional<Container> container_named(std::string_view suffix);  // `.o` `.a` `.so` `.c`
-std::string contained(const Ahead& made, Container container, const std::string& member);  // RuntimeError E0515, E0535, E0545
+// RuntimeError E0515, E0535, E0545
+std::string contained(const Ahead& made, Container container, const std::string& member);
 
 }  // namespace tilec::runtime

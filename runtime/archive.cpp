@@ -26,10 +26,13 @@ std::string_view unframed(std::string_view bytes, std::string_view magic, std::s
   const std::size_t head = begins.size() + 8 + 4;
   if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) throw std::string("it begins otherwise");
   if (bytes.size() < head) throw std::string("it was cut off");
-  if (bytes.substr(0, begins.size()) != begins) throw std::string("it was written by another version of tilec: make it anew with `tilec build`");
+  if (bytes.substr(0, begins.size()) != begins)
+    throw std::string("it was written by another version of tilec: make it anew with `tilec build`");
   const std::string_view body = bytes.substr(head);
-  if (const std::uint64_t size = number_at(bytes, begins.size(), 8); body.size() != size) throw std::string(body.size() < size ? "it was cut off" : "something follows it");
-  if (checksum(body) != number_at(bytes, begins.size() + 8, 4)) throw std::string("bytes of it were changed: its checksum differs");
+  if (const std::uint64_t size = number_at(bytes, begins.size(), 8); body.size() != size)
+    throw std::string(body.size() < size ? "it was cut off" : "something follows it");
+  if (checksum(body) != number_at(bytes, begins.size() + 8, 4))
+    throw std::string("bytes of it were changed: its checksum differs");
   return body;
 }
 

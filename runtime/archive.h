@@ -1,6 +1,7 @@
 // Values as bytes: one list of the fields serves both ways, for `Write` appends and `Read` takes.
 //
-//   template <class Archive, class P> void fields(Archive& archive, P& point) { archive(point.name), all(archive, point.shape, …); }
+//   template <class Archive, class P> void fields(Archive& archive, P& point) { archive(point.name), all(archive,
+//   point.shape, …); }
 //
 // Numbers are little-endian, texts and lists are counted. `Read` throws a std::string that says what is wrong.
 #pragma once
@@ -43,7 +44,8 @@ class Read {
 
  private:
   std::string_view take(std::int64_t count) {
-    if (count < 0 || static_cast<std::size_t>(count) > rest_.size()) throw std::string("its fields are longer than the file");
+    if (count < 0 || static_cast<std::size_t>(count) > rest_.size())
+      throw std::string("its fields are longer than the file");
     const std::string_view part = rest_.substr(0, static_cast<std::size_t>(count));
     rest_.remove_prefix(part.size());
     return part;
@@ -55,7 +57,8 @@ template <class Archive, class List, class Each> void all(Archive& archive, List
   std::int64_t count = static_cast<std::int64_t>(list.size());
   archive(count);
   if constexpr (std::is_same_v<Archive, Read>) {
-    if (count < 0 || static_cast<std::size_t>(count) > archive.rest().size()) throw std::string("its lists are longer than the file");
+    if (count < 0 || static_cast<std::size_t>(count) > archive.rest().size())
+      throw std::string("its lists are longer than the file");
     list.resize(static_cast<std::size_t>(count));
   }
   for (auto& item : list) each(item);
@@ -71,7 +74,8 @@ template <class Archive, class Enum> void number(Archive& archive, Enum& value, 
   }
 }
 
-// A file of such fields: a line that names its kind and version, bytes of what follows (u64), its CRC-32 (u32), the fields.
+// A file of such fields: a line that names its kind and version, bytes of what follows (u64), its CRC-32 (u32), the
+// fields.
 std::string framed(std::string_view begins, const std::string& body);
 // The body. `magic` is the part of `begins` without its version; throws a std::string.
 std::string_view unframed(std::string_view bytes, std::string_view magic, std::string_view begins);

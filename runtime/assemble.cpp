@@ -29,15 +29,19 @@ void add_machine_code(Package& package, const codegen::Lowered& program, const T
   package.code = codegen::llvm_backend::objects(kernels_of(program), target);
 }
 #else
-void add_machine_code(Package&, const codegen::Lowered&, const Target&) { throw machine_error(messages::target_not_built, "cpu"); }
+void add_machine_code(Package&, const codegen::Lowered&, const Target&) {
+  throw machine_error(messages::target_not_built, "cpu");
+}
 #endif
 
 void add_cuda(Package& package, const codegen::Lowered& program, const std::string& architecture, CudaOutput output) {
   package.form = Package::Code::Cubins;
   package.architecture = architecture;
   std::vector<std::string> texts;
-  for (const codegen::Loops* kernel : kernels_of(program)) texts.push_back(codegen::simt::emit(std::vector{kernel}, Dialect::Cuda));
-  for (CudaObject& object : compile_cuda(texts, architecture, output)) package.code.push_back(std::move(output == CudaOutput::Ptx ? object.ptx : object.cubin));
+  for (const codegen::Loops* kernel : kernels_of(program))
+    texts.push_back(codegen::simt::emit(std::vector{kernel}, Dialect::Cuda));
+  for (CudaObject& object : compile_cuda(texts, architecture, output))
+    package.code.push_back(std::move(output == CudaOutput::Ptx ? object.ptx : object.cubin));
 }
 
 void add_code(Package& package, const codegen::Lowered& program, const Target& target) {
@@ -50,8 +54,10 @@ void add_code(Package& package, const codegen::Lowered& program, const Target& t
 
 codegen::Launch launch_of(const codegen::Step& step, const Target& target) {
   if (target.family == Target::Family::Cpu) return {step.kernel, step.buffers};
-  const codegen::simt::Launch how = codegen::simt::launch(step.loops, target.family == Target::Family::Cuda ? Dialect::Cuda : Dialect::OpenCl);
-  return {codegen::simt::symbol(step.kernel), step.buffers, 0, {how.grid[0], how.grid[1], how.grid[2]}, how.threads, how.shared, how.dynamic_shared};
+  const codegen::simt::Launch how =
+      codegen::simt::launch(step.loops, target.family == Target::Family::Cuda ? Dialect::Cuda : Dialect::OpenCl);
+  return {codegen::simt::symbol(step.kernel), step.buffers, 0, {how.grid[0], how.grid[1], how.grid[2]}, how.threads,
+      how.shared, how.dynamic_shared};
 }
 
 }  // namespace
@@ -76,12 +82,16 @@ Package without_code(const codegen::Lowered& program, const Target& target) {
   const codegen::Workspace workspace = codegen::workspace_of(program);
   package.workspace = workspace.bytes;
   if (target.family == Target::Family::Cpu)
-    for (const codegen::Step& step : program.steps) package.locals = std::max(package.locals, codegen::local_bytes(step.loops));
-  const auto inputs = static_cast<std::size_t>(program.inputs), ports = inputs + static_cast<std::size_t>(program.outputs);
+    for (const codegen::Step& step : program.steps)
+      package.locals = std::max(package.locals, codegen::local_bytes(step.loops));
+  const auto inputs = static_cast<std::size_t>(program.inputs),
+             ports = inputs + static_cast<std::size_t>(program.outputs);
   for (std::size_t b = 0; b < program.buffers.size(); ++b) {
     const codegen::Buffer& buffer = program.buffers[b];
     package.buffers.push_back({buffer.count() * lang::bytes(buffer.dtype), workspace.offsets[b]});
-    if (b < ports) (b < inputs ? package.inputs : package.outputs).push_back({without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides});
+    if (b < ports)
+      (b < inputs ? package.inputs : package.outputs)
+          .push_back({without_mark(buffer.name), buffer.dtype, buffer.shape, buffer.strides});
   }
   std::map<std::string_view, std::int64_t> code;         // of each kernel
   for (const codegen::Step& step : program.steps) {
@@ -94,7 +104,8 @@ Package without_code(const codegen::Lowered& program, const Target& target) {
 
 Package with_strides(Package package, const codegen::Lowered& program, const codegen::Request& request) {
   for (std::size_t k = 0; k < package.inputs.size(); ++k)
-    if (const auto asked = request.strides.find(program.buffers[k].name); asked != request.strides.end()) package.inputs[k].strides = asked->second;
+    if (const auto asked = request.strides.find(program.buffers[k].name); asked != request.strides.end())
+      package.inputs[k].strides = asked->second;
   for (const auto& [k, strides] : request.output_strides) package.outputs.at(k).strides = strides;
   return package;
 }
@@ -107,15 +118,20 @@ Package assemble(const codegen::Lowered& program, const Target& target) {
   return package;
 }
 
-Package assemble(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(assemble(program, request.target), program, request); }
+Package assemble(const codegen::Lowered& program, const codegen::Request& request) {
+  return with_strides(assemble(program, request.target), program, request);
+}
 
 Package assemble_ptx(const codegen::Lowered& program, const codegen::Request& request) {
   Package package = layout_of(program, request);
   const std::string& architecture = request.target.arch;
-  add_cuda(package, program, architecture.substr(0, architecture.find_last_of("0123456789") + 1), CudaOutput::Ptx);  // PTX of sm_90a is for that GPU alone
+  // PTX of sm_90a is for that GPU alone
+  add_cuda(package, program, architecture.substr(0, architecture.find_last_of("0123456789") + 1), CudaOutput::Ptx);
   return package;
 }
 
-Package layout_of(const codegen::Lowered& program, const codegen::Request& request) { return with_strides(without_code(program, request.target), program, request); }
+Package layout_of(const codegen::Lowered& program, const codegen::Request& request) {
+  return with_strides(without_code(program, request.target), program, request);
+}
 
 }  // namespace tilec::runtime

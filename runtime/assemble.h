@@ -9,9 +9,11 @@
 
 namespace tilec::runtime {
 
-// `request`: strides that its caller asked for. A package of a device has row-major buffers, and its ports the caller's strides.
+// `request`: strides that its caller asked for. A package of a device has row-major buffers, and its ports the caller's
+// strides.
 codegen::Package assemble(const codegen::Lowered& program, const codegen::Request& request);
-codegen::Package assemble(const codegen::Lowered& program, const codegen::Target& target);  // ports lie as the program's buffers
+// ports lie as the program's buffers
+codegen::Package assemble(const codegen::Lowered& program, const codegen::Target& target);
 
 // Of a target cuda, with PTX as its code: GPUs that are newer than `architecture` compile it for themselves.
 codegen::Package assemble_ptx(const codegen::Lowered& program, const codegen::Request& request);

@@ -15,17 +15,21 @@ namespace messages = lang::messages;
 
 bool has_dimensions(const Argument& argument) { return argument.tensor && !argument.tensor->shape.empty(); }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) { return std::ranges::count(names, name) > 0; }
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::count(names, name) > 0;
+}
 
 const lang::Input* input_named(const lang::Function* function, const std::string& name) {
   if (function == nullptr) return nullptr;
-  const auto at = std::ranges::find(function->inputs, name, [](const lang::Input& input) { return input.target.name.text; });
+  const auto at =
+      std::ranges::find(function->inputs, name, [](const lang::Input& input) { return input.target.name.text; });
   return at == function->inputs.end() ? nullptr : &*at;
 }
 
 class Batches {
  public:
-  Batches(const Callable& callable, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics)
+  Batches(const Callable& callable, const std::vector<Argument>& arguments, codegen::Request& request,
+      lang::Diagnostics& diagnostics)
       : callable_(callable), arguments_(arguments), request_(request), diagnostics_(diagnostics) {}
 
   std::optional<Leading> settle() {
@@ -42,7 +46,8 @@ class Batches {
     for (codegen::Derivative& derivative : request_.derivatives) {
       if (derivative.batch && derivative.wrt.empty())
         for (const Argument& argument : arguments_)
-          if ((has_dimensions(argument) || shows_dimensions(argument.name)) && contains(ports.inputs, argument.name)) derivative.wrt.push_back(argument.name);
+          if ((has_dimensions(argument) || shows_dimensions(argument.name)) && contains(ports.inputs, argument.name))
+            derivative.wrt.push_back(argument.name);
       ports = codegen::derived(ports, derivative);
     }
   }
@@ -76,10 +81,15 @@ class Batches {
     const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
     const lang::Input* input = input_named(callable_.function(), argument.name);
     const bool shown = input != nullptr && input->sizes;
-    if (shown ? shape.size() >= count && lang::may_have(*input, shape.size() - count) : shape.size() >= count) return true;
-    const std::string batch = fmt::format("{} of the batch{} in front", count == 1 ? "one" : std::to_string(count), count == 1 ? "" : "es");
-    const std::string wanted = shown ? fmt::format("{} and {}", lang::counted(input->sizes->size(), "dimension"), batch) : fmt::format("{} {}", count == 1 ? "a dimension," : "dimensions,", batch);
-    diagnostics_.report(input != nullptr ? input->span : lang::Span{}, messages::batch_missing, argument.name, wanted, shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")))
+    if (shown ? shape.size() >= count && lang::may_have(*input, shape.size() - count) : shape.size() >= count)
+      return true;
+    const std::string batch =
+        fmt::format("{} of the batch{} in front", count == 1 ? "one" : std::to_string(count), count == 1 ? "" : "es");
+    const std::string wanted = shown ? fmt::format("{} and {}", lang::counted(input->sizes->size(), "dimension"), batch)
+                                     : fmt::format("{} {}", count == 1 ? "a dimension," : "dimensions,", batch);
+    diagnostics_
+        .report(input != nullptr ? input->span : lang::Span{}, messages::batch_missing, argument.name, wanted,
+            shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")))
         .hint("name the inputs that the batch is of; the others are the same for all of it");
     return false;
   }
@@ -94,15 +104,20 @@ class Batches {
 
 }  // namespace
 
-std::optional<Leading> settle_batches(const Callable& callable, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) {
+std::optional<Leading> settle_batches(const Callable& callable, const std::vector<Argument>& arguments,
+    codegen::Request& request, lang::Diagnostics& diagnostics) {
   if (arguments.empty() || std::ranges::none_of(request.derivatives, &codegen::Derivative::batch)) return Leading{};
   return Batches(callable, arguments, request, diagnostics).settle();
 }
 
 bool have_extents(const Callable& callable, const codegen::Request& request, lang::Diagnostics& diagnostics) {
-  if (std::ranges::all_of(request.derivatives, [](const codegen::Derivative& d) { return !d.batch || d.extent; })) return true;
+  if (std::ranges::all_of(request.derivatives, [](const codegen::Derivative& d) { return !d.batch || d.extent; }))
+    return true;
   const lang::Function* function = callable.function();
-  diagnostics.report({}, messages::nothing_to_batch, function != nullptr && function->name ? fmt::format("`{}`", function->name->text) : "the function").hint("give an input with the dimension of the batch in front");
+  diagnostics
+      .report({}, messages::nothing_to_batch,
+          function != nullptr && function->name ? fmt::format("`{}`", function->name->text) : "the function")
+      .hint("give an input with the dimension of the batch in front");
   return false;
 }
 
@@ -110,7 +125,8 @@ Argument without_leading(Argument argument, const Leading& leading) {
   const auto found = leading.find(argument.name);
   if (found == leading.end()) return argument;
   const auto count = static_cast<std::ptrdiff_t>(found->second);
-  for (std::vector<std::int64_t>* list : {&argument.tensor->shape, &argument.tensor->strides}) list->erase(list->begin(), list->begin() + count);
+  for (std::vector<std::int64_t>* list : {&argument.tensor->shape, &argument.tensor->strides})
+    list->erase(list->begin(), list->begin() + count);
   return argument;
 }
 

@@ -51,13 +51,18 @@ std::string print(const Prototype& f) {
   std::string comment = f.what.empty() ? "" : f.what + "\n";
   const auto line = [&](std::size_t at, const Port& port, const std::string& more) {
     const CType type = c_type(port.dtype);
-    comment += fmt::format("{:<12} {} {}{}{}{}\n", names[at], lang::name(port.dtype), type.name, shape_of(port), type.note, more);
+    comment += fmt::format(
+        "{:<12} {} {}{}{}{}\n", names[at], lang::name(port.dtype), type.name, shape_of(port), type.note, more);
   };
-  for (std::size_t k = 0; k < f.inputs.size(); ++k) line(k, f.inputs[k], f.read[k] ? "" : "; is not read, and may be NULL");
+  for (std::size_t k = 0; k < f.inputs.size(); ++k)
+    line(k, f.inputs[k], f.read[k] ? "" : "; is not read, and may be NULL");
   const std::size_t shown = f.outputs.size() - static_cast<std::size_t>(f.kept);
-  for (std::size_t k = 0; k < f.outputs.size(); ++k) line(f.inputs.size() + k, f.outputs[k], k < shown ? "" : "; is kept for backward");
-  comment += fmt::format("workspace    {} bytes{}", f.workspace, f.workspace == 0 ? ": may be NULL" : ", aligned to 64");
-  for (std::size_t k = 0; k < f.faults.size(); ++k) comment += fmt::format("\nreturns {}{:<2} {}", k == 0 ? "  " : "  ", 16 + k, f.faults[k]);
+  for (std::size_t k = 0; k < f.outputs.size(); ++k)
+    line(f.inputs.size() + k, f.outputs[k], k < shown ? "" : "; is kept for backward");
+  comment +=
+      fmt::format("workspace    {} bytes{}", f.workspace, f.workspace == 0 ? ": may be NULL" : ", aligned to 64");
+  for (std::size_t k = 0; k < f.faults.size(); ++k)
+    comment += fmt::format("\nreturns {}{:<2} {}", k == 0 ? "  " : "  ", 16 + k, f.faults[k]);
   std::string text = "/* ";
   for (const char c : comment) text += c == '\n' ? std::string("\n   ") : std::string(1, c);
   text += " */\n";
@@ -101,11 +106,101 @@ void tilec_parallel_for(int64_t count, int64_t workers, void (*turn)(void* argum
 )";
 
 constexpr const char* keywords[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield",
-    "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern",
-    "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "main", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected",
-    "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local",
-    "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+    "alignas",
+    "alignof",
+    "and",
+    "and_eq",
+    "asm",
+    "auto",
+    "bitand",
+    "bitor",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "char",
+    "char16_t",
+    "char32_t",
+    "char8_t",
+    "class",
+    "co_await",
+    "co_return",
+    "co_yield",
+    "compl",
+    "concept",
+    "const",
+    "const_cast",
+    "consteval",
+    "constexpr",
+    "constinit",
+    "continue",
+    "decltype",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "dynamic_cast",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "false",
+    "float",
+    "for",
+    "friend",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "main",
+    "mutable",
+    "namespace",
+    "new",
+    "noexcept",
+    "not",
+    "not_eq",
+    "nullptr",
+    "operator",
+    "or",
+    "or_eq",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "reinterpret_cast",
+    "requires",
+    "restrict",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "static_assert",
+    "static_cast",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "thread_local",
+    "throw",
+    "true",
+    "try",
+    "typedef",
+    "typeid",
+    "typename",
+    "typeof",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "wchar_t",
+    "while",
+    "xor",
+    "xor_eq",
 };
 
 // A function of that name would take the place of the C library's, for all who call it, the machine code here too.
@@ -138,14 +233,16 @@ std::string declaration(const Prototype& f) {
   std::string text = fmt::format("int {}(", f.name);
   for (std::size_t k = 0; k < names.size(); ++k) {
     const bool is_input = k < f.inputs.size();
-    text += fmt::format("{}{}* {}, ", is_input ? "const " : "", c_type((is_input ? f.inputs[k] : f.outputs[k - f.inputs.size()]).dtype).name, names[k]);
+    text += fmt::format("{}{}* {}, ", is_input ? "const " : "",
+        c_type((is_input ? f.inputs[k] : f.outputs[k - f.inputs.size()]).dtype).name, names[k]);
   }
   return text + (f.on_gpu ? "void* workspace, void* stream)" : "void* workspace)");
 }
 
 std::string c_identifier(std::string_view text) {
   std::string name;
-  for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) != 0 && static_cast<unsigned char>(c) < 128 ? c : '_';
+  for (const char c : text)
+    name += std::isalnum(static_cast<unsigned char>(c)) != 0 && static_cast<unsigned char>(c) < 128 ? c : '_';
   return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 ? "_" + name : name;
 }
 
@@ -160,14 +257,22 @@ std::string workspace_macro(const std::string& name) { return upper(name) + "_WO
 
 std::string c_header(const Header& header) {
   const std::string guard = fmt::format("TILEC_{}_H", upper(header.name));
-  std::string text = fmt::format("/* {}, compiled by tilec {} for {}.\n *\n * Machine code for {}.\n * It calls {}.\n *", header.name, header.compiler, header.target, header.needs, header.libraries);
+  std::string text =
+      fmt::format("/* {}, compiled by tilec {} for {}.\n *\n * Machine code for {}.\n * It calls {}.\n *", header.name,
+          header.compiler, header.target, header.needs, header.libraries);
   text += std::ranges::any_of(header.functions, &Prototype::on_gpu) ? gpu_conventions : conventions;
   if (header.chooses_cpu) text += " *    3  this CPU runs none of the machine code; nothing is written\n";
-  if (std::ranges::any_of(header.functions, [](const Prototype& f) { return !f.faults.empty(); })) text += " *   16  or more: an index is out of range, see below; outputs are written as if it were the nearest one in range\n";
-  text += fmt::format(" */\n#ifndef {}\n#define {}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n", guard, guard);
+  if (std::ranges::any_of(header.functions, [](const Prototype& f) { return !f.faults.empty(); }))
+    text +=
+        " *   16  or more: an index is out of range, see below; outputs are written as if it were the nearest one in range\n";
+  text += fmt::format(
+      " */\n#ifndef {}\n#define {}\n\n#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n",
+      guard, guard);
   if (header.workers > 1) {
     const bool grows = std::ranges::any_of(header.functions, &Prototype::grows);
-    text += fmt::format(fmt::runtime(parallel_for), grows ? fmt::format(", and at most {} where they have memory of their own in the workspace", header.workers) : "");
+    text += fmt::format(fmt::runtime(parallel_for),
+        grows ? fmt::format(", and at most {} where they have memory of their own in the workspace", header.workers)
+              : "");
   }
   for (const Prototype& f : header.functions) text += "\n" + print(f);
   return text + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n";

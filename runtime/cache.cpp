@@ -66,10 +66,13 @@ bool read_all(int file, std::string& bytes) {
 
 struct File { std::string path; std::uint64_t bytes; std::int64_t used; };
 
-// Is it a name that a Cache gives (path_of, place_of_plan, and unfinished ones of both)? A folder may hold files of others.
+// Is it a name that a Cache gives (path_of, place_of_plan, and unfinished ones of both)? A folder may hold files of
+// others.
 bool is_name_of_ours(std::string_view name) {
   constexpr std::size_t digits = 32;
-  return name.size() > digits && name[digits] == '.' && std::all_of(name.begin(), name.begin() + digits, [](char c) { return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f'); });
+  return name.size() > digits && name[digits] == '.' && std::all_of(name.begin(), name.begin() + digits, [](char c) {
+    return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f');
+  });
 }
 
 // Others may take files away meanwhile.
@@ -79,7 +82,9 @@ std::vector<File> files_of(const std::string& folder, std::string_view with) {
   for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end; entry.increment(fault)) {
     struct stat status{};
     const std::string path = entry->path().string();
-    if (path.ends_with(with) && is_name_of_ours(entry->path().filename().string()) && ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) files.push_back({path, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec});
+    if (path.ends_with(with) && is_name_of_ours(entry->path().filename().string()) &&
+        ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+      files.push_back({path, static_cast<std::uint64_t>(status.st_size), status.st_mtim.tv_sec});
   }
   return files;
 }
@@ -109,9 +114,12 @@ std::string hash_of(const std::string& text) {
 }
 
 std::shared_ptr<const Cache> Cache::usual() {
-  if (const char* folder = set("TILEC_CACHE")) return folder == std::string_view("off") ? nullptr : std::make_shared<const Cache>(folder);
-  if (const char* folder = set("XDG_CACHE_HOME"); folder != nullptr && *folder == '/') return std::make_shared<const Cache>(std::string(folder) + "/tilec");
-  if (const char* home = set("HOME"); home != nullptr && *home == '/') return std::make_shared<const Cache>(std::string(home) + "/.cache/tilec");
+  if (const char* folder = set("TILEC_CACHE"))
+    return folder == std::string_view("off") ? nullptr : std::make_shared<const Cache>(folder);
+  if (const char* folder = set("XDG_CACHE_HOME"); folder != nullptr && *folder == '/')
+    return std::make_shared<const Cache>(std::string(folder) + "/tilec");
+  if (const char* home = set("HOME"); home != nullptr && *home == '/')
+    return std::make_shared<const Cache>(std::string(home) + "/.cache/tilec");
   return nullptr;
 }
 
@@ -119,12 +127,15 @@ std::uint64_t Cache::usual_limit() {
   std::uint64_t bytes = std::uint64_t{1} << 30, asked = 0;
   if (const char* text = set("TILEC_CACHE_LIMIT")) {
     const char* const stop = text + std::strlen(text);
-    if (const auto [end, fault] = std::from_chars(text, stop, asked); fault == std::errc() && end == stop) bytes = asked;
+    if (const auto [end, fault] = std::from_chars(text, stop, asked); fault == std::errc() && end == stop)
+      bytes = asked;
   }
   return bytes;
 }
 
-std::string Cache::path_of(const std::string& text) const { return fmt::format("{}/{}{}", folder_, hash_of(text), ending); }
+std::string Cache::path_of(const std::string& text) const {
+  return fmt::format("{}/{}{}", folder_, hash_of(text), ending);
+}
 
 bool Cache::is_ours(lang::Diagnostics& diagnostics) const {
   struct stat status{};
@@ -164,7 +175,8 @@ bool Cache::write(const std::string& path, const std::string& bytes, lang::Diagn
   const unsigned count = written++;
   const std::string part = fmt::format("{}.{}.{}{}", path, ::getpid(), count, unfinished);
   {
-    const Descriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
+    const Descriptor file(
+        ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
     if (file.get() < 0) return false;
     if (write_all(file.get(), bytes) != 0) {
       ::unlink(part.c_str());
@@ -193,11 +205,16 @@ std::optional<Compiled> Cache::find(const std::string& text, lang::Diagnostics& 
   return std::nullopt;
 }
 
-void Cache::keep(const std::string& text, const Compiled& compiled, lang::Diagnostics& diagnostics) const { static_cast<void>(write(path_of(text), to_bytes(compiled, text), diagnostics)); }
+void Cache::keep(const std::string& text, const Compiled& compiled, lang::Diagnostics& diagnostics) const {
+  static_cast<void>(write(path_of(text), to_bytes(compiled, text), diagnostics));
+}
 
-std::string Cache::place_of_plan(const std::string& key, std::int64_t threads) const { return fmt::format("{}/{}.{}{}", folder_, key, threads, of_plans); }
+std::string Cache::place_of_plan(const std::string& key, std::int64_t threads) const {
+  return fmt::format("{}/{}.{}{}", folder_, key, threads, of_plans);
+}
 
-std::optional<std::string> Cache::plan_for(const std::string& key, std::int64_t threads, lang::Diagnostics& diagnostics) const {
+std::optional<std::string> Cache::plan_for(
+    const std::string& key, std::int64_t threads, lang::Diagnostics& diagnostics) const {
   const std::string path = place_of_plan(key, threads);
   const std::optional<std::string> bytes = read(path, diagnostics);
   if (!bytes) return std::nullopt;
@@ -209,7 +226,10 @@ std::optional<std::string> Cache::plan_for(const std::string& key, std::int64_t 
   return std::nullopt;
 }
 
-bool Cache::keep_plan(const std::string& key, std::int64_t threads, const std::string& plan, lang::Diagnostics& diagnostics) const { return write(place_of_plan(key, threads), framed(plan_begins, plan), diagnostics); }
+bool Cache::keep_plan(
+    const std::string& key, std::int64_t threads, const std::string& plan, lang::Diagnostics& diagnostics) const {
+  return write(place_of_plan(key, threads), framed(plan_begins, plan), diagnostics);
+}
 
 void Cache::shrink() const {
   for (const File& part : files_of(folder_, unfinished))  // of those who were killed
@@ -236,7 +256,8 @@ Cache::Content Cache::clear() const {
   Content gone;
   for (const std::string_view with : {ending, of_plans, unfinished})
     for (const File& file : files_of(folder_, with))
-      if (::unlink(file.path.c_str()) == 0 && with != unfinished) ++(with == ending ? gone.entries : gone.plans), gone.bytes += file.bytes;
+      if (::unlink(file.path.c_str()) == 0 && with != unfinished)
+        ++(with == ending ? gone.entries : gone.plans), gone.bytes += file.bytes;
   return gone;
 }
 

@@ -39,10 +39,29 @@ template <class T> std::uint64_t address(T function) { return reinterpret_cast<s
 #define TILEC_LIBM_1(f) Known{#f, address(static_cast<D1>(std::f))}, Known{#f "f", address(static_cast<F1>(std::f))}
 #define TILEC_LIBM_2(f) Known{#f, address(static_cast<D2>(std::f))}, Known{#f "f", address(static_cast<F2>(std::f))}
 const Known known[] = {
-    TILEC_LIBM_1(exp),   TILEC_LIBM_1(log),   TILEC_LIBM_1(erf),   TILEC_LIBM_1(sin),   TILEC_LIBM_1(cos),   TILEC_LIBM_1(tan),
-    TILEC_LIBM_1(asin),  TILEC_LIBM_1(acos),  TILEC_LIBM_1(atan),  TILEC_LIBM_1(sinh),  TILEC_LIBM_1(cosh),  TILEC_LIBM_1(tanh),
-    TILEC_LIBM_1(asinh), TILEC_LIBM_1(acosh), TILEC_LIBM_1(atanh), TILEC_LIBM_1(sqrt),  TILEC_LIBM_1(ceil),  TILEC_LIBM_1(floor),
-    TILEC_LIBM_1(trunc), TILEC_LIBM_1(round), TILEC_LIBM_2(pow),   TILEC_LIBM_2(fmod),  TILEC_LIBM_2(atan2),
+    TILEC_LIBM_1(exp),
+    TILEC_LIBM_1(log),
+    TILEC_LIBM_1(erf),
+    TILEC_LIBM_1(sin),
+    TILEC_LIBM_1(cos),
+    TILEC_LIBM_1(tan),
+    TILEC_LIBM_1(asin),
+    TILEC_LIBM_1(acos),
+    TILEC_LIBM_1(atan),
+    TILEC_LIBM_1(sinh),
+    TILEC_LIBM_1(cosh),
+    TILEC_LIBM_1(tanh),
+    TILEC_LIBM_1(asinh),
+    TILEC_LIBM_1(acosh),
+    TILEC_LIBM_1(atanh),
+    TILEC_LIBM_1(sqrt),
+    TILEC_LIBM_1(ceil),
+    TILEC_LIBM_1(floor),
+    TILEC_LIBM_1(trunc),
+    TILEC_LIBM_1(round),
+    TILEC_LIBM_2(pow),
+    TILEC_LIBM_2(fmod),
+    TILEC_LIBM_2(atan2),
     {"fma", address(static_cast<double (*)(double, double, double)>(std::fma))},
     {"fmaf", address(static_cast<float (*)(float, float, float)>(std::fma))},
     {"sincos", address(&::sincos)},
@@ -64,7 +83,8 @@ std::uint64_t function_of_process(const std::string& name) {
 }
 
 [[noreturn]] void no_memory(const char* function, std::size_t bytes) {
-  throw machine_error(messages::out_of_memory, "machine code", fmt::format("{} of {} bytes: {}", function, bytes, std::strerror(errno)));
+  throw machine_error(messages::out_of_memory, "machine code",
+      fmt::format("{} of {} bytes: {}", function, bytes, std::strerror(errno)));
 }
 
 void protect(char* memory, std::uint64_t from, std::uint64_t to, int how) {

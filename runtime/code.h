@@ -2,8 +2,8 @@
 //
 //   const Code code(object);  auto* k = code.symbol("k0_O");
 //
-// Needs no LLVM: link.h resolves, the system maps. Any number of them at once, from any thread. Throws LinkError when an object is
-// refused, a RuntimeError when the system gives no memory.
+// Needs no LLVM: link.h resolves, the system maps. Any number of them at once, from any thread. Throws LinkError when
+// an object is refused, a RuntimeError when the system gives no memory.
 #pragma once
 
 #include <span>

@@ -27,8 +27,14 @@ class Spelled {
   template <class Number> requires std::is_integral_v<Number> || std::is_enum_v<Number>
   void operator()(Number value) { out_(static_cast<std::int64_t>(value)); }
   void operator()(const poly::Size& value) { out_(value.print()); }
-  template <class First, class Second> void operator()(const std::pair<First, Second>& value) { (*this)(value.first), (*this)(value.second); }
-  template <class... Each> void operator()(const std::variant<Each...>& value) { (*this)(value.index()), std::visit(*this, value); }
+  template <class First, class Second>
+  void operator()(const std::pair<First, Second>& value) {
+    (*this)(value.first), (*this)(value.second);
+  }
+  template <class... Each>
+  void operator()(const std::variant<Each...>& value) {
+    (*this)(value.index()), std::visit(*this, value);
+  }
   template <class Value> void operator()(const std::optional<Value>& value) {
     (*this)(value.has_value());
     if (value) (*this)(*value);
@@ -47,15 +53,22 @@ class Spelled {
   }
   void operator()(const codegen::PlanText& plan) { (*this)(plan.text), (*this)(plan.source); }
   void operator()(const codegen::Target& target) {
-    const auto& [family, name, arch, triple, features, vector_bytes, vector_registers, l1, l2, l3, max_threads, shared_bytes, capability, tf32, multiprocessors] = target;
-    (*this)(family), (*this)(name), (*this)(arch), (*this)(triple), (*this)(features), (*this)(vector_bytes), (*this)(vector_registers);
-    (*this)(l1), (*this)(l2), (*this)(l3), (*this)(max_threads), (*this)(shared_bytes), (*this)(capability), (*this)(tf32), (*this)(multiprocessors);
+    const auto& [family, name, arch, triple, features, vector_bytes, vector_registers, l1, l2, l3, max_threads,
+        shared_bytes, capability, tf32, multiprocessors] = target;
+    (*this)(family), (*this)(name), (*this)(arch), (*this)(triple), (*this)(features), (*this)(vector_bytes),
+        (*this)(vector_registers);
+    (*this)(l1), (*this)(l2), (*this)(l3), (*this)(max_threads), (*this)(shared_bytes), (*this)(capability),
+        (*this)(tf32), (*this)(multiprocessors);
   }
   // Bound by structure, so that a new field is not forgotten here. How many threads run it is nothing that is compiled.
   void operator()(const codegen::Request& request) {
-    const auto& [signature, sizes, asked_sizes, sizes_from, derivatives, outputs, accumulate, split, pair, room, keeps_rewrites, checked, target, threads_hint, strides, plan, output_strides] = request;
-    (*this)(signature.function), (*this)(signature.inputs), (*this)(signature.defines), (*this)(signature.omitted), (*this)(signature.ranks), (*this)(sizes), (*this)(asked_sizes), (*this)(sizes_from), (*this)(derivatives), (*this)(outputs);
-    (*this)(accumulate), (*this)(split), (*this)(pair), (*this)(room), (*this)(keeps_rewrites), (*this)(checked), (*this)(target), (*this)(strides), (*this)(plan), (*this)(output_strides);
+    const auto& [signature, sizes, asked_sizes, sizes_from, derivatives, outputs, accumulate, split, pair, room,
+        keeps_rewrites, checked, target, threads_hint, strides, plan, output_strides] = request;
+    (*this)(signature.function), (*this)(signature.inputs), (*this)(signature.defines), (*this)(signature.omitted),
+        (*this)(signature.ranks), (*this)(sizes), (*this)(asked_sizes), (*this)(sizes_from), (*this)(derivatives),
+        (*this)(outputs);
+    (*this)(accumulate), (*this)(split), (*this)(pair), (*this)(room), (*this)(keeps_rewrites), (*this)(checked),
+        (*this)(target), (*this)(strides), (*this)(plan), (*this)(output_strides);
     static_cast<void>(threads_hint);
   }
 
@@ -120,7 +133,8 @@ std::string text_of(const Loaded& loaded, const codegen::Request& request) {
 
 std::string text_for_plans(const std::string& printed, const codegen::Request& request) {
   Spelled spelled;
-  spelled(std::string(compiler_id())), spelled(printed), spelled(request.target), spelled(request.strides), spelled(request.output_strides);
+  spelled(std::string(compiler_id())), spelled(printed), spelled(request.target), spelled(request.strides),
+      spelled(request.output_strides);
   return spelled.text();
 }
 

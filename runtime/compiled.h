@@ -23,7 +23,8 @@ struct Half {
 struct Compiled {
   std::vector<Half> halves;                            // the program; or forward and backward
   std::vector<lang::Diagnostic> said;                  // warnings and remarks
-  std::string tuning, plan;                            // the key of plans for it (tune.h), empty: none are looked for; the one that it follows, empty: none
+  std::string tuning, plan;                            // the key of plans for it (tune.h), empty: none are looked for;
+                                                       // the one that it follows, empty: none
 };
 
 // Of stages that are lowered. E0520 before code is made for a device whose compiler is not here.
@@ -35,7 +36,8 @@ std::string text_of(const Loaded& loaded, const codegen::Request& request);
 // The same for plans: of a Program and what was chosen for it, printed.
 std::string text_for_plans(const std::string& printed, const codegen::Request& request);
 std::string to_bytes(const Compiled& compiled, const std::string& text);
-// Throws a std::string where the bytes are none, RuntimeError where the package in them is none. No halves: they are of another text.
+// Throws a std::string where the bytes are none, RuntimeError where the package in them is none. No halves: they are of
+// another text.
 Compiled compiled_from(std::string_view bytes, const std::string& text);
 
 }  // namespace tilec::runtime

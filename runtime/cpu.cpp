@@ -1,7 +1,8 @@
 // A package as machine code in this process.
 //
-// A call costs two atomic exchanges, a copy of its pointers into blocks prepared when the package was loaded, and one indirect call per step:
-// nothing is allocated, looked up or checked again. Workspace and blocks are a Frame; concurrent calls each borrow one.
+// A call costs two atomic exchanges, a copy of its pointers into blocks prepared when the package was loaded, and one
+// indirect call per step: nothing is allocated, looked up or checked again. Workspace and blocks are a Frame;
+// concurrent calls each borrow one.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -29,8 +30,12 @@ struct Frame {
 class CpuModule final : public Module {
  public:
   CpuModule(const codegen::Package& from, int for_threads)
-      : buffers_(from.buffers), workspace_(from.workspace), host_(for_threads == 1 ? nullptr : pool_hook().get()), pool_(for_threads == 1 ? serial_pool() : default_pool()),
-        bytes_((poly::Exact(from.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()), code_(from.code) {
+      : buffers_(from.buffers),
+        workspace_(from.workspace),
+        host_(for_threads == 1 ? nullptr : pool_hook().get()),
+        pool_(for_threads == 1 ? serial_pool() : default_pool()),
+        bytes_((poly::Exact(from.locals) * (host_ != nullptr ? host_->workers : pool_->workers) + workspace_).get()),
+        code_(from.code) {
     take(from, for_threads);
     for (const codegen::Launch& launch : from.launches) {
       void* const symbol = code_.symbol(launch.kernel);
@@ -90,7 +95,8 @@ class CpuModule final : public Module {
     frame.locals = static_cast<char*>(workspace) + workspace_;
     const std::size_t first = inputs.size() + outputs.size();
     for (std::size_t k = 0; k < buffer_of_.size(); ++k)
-      if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer >= first) frame.views[k] = static_cast<char*>(workspace) + buffers_[buffer].offset;
+      if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer >= first)
+        frame.views[k] = static_cast<char*>(workspace) + buffers_[buffer].offset;
   }
 
   // `done` is called after each step.
@@ -123,6 +129,8 @@ class CpuModule final : public Module {
 
 }  // namespace
 
-std::shared_ptr<const Module> load_cpu(const codegen::Package& package, int threads) { return std::make_shared<CpuModule>(package, threads); }
+std::shared_ptr<const Module> load_cpu(const codegen::Package& package, int threads) {
+  return std::make_shared<CpuModule>(package, threads);
+}
 
 }  // namespace tilec::runtime

@@ -1,11 +1,13 @@
-// The CUDA driver, by hand: its functions are found by name in libcuda.so.1, so nothing of CUDA is needed to build, and a machine
-// without it starts and says so.
+// The CUDA driver, by hand: its functions are found by name in libcuda.so.1, so nothing of CUDA is needed to build, and
+// a machine without it starts and says so.
 //
-// The primary context is the one that PyTorch and the CUDA runtime use too: it is made current for the length of each call and
-// what was current before is put back. All work goes to the default stream, in order, but for what a caller starts on a stream of its own.
+// The primary context is the one that PyTorch and the CUDA runtime use too: it is made current for the length of each
+// call and what was current before is put back. All work goes to the default stream, in order, but for what a caller
+// starts on a stream of its own.
 //
-// A program of many launches is one graph of the driver's from its second call on. It is made of the launches, so no stream is captured for
-// it; where addresses change, the launches that have them are told. Where the driver refuses, the launches go to it one by one.
+// A program of many launches is one graph of the driver's from its second call on. It is made of the launches, so no
+// stream is captured for it; where addresses change, the launches that have them are told. Where the driver refuses,
+// the launches go to it one by one.
 #include "runtime/cuda.h"
 
 #include <dlfcn.h>
@@ -39,33 +41,45 @@ using Event = struct Event_*;
 using Graph = struct Graph_*;
 using Node = struct Node_*;
 using Executable = struct Executable_*;
-struct KernelNode { Function function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
+// CUDA_KERNEL_NODE_PARAMS_v1
+struct KernelNode { Function function; unsigned grid[3], block[3], shared; void **arguments, **extra; };
 
-constexpr int multiprocessor_count = 16, compute_capability_major = 75, compute_capability_minor = 76, max_shared_optin = 97;  // CUdevice_attribute
+// CUdevice_attribute
+constexpr int multiprocessor_count = 16, compute_capability_major = 75, compute_capability_minor = 76,
+              max_shared_optin = 97;
 constexpr int max_dynamic_shared = 8;                  // CUfunction_attribute
 constexpr Result out_of_memory_result = 2;             // CUDA_ERROR_OUT_OF_MEMORY
 
 // The names are the library's: `_v2` is what cuda.h's macros make of cuMemAlloc and its like.
-#define TILEC_CUDA_FUNCTIONS(X)                                                                                                      \
-  X(cuInit, Result (*)(unsigned)) X(cuDriverGetVersion, Result (*)(int*)) X(cuDeviceGetCount, Result (*)(int*)) X(cuDeviceGet, Result (*)(DeviceNumber*, int))               \
-  X(cuDeviceGetName, Result (*)(char*, int, DeviceNumber)) X(cuDeviceGetAttribute, Result (*)(int*, int, DeviceNumber))              \
-  X(cuDevicePrimaryCtxRetain, Result (*)(Context*, DeviceNumber)) X(cuDevicePrimaryCtxRelease_v2, Result (*)(DeviceNumber))          \
-  X(cuCtxPushCurrent_v2, Result (*)(Context)) X(cuCtxPopCurrent_v2, Result (*)(Context*)) X(cuCtxSynchronize, Result (*)())         \
-  X(cuMemAlloc_v2, Result (*)(Address*, std::size_t)) X(cuMemFree_v2, Result (*)(Address))                                           \
-  X(cuMemcpyHtoD_v2, Result (*)(Address, const void*, std::size_t)) X(cuMemcpyDtoH_v2, Result (*)(void*, Address, std::size_t))      \
-  X(cuModuleLoadData, Result (*)(Module*, const void*)) X(cuModuleUnload, Result (*)(Module))                                        \
-  X(cuModuleGetFunction, Result (*)(Function*, Module, const char*)) X(cuFuncSetAttribute, Result (*)(Function, int, int))           \
-  X(cuLaunchKernel, Result (*)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**)) \
-  X(cuEventCreate, Result (*)(Event*, unsigned)) X(cuEventDestroy_v2, Result (*)(Event)) X(cuEventRecord, Result (*)(Event, Stream)) \
-  X(cuEventSynchronize, Result (*)(Event)) X(cuEventElapsedTime, Result (*)(float*, Event, Event))                                   \
-  X(cuGetErrorString, Result (*)(Result, const char**))
+#define TILEC_CUDA_FUNCTIONS(X)                                                                                        \
+  X(cuInit, Result (*)(unsigned)) X(cuDriverGetVersion, Result (*)(int*)) X(cuDeviceGetCount, Result (*)(int*))        \
+  X(cuDeviceGet, Result (*)(DeviceNumber*, int)) X(cuDeviceGetName, Result (*)(char*, int, DeviceNumber))              \
+  X(cuDeviceGetAttribute, Result (*)(int*, int, DeviceNumber))                                                         \
+  X(cuDevicePrimaryCtxRetain, Result (*)(Context*, DeviceNumber))                                                      \
+  X(cuDevicePrimaryCtxRelease_v2, Result (*)(DeviceNumber)) X(cuCtxPushCurrent_v2, Result (*)(Context))                \
+  X(cuCtxPopCurrent_v2, Result (*)(Context*)) X(cuCtxSynchronize, Result (*)())                                        \
+  X(cuMemAlloc_v2, Result (*)(Address*, std::size_t)) X(cuMemFree_v2, Result (*)(Address))                             \
+  X(cuMemcpyHtoD_v2, Result (*)(Address, const void*, std::size_t))                                                    \
+  X(cuMemcpyDtoH_v2, Result (*)(void*, Address, std::size_t))                                                          \
+  X(cuModuleLoadData, Result (*)(Module*, const void*)) X(cuModuleUnload, Result (*)(Module))                          \
+  X(cuModuleGetFunction, Result (*)(Function*, Module, const char*))                                                   \
+  X(cuFuncSetAttribute, Result (*)(Function, int, int))                                                                \
+  X(cuLaunchKernel,                                                                                                    \
+    Result (*)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**,         \
+        void**))                                                                                                       \
+  X(cuEventCreate, Result (*)(Event*, unsigned)) X(cuEventDestroy_v2, Result (*)(Event))                               \
+  X(cuEventRecord, Result (*)(Event, Stream)) X(cuEventSynchronize, Result (*)(Event))                                 \
+  X(cuEventElapsedTime, Result (*)(float*, Event, Event)) X(cuGetErrorString, Result (*)(Result, const char**))
 
 // Where one of these is missing, there are no graphs.
-#define TILEC_CUDA_GRAPH_FUNCTIONS(X)                                                                                                \
-  X(cuStreamIsCapturing, Result (*)(Stream, int*)) X(cuGraphCreate, Result (*)(Graph*, unsigned)) X(cuGraphDestroy, Result (*)(Graph)) \
-  X(cuGraphAddKernelNode, Result (*)(Node*, Graph, const Node*, std::size_t, const KernelNode*))                                     \
-  X(cuGraphInstantiateWithFlags, Result (*)(Executable*, Graph, unsigned long long)) X(cuGraphExecDestroy, Result (*)(Executable))    \
-  X(cuGraphExecKernelNodeSetParams, Result (*)(Executable, Node, const KernelNode*)) X(cuGraphLaunch, Result (*)(Executable, Stream))
+#define TILEC_CUDA_GRAPH_FUNCTIONS(X)                                                                                  \
+  X(cuStreamIsCapturing, Result (*)(Stream, int*)) X(cuGraphCreate, Result (*)(Graph*, unsigned))                      \
+  X(cuGraphDestroy, Result (*)(Graph))                                                                                 \
+  X(cuGraphAddKernelNode, Result (*)(Node*, Graph, const Node*, std::size_t, const KernelNode*))                       \
+  X(cuGraphInstantiateWithFlags, Result (*)(Executable*, Graph, unsigned long long))                                   \
+  X(cuGraphExecDestroy, Result (*)(Executable))                                                                        \
+  X(cuGraphExecKernelNodeSetParams, Result (*)(Executable, Node, const KernelNode*))                                   \
+  X(cuGraphLaunch, Result (*)(Executable, Stream))
 
 template <class F> using Pointer = F;
 
@@ -86,10 +100,14 @@ Api find_driver() {
     a.missing = fmt::format("the NVIDIA driver is not installed ({})", dlerror());
     return a;
   }
-#define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); if (!a.name) a.missing = "libcuda.so.1 has no " #name ": the NVIDIA driver is too old";
+#define X(name, ...)                                                      \
+  a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); \
+  if (!a.name) a.missing = "libcuda.so.1 has no " #name ": the NVIDIA driver is too old";
   TILEC_CUDA_FUNCTIONS(X)
 #undef X
-#define X(name, ...) a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); a.has_graphs = a.has_graphs && a.name;
+#define X(name, ...)                                                      \
+  a.name = reinterpret_cast<Pointer<__VA_ARGS__>>(dlsym(library, #name)); \
+  a.has_graphs = a.has_graphs && a.name;
   TILEC_CUDA_GRAPH_FUNCTIONS(X)
 #undef X
   if (!a.missing.empty()) dlclose(library);
@@ -109,25 +127,39 @@ std::string result_text(Result result) {
 // What to do about results that say more of the machine than of the call.
 const char* remedy(Result result) {
   switch (result) {
-    case 46: return "another process has the GPU for itself: wait for it, or `nvidia-smi -c DEFAULT`";                       // CUDA_ERROR_DEVICE_UNAVAILABLE
-    case 209: return "the code is for another GPU: compile it for this one, `tilec targets` names its architecture";         // CUDA_ERROR_NO_BINARY_FOR_GPU
-    case 214: return "the GPU's memory is at fault: `nvidia-smi -q -d ECC` says where";                                      // CUDA_ERROR_ECC_UNCORRECTABLE
-    case 222: return "the driver is older than the PTX: update it, or compile for this GPU";                                 // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    case 702: return "the launch took longer than this GPU's watchdog allows, which a GPU that drives a screen has";         // CUDA_ERROR_LAUNCH_TIMEOUT
-    case 802: return "the GPU is not ready: on machines with NVSwitch `nvidia-fabricmanager` must run";                      // CUDA_ERROR_SYSTEM_NOT_READY
-    case 803: return "the kernel module and libcuda.so.1 are of different versions: load the module again, or restart";      // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
-    case 400: return "the stream is of another GPU than the kernel, or is gone";                                             // CUDA_ERROR_INVALID_HANDLE
+    // CUDA_ERROR_DEVICE_UNAVAILABLE
+    case 46: return "another process has the GPU for itself: wait for it, or `nvidia-smi -c DEFAULT`";
+    // CUDA_ERROR_NO_BINARY_FOR_GPU
+    case 209: return "the code is for another GPU: compile it for this one, `tilec targets` names its architecture";
+    // CUDA_ERROR_ECC_UNCORRECTABLE
+    case 214: return "the GPU's memory is at fault: `nvidia-smi -q -d ECC` says where";
+    // CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+    case 222: return "the driver is older than the PTX: update it, or compile for this GPU";
+    // CUDA_ERROR_LAUNCH_TIMEOUT
+    case 702: return "the launch took longer than this GPU's watchdog allows, which a GPU that drives a screen has";
+    // CUDA_ERROR_SYSTEM_NOT_READY
+    case 802: return "the GPU is not ready: on machines with NVSwitch `nvidia-fabricmanager` must run";
+    // CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+    case 803: return "the kernel module and libcuda.so.1 are of different versions: load the module again, or restart";
+    // CUDA_ERROR_INVALID_HANDLE
+    case 400: return "the stream is of another GPU than the kernel, or is gone";
     default: return nullptr;
   }
 }
 
 // A kernel went wrong, of ours or of another library's: every later call in this process fails with the same result.
-bool is_sticky(Result result) { return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719); }
+bool is_sticky(Result result) {
+  return result == 700 || result == 702 || result == 710 || (result >= 714 && result <= 719);
+}
 
-RuntimeError call_failed(Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
-  RuntimeError error = machine_error(messages::device_call, function, device, result_text(result) + (kernel.empty() ? "" : fmt::format(", for the kernel `{}`", kernel)));
+RuntimeError call_failed(
+    Result result, const char* function, const std::string& device, const std::string& kernel = {}) {
+  RuntimeError error = machine_error(messages::device_call, function, device,
+      result_text(result) + (kernel.empty() ? "" : fmt::format(", for the kernel `{}`", kernel)));
   if (const char* what = remedy(result)) error.hint(what);
-  if (is_sticky(result)) error.hint("the GPU's context of this process is lost: start the process again; `compute-sanitizer` names the launch that did it");
+  if (is_sticky(result))
+    error.hint(
+        "the GPU's context of this process is lost: start the process again; `compute-sanitizer` names the launch that did it");
   return error;
 }
 
@@ -140,14 +172,18 @@ std::optional<DeviceNumber> gpu_at(std::size_t position, std::string& why) {
   const std::size_t count = cuda_gpu_count(why);
   if (count == 0) return std::nullopt;
   DeviceNumber number = 0;
-  if (position >= count) why = fmt::format("{} NVIDIA GPU{} here, and they count from 0", count, count == 1 ? " is" : "s are");
-  else if (const Result got = api().cuDeviceGet(&number, static_cast<int>(position)); got != 0) why = fmt::format("the NVIDIA driver does not give GPU {}: {}", position, result_text(got));
+  if (position >= count)
+    why = fmt::format("{} NVIDIA GPU{} here, and they count from 0", count, count == 1 ? " is" : "s are");
+  else if (const Result got = api().cuDeviceGet(&number, static_cast<int>(position)); got != 0)
+    why = fmt::format("the NVIDIA driver does not give GPU {}: {}", position, result_text(got));
   if (!why.empty()) return std::nullopt;
   return number;
 }
 
 // sm_90a: Hopper's own instructions are in the set with the letter, and it runs that.
-std::string architecture_of(int major, int minor) { return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : ""); }
+std::string architecture_of(int major, int minor) {
+  return fmt::format("sm_{}{}{}", major, minor, major >= 9 ? "a" : "");
+}
 
 // What the driver says of a GPU; nothing of it is in use yet.
 struct Facts { std::string name, architecture; int major = 0, minor = 0, multiprocessors = 0, shared_bytes = 0; };
@@ -156,8 +192,10 @@ Facts facts_of(DeviceNumber number) {
   Facts f;
   char name[256] = {};
   check(api().cuDeviceGetName(name, sizeof name - 1, number), "cuDeviceGetName", "the GPU");
-  const std::pair<int*, int> attributes[] = {{&f.major, compute_capability_major}, {&f.minor, compute_capability_minor}, {&f.multiprocessors, multiprocessor_count}, {&f.shared_bytes, max_shared_optin}};
-  for (const auto& [value, attribute] : attributes) check(api().cuDeviceGetAttribute(value, attribute, number), "cuDeviceGetAttribute", name);
+  const std::pair<int*, int> attributes[] = {{&f.major, compute_capability_major}, {&f.minor, compute_capability_minor},
+      {&f.multiprocessors, multiprocessor_count}, {&f.shared_bytes, max_shared_optin}};
+  for (const auto& [value, attribute] : attributes)
+    check(api().cuDeviceGetAttribute(value, attribute, number), "cuDeviceGetAttribute", name);
   f.architecture = architecture_of(f.major, f.minor);
   f.name = fmt::format("{} ({})", name, f.architecture);
   return f;
@@ -167,7 +205,9 @@ struct Gpu : Facts {                                   // one GPU, as long as an
   DeviceNumber number;
   Context context = nullptr;
 
-  Gpu(DeviceNumber of, Facts facts) : Facts(std::move(facts)), number(of) { check(api().cuDevicePrimaryCtxRetain(&context, number), "cuDevicePrimaryCtxRetain", name); }
+  Gpu(DeviceNumber of, Facts facts) : Facts(std::move(facts)), number(of) {
+    check(api().cuDevicePrimaryCtxRetain(&context, number), "cuDevicePrimaryCtxRetain", name);
+  }
   ~Gpu() { api().cuDevicePrimaryCtxRelease_v2(number); }
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -185,8 +225,8 @@ class Current {
   Current& operator=(const Current&) = delete;
 };
 
-// Whether code for `architecture` (sm_80, sm_90a) runs on a GPU of that capability: same major number, no later minor; with a
-// letter, that very GPU.
+// Whether code for `architecture` (sm_80, sm_90a) runs on a GPU of that capability: same major number, no later minor;
+// with a letter, that very GPU.
 bool runs_on(std::string_view architecture, const Facts& gpu) {
   if (architecture == gpu.architecture) return true;
   if (architecture.back() < '0' || architecture.back() > '9') return false;
@@ -200,7 +240,8 @@ void check_driver(const Gpu& gpu) {
   check(api().cuDriverGetVersion(&driver), "cuDriverGetVersion", gpu.name);
   const int compiler = nvrtc_major();
   if (compiler > driver / 1000)
-    throw machine_error(messages::old_driver, gpu.name, fmt::format("{}.{}", driver / 1000, driver % 1000 / 10), compiler)
+    throw machine_error(
+        messages::old_driver, gpu.name, fmt::format("{}.{}", driver / 1000, driver % 1000 / 10), compiler)
         .hint(fmt::format("update the driver, or set TILEC_NVRTC to a folder with libnvrtc.so.{}", driver / 1000));
 }
 
@@ -212,11 +253,13 @@ struct Started { Function function = nullptr; Launch launch; };
 struct Parameters {
   Parameters(const Started& step, std::span<void* const> all) {
     addresses.reserve(step.launch.buffers.size()), pointers.reserve(step.launch.buffers.size());
-    for (const int b : step.launch.buffers) addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
+    for (const int b : step.launch.buffers)
+      addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
     for (Address& a : addresses) pointers.push_back(&a);
     const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
     const std::int64_t* grid = step.launch.grid;
-    node = {step.function, {n(grid[0]), n(grid[1]), n(grid[2])}, {n(step.launch.threads), 1, 1}, n(step.launch.dynamic_shared), pointers.data(), nullptr};
+    node = {step.function, {n(grid[0]), n(grid[1]), n(grid[2])}, {n(step.launch.threads), 1, 1},
+        n(step.launch.dynamic_shared), pointers.data(), nullptr};
   }
   Parameters(const Parameters&) = delete;
   Parameters& operator=(const Parameters&) = delete;
@@ -238,7 +281,8 @@ class Launches {
     if (refused_ || !api().has_graphs || steps.size() < least_launches || !std::exchange(called_, true)) return false;
     int capturing = 0;
     if (api().cuStreamIsCapturing(stream, &capturing) != 0 || capturing != 0) return false;
-    if (!(executable_ ? tell(steps, addresses) : make(steps, addresses)) || api().cuGraphLaunch(executable_, stream) != 0) {
+    if (!(executable_ ? tell(steps, addresses) : make(steps, addresses)) ||
+        api().cuGraphLaunch(executable_, stream) != 0) {
       drop();
       refused_ = true;
       return false;
@@ -269,7 +313,9 @@ class Launches {
 
   bool tell(const std::vector<Started>& steps, std::span<void* const> addresses) {
     for (std::size_t k = 0; k < steps.size(); ++k) {
-      const auto moved = [&](int b) { return addresses_[static_cast<std::size_t>(b)] != addresses[static_cast<std::size_t>(b)]; };
+      const auto moved = [&](int b) {
+        return addresses_[static_cast<std::size_t>(b)] != addresses[static_cast<std::size_t>(b)];
+      };
       if (std::ranges::none_of(steps[k].launch.buffers, moved)) continue;
       const Parameters parameters(steps[k], addresses);
       if (api().cuGraphExecKernelNodeSetParams(executable_, nodes_[k], &parameters.node) != 0) return false;
@@ -353,14 +399,17 @@ void Cuda::copy_out(void* to, const Memory& from, std::int64_t bytes) {
   check(api().cuMemcpyDtoH_v2(to, address(from), static_cast<std::size_t>(bytes)), "cuMemcpyDtoH", gpu_->name);
 }
 
-Memory Cuda::part(const Memory& whole, std::int64_t offset, std::int64_t) { return Memory(whole, static_cast<char*>(whole.get()) + offset); }
+Memory Cuda::part(const Memory& whole, std::int64_t offset, std::int64_t) {
+  return Memory(whole, static_cast<char*>(whole.get()) + offset);
+}
 
 std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
   auto kernels = std::make_shared<CudaKernels>();
   kernels->gpu = gpu_;
   for (const Launch& launch : package.launches) {
     if (launch.shared > gpu_->shared_bytes)
-      throw machine_error(messages::unsupported_on_device, gpu_->name, fmt::format("{} bytes of shared memory for a block (it has {})", launch.shared, gpu_->shared_bytes));
+      throw machine_error(messages::unsupported_on_device, gpu_->name,
+          fmt::format("{} bytes of shared memory for a block (it has {})", launch.shared, gpu_->shared_bytes));
     kernels->steps.push_back({nullptr, launch});
   }
   const std::lock_guard lock(mutex_);
@@ -370,8 +419,12 @@ std::shared_ptr<const Kernels> Cuda::load(const codegen::Package& package) {
     check(api().cuModuleLoadData(&kernels->modules.back(), cubin.data()), "cuModuleLoadData", gpu_->name);
   }
   for (Started& s : kernels->steps) {
-    check(api().cuModuleGetFunction(&s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()), "cuModuleGetFunction", gpu_->name, s.launch.kernel);
-    if (s.launch.dynamic_shared > 0) check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)), "cuFuncSetAttribute", gpu_->name, s.launch.kernel);
+    check(api().cuModuleGetFunction(
+              &s.function, kernels->modules.at(static_cast<std::size_t>(s.launch.code)), s.launch.kernel.c_str()),
+        "cuModuleGetFunction", gpu_->name, s.launch.kernel);
+    if (s.launch.dynamic_shared > 0)
+      check(api().cuFuncSetAttribute(s.function, max_dynamic_shared, static_cast<int>(s.launch.dynamic_shared)),
+          "cuFuncSetAttribute", gpu_->name, s.launch.kernel);
     if (!has_nothing(s.launch)) kernels->busy.push_back(s);
   }
   return kernels;
@@ -381,7 +434,9 @@ void Cuda::start(const Started& step, std::span<void* const> all, void* stream) 
   if (has_nothing(step.launch)) return;
   const Parameters p(step, all);
   const KernelNode& n = p.node;
-  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared, static_cast<Stream>(stream), n.arguments, nullptr), "cuLaunchKernel", gpu_->name, step.launch.kernel);
+  check(api().cuLaunchKernel(n.function, n.grid[0], n.grid[1], n.grid[2], n.block[0], 1, 1, n.shared,
+            static_cast<Stream>(stream), n.arguments, nullptr),
+      "cuLaunchKernel", gpu_->name, step.launch.kernel);
 }
 
 // Events between the steps of a timed call.
@@ -389,7 +444,8 @@ class Events {
  public:
   Events(std::size_t count, const std::string& device) : device_(device), events_(count) {
     for (Event& e : events_) {
-      if (const Result result = api().cuEventCreate(&e, 0); result != 0) destroy(), check(result, "cuEventCreate", device_);
+      if (const Result result = api().cuEventCreate(&e, 0); result != 0)
+        destroy(), check(result, "cuEventCreate", device_);
     }
   }
   ~Events() { destroy(); }
@@ -453,8 +509,10 @@ std::size_t cuda_gpu_count(std::string& why) {
   why = is_parents() ? std::string(used_by_parent) : api().missing;
   if (!why.empty()) return 0;
   int count = 0;
-  if (const Result result = api().cuInit(0); result != 0) why = "the NVIDIA driver does not start: " + result_text(result);
-  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0) why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
+  if (const Result result = api().cuInit(0); result != 0)
+    why = "the NVIDIA driver does not start: " + result_text(result);
+  else if (const Result counted = api().cuDeviceGetCount(&count); counted != 0)
+    why = "the NVIDIA driver counts no GPUs: " + result_text(counted);
   else if (count == 0) why = "the NVIDIA driver finds no GPU";
   return why.empty() ? static_cast<std::size_t>(count) : 0;
 }
@@ -474,14 +532,19 @@ std::optional<CudaGpu> cuda_gpu(std::size_t position, std::string& why) {
 std::shared_ptr<Device> open_cuda(std::string_view target) {
   if (is_parents()) throw device_of_parent(target);
   const std::optional<codegen::TargetWords> words = codegen::target_words(target);
-  if (!words || words->kind != "cuda" || (!words->arch.empty() && words->arch.size() < 5)) throw argument_error(messages::unknown_target, target).hint("write `cuda`, `cuda:1`, `cuda:sm_80` or `cuda:sm_90a`");
+  if (!words || words->kind != "cuda" || (!words->arch.empty() && words->arch.size() < 5))
+    throw argument_error(messages::unknown_target, target)
+        .hint("write `cuda`, `cuda:1`, `cuda:sm_80` or `cuda:sm_90a`");
   const std::size_t position = words->device.value_or(0);
   std::string why;
   const std::optional<DeviceNumber> number = gpu_at(position, why);
-  if (!number) throw machine_error(messages::no_device, target, why).hint(cuda_gpu_count(why) > 0 ? "`tilec targets` lists them" : "`--emit=cubin` and `--emit=cuda` need no GPU");
+  if (!number)
+    throw machine_error(messages::no_device, target, why)
+        .hint(cuda_gpu_count(why) > 0 ? "`tilec targets` lists them" : "`--emit=cubin` and `--emit=cuda` need no GPU");
   Facts facts = facts_of(*number);
   if (!words->arch.empty() && !runs_on(words->arch, facts))
-    throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name)).hint(fmt::format("use `--target {}`", words->device ? fmt::format("cuda:{}", position) : "cuda"));
+    throw machine_error(messages::no_device, target, fmt::format("the GPU is {}", facts.name))
+        .hint(fmt::format("use `--target {}`", words->device ? fmt::format("cuda:{}", position) : "cuda"));
   if (position > 0) facts.name += fmt::format(", cuda:{}", position);
   return std::make_shared<Cuda>(std::make_shared<Gpu>(*number, std::move(facts)));
 }

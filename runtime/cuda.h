@@ -13,12 +13,13 @@ namespace tilec::runtime {
 // How many GPUs there are. 0: `why` says what is missing.
 std::size_t cuda_gpu_count(std::string& why);
 
-// One of them, as describe() names it, and what a plan must know of it. Null if there is none at that place, and then `why` says so.
+// One of them, as describe() names it, and what a plan must know of it. Null if there is none at that place, and then
+// `why` says so.
 struct CudaGpu { std::string name, architecture; int multiprocessors = 0; std::int64_t shared_bytes = 0; };
 std::optional<CudaGpu> cuda_gpu(std::size_t position, std::string& why);
 
-// `target`: "cuda", "cuda:1" (the second GPU), or with ":sm_90a" to compile for that architecture, which the GPU must be able to run. RuntimeError E0520
-// where there is no such GPU.
+// `target`: "cuda", "cuda:1" (the second GPU), or with ":sm_90a" to compile for that architecture, which the GPU must
+// be able to run. RuntimeError E0520 where there is no such GPU.
 std::shared_ptr<Device> open_cuda(std::string_view target);
 
 }  // namespace tilec::runtime

@@ -163,7 +163,8 @@ std::vector<Launch> launches_of(const Package& package) {
 }
 
 std::string print(const Launch& l) {
-  return fmt::format("  {{\"{}\", {}, {{{}u, {}u, {}u}}, {}u, {}u, {}, {{{}}}}},\n", l.kernel, l.code, l.grid[0], l.grid[1], l.grid[2], l.threads, l.dynamic_shared, l.buffers.size(), fmt::join(l.buffers, ", "));
+  return fmt::format("  {{\"{}\", {}, {{{}u, {}u, {}u}}, {}u, {}u, {}, {{{}}}}},\n", l.kernel, l.code, l.grid[0],
+      l.grid[1], l.grid[2], l.threads, l.dynamic_shared, l.buffers.size(), fmt::join(l.buffers, ", "));
 }
 
 // `static const TYPE NAME[] = {…};`, and its name; nothing, and NULL, where it has no elements.
@@ -176,13 +177,19 @@ std::string table(std::string& text, const std::string& type, const std::string&
 // A line of the table of versions; the tables it names go to `text`.
 std::string print(std::string& text, const Package& package, const std::string& name) {
   std::string codes, launches, offsets;
-  for (std::size_t k = 0; k < package.code.size(); ++k) codes += fmt::format("{}, ", table(text, "uint64_t", fmt::format("tilec_code_{}_{}", name, k), words_of(package.code[k])));
+  for (std::size_t k = 0; k < package.code.size(); ++k)
+    codes += fmt::format(
+        "{}, ", table(text, "uint64_t", fmt::format("tilec_code_{}_{}", name, k), words_of(package.code[k])));
   const std::vector<Launch> steps = launches_of(package);
   for (const Launch& launch : steps) launches += print(launch);
-  for (std::size_t k = package.inputs.size() + package.outputs.size(); k < package.buffers.size(); ++k) offsets += fmt::format("{}u, ", package.buffers[k].offset);
-  const std::string code_name = table(text, "void* const", "tilec_codes_" + name, codes), launch_name = table(text, "struct tilec_launch", "tilec_launches_" + name, launches.empty() ? "" : "\n" + launches),
+  for (std::size_t k = package.inputs.size() + package.outputs.size(); k < package.buffers.size(); ++k)
+    offsets += fmt::format("{}u, ", package.buffers[k].offset);
+  const std::string code_name = table(text, "void* const", "tilec_codes_" + name, codes),
+                    launch_name = table(
+                        text, "struct tilec_launch", "tilec_launches_" + name, launches.empty() ? "" : "\n" + launches),
                     offset_name = table(text, "size_t", "tilec_offsets_" + name, offsets);
-  return fmt::format("{{{}, {}, {}, {}, {}}}, ", package.code.size(), steps.size(), code_name, launch_name, offset_name);
+  return fmt::format(
+      "{{{}, {}, {}, {}, {}}}, ", package.code.size(), steps.size(), code_name, launch_name, offset_name);
 }
 
 std::string print(const GpuFunction& f) {
@@ -195,18 +202,26 @@ std::string print(const GpuFunction& f) {
   }
   for (std::size_t k = 0; k < tensors; ++k) {
     const bool is_used = std::ranges::any_of(f.versions, [&](const Package& p) {
-      return p.buffers[k].bytes > 0 && std::ranges::any_of(launches_of(p), [&](const Launch& l) { return std::ranges::count(l.buffers, static_cast<int>(k)) > 0; });
+      return p.buffers[k].bytes > 0 && std::ranges::any_of(launches_of(p), [&](const Launch& l) {
+        return std::ranges::count(l.buffers, static_cast<int>(k)) > 0;
+      });
     });
     used += is_used ? "1, " : "0, ";
   }
   text += "\n";
-  const std::string used_name = table(text, "unsigned char", "tilec_used_" + name, used), version_name = table(text, "struct tilec_version", "tilec_versions_" + name, versions);
-  text += fmt::format("static struct tilec_program tilec_program_{} = {{{}, {}, {}u, {}, {}, NULL}};\n", name, tensors, used_name, f.prototype.workspace, f.versions.size(), version_name);
+  const std::string used_name = table(text, "unsigned char", "tilec_used_" + name, used),
+                    version_name = table(text, "struct tilec_version", "tilec_versions_" + name, versions);
+  text += fmt::format("static struct tilec_program tilec_program_{} = {{{}, {}, {}u, {}, {}, NULL}};\n", name, tensors,
+      used_name, f.prototype.workspace, f.versions.size(), version_name);
   text += fmt::format("\nsize_t {}_workspace(void) {{ return {}u; }}\n", name, f.prototype.workspace);
-  text += fmt::format("int {0}_load(void) {{\n  const struct tilec_loaded* loaded;\n  return tilec_load(&tilec_program_{0}, &loaded);\n}}\n", name);
+  text += fmt::format(
+      "int {0}_load(void) {{\n  const struct tilec_loaded* loaded;\n  return tilec_load(&tilec_program_{0}, &loaded);\n}}\n",
+      name);
   const std::vector<std::string> parameters = parameters_of(f.prototype);
   const std::string all = parameters.empty() ? "NULL" : fmt::format("{}", fmt::join(parameters, ", "));
-  text += fmt::format("{} {{\n  const void* const tensors[] = {{{}}};\n  return tilec_start(&tilec_program_{}, tensors, workspace, stream);\n}}\n", declaration(f.prototype), all, name);
+  text += fmt::format(
+      "{} {{\n  const void* const tensors[] = {{{}}};\n  return tilec_start(&tilec_program_{}, tensors, workspace, stream);\n}}\n",
+      declaration(f.prototype), all, name);
   return text;
 }
 
@@ -217,7 +232,9 @@ std::string cuda_source(const Header& header, const std::vector<GpuFunction>& fu
   for (const GpuFunction& f : functions)
     for (const Package& version : f.versions)
       for (const Launch& launch : version.launches) most = std::max(most, launch.buffers.size());
-  std::string text = fmt::format("/* {0}, compiled by tilec {1} for {2}: C11. {0}.h says how it is called. */\n#define TILEC_BUFFERS {3}\n", header.name, header.compiler, header.target, most);
+  std::string text = fmt::format(
+      "/* {0}, compiled by tilec {1} for {2}: C11. {0}.h says how it is called. */\n#define TILEC_BUFFERS {3}\n",
+      header.name, header.compiler, header.target, most);
   text += launcher;
   for (const GpuFunction& f : functions) text += print(f);
   return text;

@@ -3,9 +3,10 @@
 //   int conv(I, K, O, workspace, stream)                   int, for C; what its header says of it: runtime/c_header.h
 //     pointers are looked at                               1, 2
 //     the current context gets the first version that its GPU loads, once        3, 4, 5, 1000 …
-//     cuLaunchKernel(k0_T, …, stream)  cuLaunchKernel(k1_O, …, stream)            launches in order, buffers at their places
+//     cuLaunchKernel(k0_T, …, stream)  cuLaunchKernel(k1_O, …, stream)   launches in order, buffers at their places
 //
-// C11 that includes headers of libc alone: the driver is opened by name in the first call. docs/decisions/ahead_of_time.md says why it is text.
+// C11 that includes headers of libc alone: the driver is opened by name in the first call.
+// docs/decisions/ahead_of_time.md says why it is text.
 #pragma once
 
 #include <string>

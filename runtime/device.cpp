@@ -12,7 +12,8 @@
 namespace tilec::runtime {
 
 void Device::run_at(const Kernels&, std::span<void* const>, void*) {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the memory of " + describe() + " has no addresses").hint("`tilec_kernel_run` takes memory of the host");
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the memory of " + describe() + " has no addresses")
+      .hint("`tilec_kernel_run` takes memory of the host");
 }
 
 namespace {
@@ -20,7 +21,8 @@ namespace {
 std::shared_ptr<Device> open_new(std::string_view target) {
   const std::optional<codegen::TargetWords> words = codegen::target_words(target);
   if (words && words->kind == "cuda") return open_cuda(target);
-  if (!words || words->kind != "opencl") throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
+  if (!words || words->kind != "opencl")
+    throw argument_error(messages::unknown_target, target).hint("`tilec targets` lists them");
   return open_opencl(words->device.value_or(0));
 }
 
@@ -42,14 +44,16 @@ std::shared_ptr<Device> open_device(std::string_view target) {
 }
 
 RuntimeError device_of_parent(std::string_view target) {
-  return machine_error(messages::no_device, target, used_by_parent).hint("start processes that use it with `spawn`, or before the target is first compiled for");
+  return machine_error(messages::no_device, target, used_by_parent)
+      .hint("start processes that use it with `spawn`, or before the target is first compiled for");
 }
 
 std::vector<DeviceLine> list_devices() {
   std::vector<DeviceLine> lines;
   std::string why;
   const std::vector<OpenClDevice> opencl = opencl_devices(why);
-  for (std::size_t i = 0; i < opencl.size(); ++i) lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i].name, true});
+  for (std::size_t i = 0; i < opencl.size(); ++i)
+    lines.push_back({i == 0 ? "opencl" : "opencl:" + std::to_string(i), opencl[i].name, true});
   if (opencl.empty()) lines.push_back({"opencl", why, false});
   const std::size_t gpus = cuda_gpu_count(why);
   for (std::size_t i = 0; i < gpus; ++i) {

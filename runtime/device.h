@@ -8,7 +8,8 @@
 //   device->run(*kernels, memory);                               // every step, in order
 //   device->copy_out(host, memory[1], bytes);                    // waits for the steps before it
 //
-// Every fault is a RuntimeError (error.h). A Device may be used from several threads; calls on it are serialised inside.
+// Every fault is a RuntimeError (error.h). A Device may be used from several threads; calls on it are serialised
+// inside.
 #pragma once
 
 #include <cstdint>
@@ -36,25 +37,31 @@ class Kernels {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual void check_compiler() const {}               // throws where what this machine's compiler makes would not run on it
-  virtual std::string describe() const = 0;            // "pthread-… (Portable Computing Language)", "NVIDIA H200 (sm_90a)"
+  virtual void check_compiler() const {}               // throws where what this machine's compiler makes would not run
+                                                       // on it
+  virtual std::string describe() const = 0;            // "pthread-… (Portable Computing Language)", "NVIDIA H200
+                                                       // (sm_90a)"
   virtual Memory allocate(std::int64_t bytes) = 0;     // 0 bytes are fine
-  virtual Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) = 0;  // `offset`: a multiple of codegen::workspace_alignment
+  // `offset`: a multiple of codegen::workspace_alignment
+  virtual Memory part(const Memory& whole, std::int64_t offset, std::int64_t bytes) = 0;
   virtual void copy_in(const Memory& to, const void* from, std::int64_t bytes) = 0;
   virtual void copy_out(void* to, const Memory& from, std::int64_t bytes) = 0;
   virtual std::shared_ptr<const Kernels> load(const codegen::Package& package) = 0;
   // `memory[i]` is Package::buffers[i]. If `milliseconds` is given, waits and leaves the time of each step in it.
-  virtual void run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds = nullptr) = 0;
-  // The same on addresses of the caller's in this device's memory, behind what its `stream` (a CUstream; null: the default one) has to do.
-  // Waits for nothing.
+  virtual void run(
+      const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds = nullptr) = 0;
+  // The same on addresses of the caller's in this device's memory, behind what its `stream` (a CUstream; null: the
+  // default one) has to do. Waits for nothing.
   virtual void run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream);
   virtual void wait() = 0;
 };
 
-// "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU), "cuda:1". Opened once per process and target.
+// "opencl", "opencl:1" (the second device), "cuda", "cuda:sm_90a" (the first GPU), "cuda:1". Opened once per process
+// and target.
 std::shared_ptr<Device> open_device(std::string_view target);
 
-// codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them, where there is one.
+// codegen's target of that name, as this machine has it: `cuda` and `opencl` are planned for the device that runs them,
+// where there is one.
 std::optional<codegen::Target> target_here(std::string_view name);
 
 // What a process is told whose parent has used the driver: its threads are not here.

@@ -34,14 +34,22 @@ constexpr auto every = std::nullopt;
 constexpr StageInfo stages_in_order[] = {
     {"ast", Until::Contraction, every, ".txt", "the syntax tree", Of::Text},
     {"source", Until::Contraction, every, ".tile", "the text in canonical form", Of::Text},
-    {"contraction", Until::Contraction, every, ".tile", "statements with their index maps and domains; calls are written out", Of::Program, false, &Meaning::contraction},
-    {"gradient", Until::Gradient, every, ".tile", "the last derivative or batch that was asked for, else the gradient", Of::Derivative, false, &Meaning::gradient},
+    {"contraction", Until::Contraction, every, ".tile",
+        "statements with their index maps and domains; calls are written out", Of::Program, false,
+        &Meaning::contraction},
+    {"gradient", Until::Gradient, every, ".tile", "the last derivative or batch that was asked for, else the gradient",
+        Of::Derivative, false, &Meaning::gradient},
     {"bound", Until::Bound, every, ".tile", "sizes are numbers", Of::Program, false, &Meaning::bound},
-    {"simplified", Until::Bound, every, ".tile", "constants folded, equal statements made one", Of::Program, false, &Meaning::simplified},
-    {"bounded", Until::Bound, every, ".tile", "each index has exact bounds, each access lies inside its tensor", Of::Program, false, &Meaning::bounded},
-    {"forward", Until::Bound, every, ".tile", "of a function and its gradient: what runs first, with what it keeps", Of::Pair},
-    {"backward", Until::Bound, every, ".tile", "of a function and its gradient: what runs then, from what was kept", Of::Pair},
-    {"reduced", Until::Reduced, every, ".tile", "one writer for each element, no point in vain", Of::Program, false, &Meaning::reduced},
+    {"simplified", Until::Bound, every, ".tile", "constants folded, equal statements made one", Of::Program, false,
+        &Meaning::simplified},
+    {"bounded", Until::Bound, every, ".tile", "each index has exact bounds, each access lies inside its tensor",
+        Of::Program, false, &Meaning::bounded},
+    {"forward", Until::Bound, every, ".tile", "of a function and its gradient: what runs first, with what it keeps",
+        Of::Pair},
+    {"backward", Until::Bound, every, ".tile", "of a function and its gradient: what runs then, from what was kept",
+        Of::Pair},
+    {"reduced", Until::Reduced, every, ".tile", "one writer for each element, no point in vain", Of::Program, false,
+        &Meaning::reduced},
     {"inline", Until::Plan, every, ".tile", "elementwise statements stand where they are read", Of::Rewriting},
     {"sums", Until::Plan, every, ".tile", "factors have left the sums that they do not depend on", Of::Rewriting},
     {"online", Until::Plan, every, ".tile", "statements of one pass stand together", Of::Rewriting},
@@ -80,7 +88,9 @@ std::uint64_t hash(std::string_view text) {
 }
 
 codegen::Package package_of(const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
-  if (request.target.family == Family::Reference) throw argument_error(messages::no_package, "the interpreter needs the compiler").hint("write `--target cpu`, `opencl` or `cuda`");
+  if (request.target.family == Family::Reference)
+    throw argument_error(messages::no_package, "the interpreter needs the compiler")
+        .hint("write `--target cpu`, `opencl` or `cuda`");
   if (!stages.checks.empty()) throw argument_error(messages::no_package, "`--checked` needs the text");
   codegen::Package package = assemble(*stages.lowered, request);
   for (const std::size_t k : request.accumulate) {
@@ -140,18 +150,23 @@ std::string stage_names(std::size_t width, std::string_view indent) {
 
 void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient) {
   const bool pair = stage.of == Of::Pair;
-  const bool differentiated = !request.derivatives.empty() && !request.derivatives.back().batch;  // a pair is of a derivative
-  if (pair ? !differentiated : stage.of == Of::Derivative && request.derivatives.empty()) request.derivatives.push_back(gradient);
+  // a pair is of a derivative
+  const bool differentiated = !request.derivatives.empty() && !request.derivatives.back().batch;
+  if (pair ? !differentiated : stage.of == Of::Derivative && request.derivatives.empty())
+    request.derivatives.push_back(gradient);
   request.split = pair || stage.name == "report-text";
   request.pair = stage.name == "pair-plan";
   if (stage.of == Of::Rewriting) request.keeps_rewrites = true;
 }
 
-std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings) {
+std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request,
+    lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings) {
   const std::optional<codegen::Pair> pair = codegen::compile_pair(file, request, Until::Lowered, diagnostics);
   if (!pair) return std::nullopt;
   if (timings != nullptr)
-    for (const std::vector<codegen::Timing>* list : {&pair->meaning.timings, &pair->forward.timings, &pair->backward.timings}) timings->insert(timings->end(), list->begin(), list->end());
+    for (const std::vector<codegen::Timing>* list :
+        {&pair->meaning.timings, &pair->forward.timings, &pair->backward.timings})
+      timings->insert(timings->end(), list->begin(), list->end());
   codegen::Package package = package_of(file, pair->forward, request);
   package.kept = static_cast<std::int64_t>(package.outputs.size() - pair->meaning.split->forward_outputs);
   package.backward.push_back(package_of(file, pair->backward, request));
@@ -169,7 +184,8 @@ bool reached(const StageInfo& stage, const codegen::Stages& stages) {
   return stages.lowered.has_value();
 }
 
-std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
+std::string emit(
+    const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request) {
   const codegen::Target& target = request.target;
   if (!reached(stage, stages)) throw lang::InternalError("stage " + std::string(stage.name) + " was not computed");
   if (stage.program != nullptr) return poly::print(*(stages.*stage.program));
@@ -180,17 +196,21 @@ std::string emit(const StageInfo& stage, const lang::File& file, const codegen::
   if (stage.of == Of::Rewriting) return poly::print(*rewritten(stage, stages));
   if (stage.name == "plan") return codegen::print(*stages.plan);
   if (stage.name == "pair-plan") return codegen::print(stages.halves[0], stages.halves[1]);
-  if (stage.name == "model") return codegen::model::print(*stages.plan, codegen::model::predict(*stages.plan, stages.strides, target), target);
+  if (stage.name == "model")
+    return codegen::model::print(*stages.plan, codegen::model::predict(*stages.plan, stages.strides, target), target);
   if (stage.name == "explain") return codegen::explain(stages, target);
   if (stage.name == "loops") return print_loops(*stages.lowered);
   if (stage.name == "report-text") return codegen::report(stages);
   if (stage.name == "package") return to_bytes(package_of(file, stages, request));
   if (stage.family == Family::Cpu) return emit_cpu(stage.name, *stages.lowered, target);
-  if (stage.family == Family::OpenCl) return codegen::simt::emit(kernels_of(*stages.lowered), codegen::simt::Dialect::OpenCl);
+  if (stage.family == Family::OpenCl)
+    return codegen::simt::emit(kernels_of(*stages.lowered), codegen::simt::Dialect::OpenCl);
   return emit_cuda(stage.name, *stages.lowered, target);
 }
 
-const char* family_name(Family family) { return family == Family::Cpu ? "cpu" : family == Family::Cuda ? "cuda" : "opencl"; }
+const char* family_name(Family family) {
+  return family == Family::Cpu ? "cpu" : family == Family::Cuda ? "cuda" : "opencl";
+}
 
 std::string default_target(const StageInfo& stage, const std::string& target, bool given) {
   if (given || !stage.family) return target;

@@ -4,7 +4,8 @@
 //
 // The table in emit.cpp is the one place that knows the stages: help, messages, C and Python read it.
 //
-// In:  a file and the Stages that codegen::compile made of it, at least up to `until`.   Out: the stage's text or bytes.
+// In: a file and the Stages that codegen::compile made of it, at least up to `until`.
+// Out: the stage's text or bytes.
 #pragma once
 
 #include <optional>
@@ -19,7 +20,8 @@
 namespace tilec::runtime {
 
 struct StageInfo {
-  // What it shows: a parsed file alone, any Program, a derivative, a function and its gradient, a stage of the rewriting.
+  // What it shows: a parsed file alone, any Program, a derivative, a function and its gradient, a stage of the
+  // rewriting.
   enum class Of { Text, Program, Derivative, Pair, Rewriting };
 
   std::string_view name;
@@ -38,14 +40,17 @@ std::string stage_names(std::size_t width = std::string::npos, std::string_view 
 
 // Asks for what the stage shows: a gradient where `request` has no derivative, and a pair.
 void ask_for(const StageInfo& stage, codegen::Request& request, const codegen::Derivative& gradient = {});
-// A function and its last derivative as one package: what runs forward, and behind it what takes the values that it keeps. Nothing when
-// the program is at fault; RuntimeError E0535 where a package cannot say what is asked.
-std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request, lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings = nullptr);
+// A function and its last derivative as one package: what runs forward, and behind it what takes the values that it
+// keeps. Nothing when the program is at fault; RuntimeError E0535 where a package cannot say what is asked.
+std::optional<codegen::Package> pair_of(const lang::File& file, const codegen::Request& request,
+    lang::Diagnostics& diagnostics, std::vector<codegen::Timing>* timings = nullptr);
 
 bool reached(const StageInfo& stage, const codegen::Stages& stages);  // was it computed?
 
-// RuntimeError when a tool outside is missing (ptx and cubin without NVRTC). `request`: what the stages were compiled for.
-std::string emit(const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request);
+// RuntimeError when a tool outside is missing (ptx and cubin without NVRTC). `request`: what the stages were compiled
+// for.
+std::string emit(
+    const StageInfo& stage, const lang::File& file, const codegen::Stages& stages, const codegen::Request& request);
 
 const char* family_name(codegen::Target::Family family);  // the target that a name without details means
 

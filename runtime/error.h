@@ -1,4 +1,5 @@
-// Faults of a run: of the machine (no device, no file, no memory: exit status 3), or of an argument (a wrong shape: exit status 1).
+// Faults of a run: of the machine (no device, no file, no memory: exit status 3), or of an argument (a wrong shape:
+// exit status 1).
 //
 //   throw machine_error(messages::unreadable, path, "it is a folder").hint("…");
 //
@@ -33,17 +34,21 @@ struct RuntimeError : std::runtime_error {
 };
 
 template <class... Arguments>
-RuntimeError error(const lang::Message<Arguments...>& message, Blame blame, const std::type_identity_t<Arguments>&... arguments) {
-  return RuntimeError(lang::formatted(message.code, message.severity, message.format, fmt::make_format_args(arguments...)), blame);
+RuntimeError error(
+    const lang::Message<Arguments...>& message, Blame blame, const std::type_identity_t<Arguments>&... arguments) {
+  return RuntimeError(
+      lang::formatted(message.code, message.severity, message.format, fmt::make_format_args(arguments...)), blame);
 }
 
 template <class... Arguments>
-RuntimeError machine_error(const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
+RuntimeError machine_error(
+    const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
   return error(message, Blame::Machine, arguments...);
 }
 
 template <class... Arguments>
-RuntimeError argument_error(const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
+RuntimeError argument_error(
+    const lang::Message<Arguments...>& message, const std::type_identity_t<Arguments>&... arguments) {
   return error(message, Blame::Argument, arguments...);
 }
 

@@ -27,7 +27,9 @@ void pack(const Tensor& tensor, std::size_t dimension, const char*& from, char*&
   }
 }
 
-std::string print_value(std::int64_t value, DType dtype) { return dtype == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value); }
+std::string print_value(std::int64_t value, DType dtype) {
+  return dtype == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(value)) : fmt::format("{}", value);
+}
 
 // I[2, 1] of the element at a row-major position.
 std::string print_element(const poly::IndexCheck& check, std::int64_t position) {
@@ -44,13 +46,16 @@ std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }  // 
 class Extended final : public Module {
  public:
   Extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources)
-      : inner_(std::move(inner)), checks_(std::move(extension.checks)), sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
+      : inner_(std::move(inner)),
+        checks_(std::move(extension.checks)),
+        sources_(std::make_shared<const std::vector<lang::Source>>(sources)) {
     name = inner_->name;
     added = std::move(extension.accumulate);
     take_launches(*inner_);
     inputs.assign(inner_->inputs.begin(), inner_->inputs.end() - static_cast<std::ptrdiff_t>(added.size()));
     outputs.assign(inner_->outputs.begin(), inner_->outputs.end() - static_cast<std::ptrdiff_t>(2 * checks_.size()));
-    for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];  // what adds has a name of its own
+    // what adds has a name of its own
+    for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];
     workspace_ = rounded(inner_->workspace());
     for (const std::size_t k : added) {
       held_at_.push_back(workspace_);
@@ -72,7 +77,8 @@ class Extended final : public Module {
     std::vector<Tensor> held;
     for (std::size_t k = 0; k < added.size(); ++k) {
       const Port& port = outputs[added[k]];
-      held.push_back({static_cast<char*>(workspace) + held_at_[k], port.dtype, port.shape, row_major(port.shape), {kDLCPU, 0}, nullptr});
+      held.push_back({static_cast<char*>(workspace) + held_at_[k], port.dtype, port.shape, row_major(port.shape),
+          {kDLCPU, 0}, nullptr});
     }
     run_with(held, in, out, [&](void* const* ins, void* const* outs) { inner_->run_in(ins, outs, workspace); });
   }
@@ -85,7 +91,8 @@ class Extended final : public Module {
     spare_.give(std::move(held));
   }
 
-  template <class Run> void run_with(const std::vector<Tensor>& held, void* const* in, void* const* out, Run run) const {
+  template <class Run>
+  void run_with(const std::vector<Tensor>& held, void* const* in, void* const* out, Run run) const {
     std::vector<std::int64_t> found(2 * checks_.size());
     std::vector<void*> ins(in, in + inputs.size()), outs(out, out + outputs.size());
     for (std::size_t k = 0; k < added.size(); ++k) {
@@ -113,7 +120,8 @@ class Extended final : public Module {
 
   void look_at(const poly::IndexCheck& check, std::int64_t first, std::int64_t value) const {
     if (first >= poly::product(check.shape)) return;
-    RuntimeError fault = argument_error(messages::index_out_of_range, print_element(check, first), print_value(value, check.dtype), check.reader, check.bound);
+    RuntimeError fault = argument_error(messages::index_out_of_range, print_element(check, first),
+        print_value(value, check.dtype), check.reader, check.bound);
     fault.diagnostic.span = check.span;
     fault.sources = sources_;
     throw fault;
@@ -136,7 +144,8 @@ class Extended final : public Module {
 
 }  // namespace
 
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources) {
+std::shared_ptr<const Module> extended(
+    std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources) {
   if (extension.accumulate.empty() && extension.checks.empty()) return inner;
   return std::make_shared<const Extended>(std::move(inner), std::move(extension), sources);
 }

@@ -18,6 +18,7 @@ struct Extension {
   std::vector<poly::IndexCheck> checks;
 };
 // Returns `inner` as it is when nothing was asked for.
-std::shared_ptr<const Module> extended(std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources);
+std::shared_ptr<const Module> extended(
+    std::shared_ptr<const Module> inner, Extension extension, const std::vector<lang::Source>& sources);
 
 }  // namespace tilec::runtime

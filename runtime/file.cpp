@@ -27,10 +27,15 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t longest_text = 16 << 20;
 constexpr std::size_t piece = 1 << 20;                 // between two of them a signal is seen
 
-[[noreturn]] void unreadable(const std::string& path, const std::string& why) { throw machine_error(messages::unreadable, path, why); }
-[[noreturn]] void unwritable(const std::string& path, int reason) { throw machine_error(messages::unwritable, path, std::strerror(reason)); }
+[[noreturn]] void unreadable(const std::string& path, const std::string& why) {
+  throw machine_error(messages::unreadable, path, why);
+}
+[[noreturn]] void unwritable(const std::string& path, int reason) {
+  throw machine_error(messages::unwritable, path, std::strerror(reason));
+}
 
-// A path whose links have all been followed, also where nothing lies there yet; or a descriptor of this process that it stands for.
+// A path whose links have all been followed, also where nothing lies there yet; or a descriptor of this process that it
+// stands for.
 struct Place { std::string path; std::optional<int> descriptor; };
 
 std::optional<int> number(const std::string& text) {
@@ -109,8 +114,8 @@ std::string read_limited(int file, const std::string& path) {
 volatile std::sig_atomic_t signal_held = 0;            // a handler can reach nothing else
 void hold(int signal) { signal_held = signal; }
 
-// While a file is written, a signal that would end the process waits: the writer cleans up, or finishes, and then it is sent again.
-// A file that grows too large is an error of `write`.
+// While a file is written, a signal that would end the process waits: the writer cleans up, or finishes, and then it is
+// sent again. A file that grows too large is an error of `write`.
 class Held {
  public:
   Held() {
@@ -178,7 +183,10 @@ void write_through(const std::string& place, std::string_view bytes, const std::
 // A new file beside the one that it becomes; gone again unless it did.
 class Temporary {
  public:
-  explicit Temporary(const std::string& path) : path_((fs::path(path).parent_path() / ".tilec-XXXXXX").string()), file_(::mkstemp(path_.data())), reason_(file_ < 0 ? errno : 0) {}
+  explicit Temporary(const std::string& path)
+      : path_((fs::path(path).parent_path() / ".tilec-XXXXXX").string()),
+        file_(::mkstemp(path_.data())),
+        reason_(file_ < 0 ? errno : 0) {}
   ~Temporary() {
     if (file_ >= 0) ::close(file_);
     if (created()) ::unlink(path_.c_str());
@@ -199,7 +207,8 @@ class Temporary {
     struct stat mine {};
     if (::fstat(file_, &mine) != 0) return false;
     const bool same = mine.st_uid == replaced->st_uid && mine.st_gid == replaced->st_gid;
-    return (same || ::fchown(file_, replaced->st_uid, replaced->st_gid) == 0) && ::fchmod(file_, replaced->st_mode & 07777) == 0;
+    return (same || ::fchown(file_, replaced->st_uid, replaced->st_gid) == 0) &&
+        ::fchmod(file_, replaced->st_mode & 07777) == 0;
   }
 
   // 0, or why it did not.
@@ -245,7 +254,9 @@ void replace(const std::string& place, std::string_view bytes, const struct stat
   unwritable(path, reason);
 }
 
-std::uint64_t memory_here() { return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)); }
+std::uint64_t memory_here() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 }  // namespace
 
@@ -287,7 +298,9 @@ std::string DataFile::read(std::size_t bytes) {
 }
 
 std::string DataFile::rest() {
-  if (size_ > memory_here()) throw machine_error(messages::out_of_memory, path_, fmt::format("it has {} bytes, more than the memory of this machine", size_));
+  if (size_ > memory_here())
+    throw machine_error(
+        messages::out_of_memory, path_, fmt::format("it has {} bytes, more than the memory of this machine", size_));
   return read(size_ > at_ ? size_ - at_ : 0);
 }
 
@@ -303,21 +316,25 @@ void write_file(const std::string& path, std::string_view bytes) {
     return replace(place.path, bytes, nullptr, path);
   }
   if (S_ISDIR(status.st_mode)) throw machine_error(messages::unwritable, path, "it is a folder");
-  if (!S_ISREG(status.st_mode)) return write_stream(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path, bytes);
+  if (!S_ISREG(status.st_mode))
+    return write_stream(::open(place.path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY), path, bytes);
   if (::access(place.path.c_str(), W_OK) != 0) unwritable(path, errno);
   if (status.st_nlink == 1) return replace(place.path, bytes, &status, path);
   const Held held;
   write_through(place.path, bytes, path);
 }
 
-// What is no plain file comes first, since it cannot be taken back: a folder among the paths is an error before anything is written.
+// What is no plain file comes first, since it cannot be taken back: a folder among the paths is an error before
+// anything is written.
 void write_files(const std::vector<FileBytes>& files) {
   std::vector<const FileBytes*> plain, in_place;
   for (const FileBytes& file : files) {
     const Place place = place_of(file.path);
     struct stat status {};
     const bool there = ::stat(place.path.c_str(), &status) == 0;
-    const bool renamed = !place.descriptor && (there ? S_ISREG(status.st_mode) && status.st_nlink == 1 && ::access(place.path.c_str(), W_OK) == 0 : errno == ENOENT && !file.path.empty() && file.path.back() != '/');
+    const bool renamed = !place.descriptor &&
+        (there ? S_ISREG(status.st_mode) && status.st_nlink == 1 && ::access(place.path.c_str(), W_OK) == 0
+               : errno == ENOENT && !file.path.empty() && file.path.back() != '/');
     if (renamed) plain.push_back(&file);
     else write_file(file.path, file.bytes);
   }

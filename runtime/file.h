@@ -1,12 +1,13 @@
 // Reads and writes whole files, and loses nothing on the way.
 //
-//   write_file("link.npy", bytes)   ⇒   the file that the link leads to holds the bytes; if that fails, what it held before
+//   write_file("link.npy", bytes)
+//     ⇒  the file that the link leads to holds the bytes; if that fails, what it held before
 //
-// A file is written beside its place and renamed, so it appears whole or not at all, also on a signal or a full disk; its permissions
-// and owner stay. It is written in place where a rename would do harm: a file of several names (hard links), of an owner that
-// cannot be kept, in a folder that takes no new file, mounted by itself. Room for all bytes is then found first and signals wait;
-// SIGKILL or a fault of the disk in between leave a part. Devices, pipes and /dev/stdout take the bytes as they come.
-// docs/decisions/files.md says why.
+// A file is written beside its place and renamed, so it appears whole or not at all, also on a signal or a full disk;
+// its permissions and owner stay. It is written in place where a rename would do harm: a file of several names (hard
+// links), of an owner that cannot be kept, in a folder that takes no new file, mounted by itself. Room for all bytes is
+// then found first and signals wait; SIGKILL or a fault of the disk in between leave a part. Devices, pipes and
+// /dev/stdout take the bytes as they come. docs/decisions/files.md says why.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@
 
 namespace tilec::runtime {
 
-// Of a program: a regular file of at most 16 MiB, `-` for standard input, or a descriptor that is open already (/dev/stdin, a shell's <(…)).
+// Of a program: a regular file of at most 16 MiB, `-` for standard input, or a descriptor that is open already
+// (/dev/stdin, a shell's <(…)).
 std::string read_text(const std::string& path);
 std::string without_byte_order_mark(std::string text);   // which some editors put in front of UTF-8
 std::string read_regular_text(const std::string& path);  // of an import: a regular file
@@ -42,10 +44,12 @@ class DataFile {
 };
 
 void write_file(const std::string& path, std::string_view bytes);  // RuntimeError E0502
-// To a descriptor: 0, or why not all were written (errno). `stops_on_signal`: where a signal waits for the end of write_file.
+// To a descriptor: 0, or why not all were written (errno). `stops_on_signal`: where a signal waits for the end of
+// write_file.
 int write_all(int file, std::string_view bytes, bool stops_on_signal = false);
 
-// Files that belong together: all of them are written beside their places before the first is renamed, so none changes where one has no room.
+// Files that belong together: all of them are written beside their places before the first is renamed, so none changes
+// where one has no room.
 struct FileBytes { std::string path; std::string_view bytes; };
 void write_files(const std::vector<FileBytes>& files);
 

@@ -27,11 +27,14 @@ std::string problem_of(const std::string& path, const std::vector<fs::path>& tri
   std::vector<std::string> names;
   for (const StandardFile& file : standard_library()) names.push_back(fmt::format("{}{}.tile", standard, file.name));
   for (const std::string& name : names)                 // `softmax`, `softmax.tile`, `std/softmax`
-    if (name == path + ".tile" || name == fmt::format("{}{}", standard, path) || name == fmt::format("{}{}.tile", standard, path)) return fmt::format("did you mean `{}`?", name);
+    if (name == path + ".tile" || name == fmt::format("{}{}", standard, path) ||
+        name == fmt::format("{}{}.tile", standard, path))
+      return fmt::format("did you mean `{}`?", name);
   if (path.starts_with(standard))
     if (const auto near = lang::nearest(path, names)) return fmt::format("did you mean `{}`?", *near);
   std::string folders;
-  for (const fs::path& folder : tried) folders += fmt::format("{}`{}`", folders.empty() ? "" : ", ", folder.empty() ? "." : folder.string());
+  for (const fs::path& folder : tried)
+    folders += fmt::format("{}`{}`", folders.empty() ? "" : ", ", folder.empty() ? "." : folder.string());
   return fmt::format("it is not in {} nor a part of std/", folders);
 }
 
@@ -64,7 +67,8 @@ lang::Find find_in(std::vector<std::string> include) {
       }
     }
     if (auto source = standard_file(path)) return {std::move(source), {}};
-    if (inside_standard && standard_file(std::string(standard) + path)) return {standard_file(std::string(standard) + path), {}};
+    if (inside_standard && standard_file(std::string(standard) + path))
+      return {standard_file(std::string(standard) + path), {}};
     return {std::nullopt, unreadable.empty() ? problem_of(path, folders) : unreadable};
   };
 }

@@ -1,5 +1,5 @@
-// Where `import "path";` looks: beside the importing file, in the folders of `--include` in order, then among the files of std/
-// that the library brings along.
+// Where `import "path";` looks: beside the importing file, in the folders of `--include` in order, then among the files
+// of std/ that the library brings along.
 #pragma once
 
 #include <string>

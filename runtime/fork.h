@@ -1,5 +1,6 @@
-// fork() beside threads that compile. The child has none of them, so a lock that one of them held would stay closed for ever:
-// LLVM's, the cache's, a pool's. fork() therefore waits until nobody holds one, and who would take one waits until it is over.
+// fork() beside threads that compile. The child has none of them, so a lock that one of them held would stay closed for
+// ever: LLVM's, the cache's, a pool's. fork() therefore waits until nobody holds one, and who would take one waits
+// until it is over.
 //
 //   const Busy busy;                                  // around every piece of work that may take a lock
 //
@@ -16,7 +17,8 @@ class Busy {
   Busy& operator=(const Busy&) = delete;
 };
 
-// How many forks lie between this process and the one that loaded us: threads and devices of another number do not exist here.
+// How many forks lie between this process and the one that loaded us: threads and devices of another number do not
+// exist here.
 int generation();
 
 }  // namespace tilec::runtime

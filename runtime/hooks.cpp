@@ -49,7 +49,8 @@ Hook<HostPool>& pool_hook() {
 void HostTurns::run(void* context, std::int64_t count, Turn body, void* arguments) {
   auto& self = *static_cast<HostTurns*>(context);
   if (count <= 0) return;
-  Turns turns{body, arguments, count, std::min(count, self.pool_.workers), std::vector<std::atomic<bool>>(static_cast<std::size_t>(count)), {}, {}, {}};
+  Turns turns{body, arguments, count, std::min(count, self.pool_.workers),
+      std::vector<std::atomic<bool>>(static_cast<std::size_t>(count)), {}, {}, {}};
   const int answer = self.pool_.run(self.pool_.user, count, turns.workers, checked_turn, &turns);
   const std::int64_t done = turns.done.load(), refused = turns.refused.load(), repeated = turns.repeated.load();
   if (answer == 0 && done == count && refused == 0 && repeated == 0) return;

@@ -1,9 +1,11 @@
-// What a host puts in the place of ours, for the whole process: who gives the memory of data, who runs the turns of parallel loops.
+// What a host puts in the place of ours, for the whole process: who gives the memory of data, who runs the turns of
+// parallel loops.
 //
 //   allocator_hook().set(Allocator{allocate, release, user});  // from here on `allocate` of tensor.h asks the host
 //   pool_hook().set(HostPool{run, user, 8});                   // kernels loaded from here on run on it
 //
-// Memory goes back to whom it came from, and a kernel keeps the pool that it was loaded with. Reading a hook takes no lock (fork.h).
+// Memory goes back to whom it came from, and a kernel keeps the pool that it was loaded with. Reading a hook takes no
+// lock (fork.h).
 #pragma once
 
 #include <algorithm>
@@ -27,13 +29,15 @@ struct Allocator {
 };
 
 struct HostPool {
-  int (*run)(void* user, std::int64_t count, std::int64_t workers, Turn turn, void* arguments);  // 0: all turns are done
+  // 0: all turns are done
+  int (*run)(void* user, std::int64_t count, std::int64_t workers, Turn turn, void* arguments);
   void* user;
   std::int64_t workers;
   bool operator==(const HostPool&) const = default;
 };
 
-// One that may change while others read it. What was ever set stays where it is: somebody may be about to call it. Equal ones are one.
+// One that may change while others read it. What was ever set stays where it is: somebody may be about to call it.
+// Equal ones are one.
 template <class T> class Hook {
  public:
   const T* get() const { return current_.load(std::memory_order_acquire); }  // null: none
@@ -52,7 +56,8 @@ template <class T> class Hook {
 Hook<Allocator>& allocator_hook();
 Hook<HostPool>& pool_hook();
 
-// The face of a host's pool for one call of a kernel. Machine code takes no answer, so what went wrong is kept until it has returned.
+// The face of a host's pool for one call of a kernel. Machine code takes no answer, so what went wrong is kept until it
+// has returned.
 class HostTurns {
  public:
   explicit HostTurns(const HostPool& pool) : pool_(pool), face_{this, run, pool.workers} {}

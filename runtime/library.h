@@ -1,10 +1,11 @@
 // A vendor's library, opened by name when it is first asked for.
 //
-//   struct Api { int (*cuInit)(unsigned); …; std::string missing; };   // missing: why it cannot be used; empty if it can
+//   struct Api { int (*cuInit)(unsigned); …; std::string missing; };   // missing: why it cannot be used; empty if it
+//                                                                      can
 //   const Api& api() { return found_once<Api, find>(); }
 //
-// What was found is kept for ever. What was missing is looked for again: it may have been installed meanwhile. A driver's threads stay
-// behind in fork(), so its Api notes whose it is, and a child calls nothing of it.
+// What was found is kept for ever. What was missing is looked for again: it may have been installed meanwhile. A
+// driver's threads stay behind in fork(), so its Api notes whose it is, and a child calls nothing of it.
 #pragma once
 
 #include <atomic>

@@ -30,24 +30,36 @@ template <class T> void poke(char* at, T value) { std::memcpy(at, &value, sizeof
 enum class Form { Absolute64, Relative64, Relative32, Call26, PageHigh21, PageLow12, Load12 };
 struct Reference {
   Form form;
-  bool slot = false;                                     // it is to the address of the symbol in the table, not to the symbol
+  bool slot = false;                                     // it is to the address of the symbol in the table, not to the
+                                                         // symbol
   int scale = 0;                                         // of Load12: log2 of the bytes loaded
 };
 
 const Reference* reference_of(std::uint16_t machine, std::uint32_t type) {
   static const std::map<std::uint32_t, Reference> x86 = {
-      {R_X86_64_64, {Form::Absolute64}},           {R_X86_64_PC64, {Form::Relative64}},          {R_X86_64_PC32, {Form::Relative32}},
-      {R_X86_64_PLT32, {Form::Relative32}},        {R_X86_64_GOTPCREL, {Form::Relative32, true}}, {R_X86_64_GOTPCRELX, {Form::Relative32, true}},
+      {R_X86_64_64, {Form::Absolute64}},
+      {R_X86_64_PC64, {Form::Relative64}},
+      {R_X86_64_PC32, {Form::Relative32}},
+      {R_X86_64_PLT32, {Form::Relative32}},
+      {R_X86_64_GOTPCREL, {Form::Relative32, true}},
+      {R_X86_64_GOTPCRELX, {Form::Relative32, true}},
       {R_X86_64_REX_GOTPCRELX, {Form::Relative32, true}},
   };
   static const std::map<std::uint32_t, Reference> arm = {
-      {R_AARCH64_ABS64, {Form::Absolute64}},             {R_AARCH64_PREL64, {Form::Relative64}},
-      {R_AARCH64_PREL32, {Form::Relative32}},            {R_AARCH64_CALL26, {Form::Call26}},
-      {R_AARCH64_JUMP26, {Form::Call26}},                {R_AARCH64_ADR_PREL_PG_HI21, {Form::PageHigh21}},
-      {R_AARCH64_ADD_ABS_LO12_NC, {Form::PageLow12}},    {R_AARCH64_LDST8_ABS_LO12_NC, {Form::Load12, false, 0}},
-      {R_AARCH64_LDST16_ABS_LO12_NC, {Form::Load12, false, 1}}, {R_AARCH64_LDST32_ABS_LO12_NC, {Form::Load12, false, 2}},
-      {R_AARCH64_LDST64_ABS_LO12_NC, {Form::Load12, false, 3}}, {R_AARCH64_LDST128_ABS_LO12_NC, {Form::Load12, false, 4}},
-      {R_AARCH64_ADR_GOT_PAGE, {Form::PageHigh21, true}}, {R_AARCH64_LD64_GOT_LO12_NC, {Form::Load12, true, 3}},
+      {R_AARCH64_ABS64, {Form::Absolute64}},
+      {R_AARCH64_PREL64, {Form::Relative64}},
+      {R_AARCH64_PREL32, {Form::Relative32}},
+      {R_AARCH64_CALL26, {Form::Call26}},
+      {R_AARCH64_JUMP26, {Form::Call26}},
+      {R_AARCH64_ADR_PREL_PG_HI21, {Form::PageHigh21}},
+      {R_AARCH64_ADD_ABS_LO12_NC, {Form::PageLow12}},
+      {R_AARCH64_LDST8_ABS_LO12_NC, {Form::Load12, false, 0}},
+      {R_AARCH64_LDST16_ABS_LO12_NC, {Form::Load12, false, 1}},
+      {R_AARCH64_LDST32_ABS_LO12_NC, {Form::Load12, false, 2}},
+      {R_AARCH64_LDST64_ABS_LO12_NC, {Form::Load12, false, 3}},
+      {R_AARCH64_LDST128_ABS_LO12_NC, {Form::Load12, false, 4}},
+      {R_AARCH64_ADR_GOT_PAGE, {Form::PageHigh21, true}},
+      {R_AARCH64_LD64_GOT_LO12_NC, {Form::Load12, true, 3}},
   };
   const auto& table = machine == EM_X86_64 ? x86 : arm;
   const auto found = table.find(type);
@@ -60,7 +72,8 @@ std::uint64_t width(Form form) { return form == Form::Absolute64 || form == Form
 void resolve(char* at, const Reference& reference, std::uint64_t place, std::uint64_t to) {
   const auto distance = static_cast<std::int64_t>(to - place);
   const auto within = [&](std::int64_t value, int bits) {
-    if (value < -(std::int64_t{1} << (bits - 1)) || value >= std::int64_t{1} << (bits - 1)) refuse("a reference reaches too far");
+    if (value < -(std::int64_t{1} << (bits - 1)) || value >= std::int64_t{1} << (bits - 1))
+      refuse("a reference reaches too far");
     return static_cast<std::uint32_t>(value) & static_cast<std::uint32_t>((std::uint64_t{1} << bits) - 1);
   };
   const auto instruction = peek<std::uint32_t>;
@@ -75,10 +88,12 @@ void resolve(char* at, const Reference& reference, std::uint64_t place, std::uin
       const std::uint32_t pages = within(static_cast<std::int64_t>((to >> 12) - (place >> 12)), 21);
       return poke(at, (instruction(at) & 0x9f00001fu) | (pages & 3) << 29 | pages >> 2 << 5);
     }
-    case Form::PageLow12: return poke(at, (instruction(at) & 0xffc003ffu) | static_cast<std::uint32_t>(to & 0xfff) << 10);
+    case Form::PageLow12:
+      return poke(at, (instruction(at) & 0xffc003ffu) | static_cast<std::uint32_t>(to & 0xfff) << 10);
     case Form::Load12:
       if ((to & ((std::uint64_t{1} << reference.scale) - 1)) != 0) refuse("a load of what is not aligned");
-      return poke(at, (instruction(at) & 0xffc003ffu) | static_cast<std::uint32_t>((to & 0xfff) >> reference.scale) << 10);
+      return poke(
+          at, (instruction(at) & 0xffc003ffu) | static_cast<std::uint32_t>((to & 0xfff) >> reference.scale) << 10);
   }
 }
 
@@ -103,9 +118,12 @@ class Linker::Reader {
   explicit Reader(const std::string& object) : object_(object) {
     header_ = at<Elf64_Ehdr>(0);
     constexpr std::array<unsigned char, 6> magic = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB};
-    if (std::memcmp(header_.e_ident, magic.data(), magic.size()) != 0 || header_.e_type != ET_REL) refuse("these bytes are no object file");
-    if (header_.e_machine != EM_X86_64 && header_.e_machine != EM_AARCH64) refuse(fmt::format("machine {} is not known", header_.e_machine));
-    for (std::uint64_t k = 0; k < header_.e_shnum; ++k) sections_.push_back(at<Elf64_Shdr>(sum(header_.e_shoff, k * sizeof(Elf64_Shdr))));
+    if (std::memcmp(header_.e_ident, magic.data(), magic.size()) != 0 || header_.e_type != ET_REL)
+      refuse("these bytes are no object file");
+    if (header_.e_machine != EM_X86_64 && header_.e_machine != EM_AARCH64)
+      refuse(fmt::format("machine {} is not known", header_.e_machine));
+    for (std::uint64_t k = 0; k < header_.e_shnum; ++k)
+      sections_.push_back(at<Elf64_Shdr>(sum(header_.e_shoff, k * sizeof(Elf64_Shdr))));
   }
 
   std::uint16_t machine() const { return header_.e_machine; }
@@ -166,7 +184,8 @@ void Linker::read(const std::string& object) {
     if (h.sh_size > largest_image) refuse("a section that is too large");
     const Kind kind = (h.sh_flags & SHF_EXECINSTR) != 0 ? Code : (h.sh_flags & SHF_WRITE) != 0 ? Data : Constants;
     loaded.emplace(k, static_cast<int>(sections_.size()));
-    sections_.push_back({h.sh_type == SHT_NOBITS ? std::string_view() : reader.bytes(h), h.sh_size, alignment, kind, 0});
+    sections_.push_back(
+        {h.sh_type == SHT_NOBITS ? std::string_view() : reader.bytes(h), h.sh_size, alignment, kind, 0});
   }
   const std::size_t first = all_.size();
   std::uint64_t symbols_of = 0;
@@ -179,8 +198,10 @@ void Linker::read(const std::string& object) {
       const auto home = loaded.find(s.st_shndx);
       const bool global = ELF64_ST_BIND(s.st_info) != STB_LOCAL;
       if (global && s.st_shndx != SHN_UNDEF && home == loaded.end()) refuse("a symbol without a place");
-      if (home != loaded.end() && s.st_value > sections_[static_cast<std::size_t>(home->second)].size) refuse("a symbol behind its section");
-      all_.push_back({global ? reader.name(strings, s.st_name) : std::string(), home == loaded.end() ? -1 : home->second, s.st_value});
+      if (home != loaded.end() && s.st_value > sections_[static_cast<std::size_t>(home->second)].size)
+        refuse("a symbol behind its section");
+      all_.push_back({global ? reader.name(strings, s.st_name) : std::string(),
+          home == loaded.end() ? -1 : home->second, s.st_value});
     }
   }
   for (const Elf64_Shdr& h : headers) {
@@ -190,11 +211,13 @@ void Linker::read(const std::string& object) {
     if (h.sh_type == SHT_REL || h.sh_link != symbols_of) refuse("references of an unknown kind");
     const Section& section = sections_[static_cast<std::size_t>(patched->second)];
     for (const Elf64_Rela& r : reader.table<Elf64_Rela>(h)) {
-      const Relocation relocation{patched->second, r.r_offset, static_cast<std::uint32_t>(ELF64_R_TYPE(r.r_info)), r.r_addend, first + ELF64_R_SYM(r.r_info)};
+      const Relocation relocation{patched->second, r.r_offset, static_cast<std::uint32_t>(ELF64_R_TYPE(r.r_info)),
+          r.r_addend, first + ELF64_R_SYM(r.r_info)};
       const Reference* reference = reference_of(machine_, relocation.type);
       if (!reference) refuse(fmt::format("references of kind {}", relocation.type));
       if (relocation.symbol >= all_.size()) refuse("a reference to a missing symbol");
-      if (section.bytes.size() < width(reference->form) || r.r_offset > section.bytes.size() - width(reference->form)) refuse("a reference outside its section");
+      if (section.bytes.size() < width(reference->form) || r.r_offset > section.bytes.size() - width(reference->form))
+        refuse("a reference outside its section");
       relocations_.push_back(relocation);
     }
   }
@@ -204,7 +227,8 @@ void Linker::read(const std::string& object) {
 void Linker::name_symbols() {
   std::map<std::string_view, std::size_t> defined;
   for (std::size_t k = 0; k < all_.size(); ++k)
-    if (const Symbol& s = all_[k]; !s.name.empty() && s.section >= 0 && !defined.emplace(s.name, k).second) refuse("`" + s.name + "` is defined twice");
+    if (const Symbol& s = all_[k]; !s.name.empty() && s.section >= 0 && !defined.emplace(s.name, k).second)
+      refuse("`" + s.name + "` is defined twice");
   for (Relocation& r : relocations_) {
     const Symbol& s = all_[r.symbol];
     if (s.section >= 0) continue;
@@ -229,11 +253,13 @@ void Linker::lay_out(std::uint64_t page) {
       if (end > largest_image) refuse("it is too large");
     }
     std::uint64_t& table = kind == Code ? stubs_ : table_;
-    if (kind != Data) table = rounded_up(end, stub_bytes), end = table + slots_.size() * (kind == Code ? stub_bytes : 8);
+    if (kind != Data)
+      table = rounded_up(end, stub_bytes), end = table + slots_.size() * (kind == Code ? stub_bytes : 8);
     end_[kind] = end = rounded_up(end, page);
   }
   for (const Symbol& s : all_)
-    if (!s.name.empty() && s.section >= 0) symbols_.emplace(s.name, sections_[static_cast<std::size_t>(s.section)].offset + s.value);
+    if (!s.name.empty() && s.section >= 0)
+      symbols_.emplace(s.name, sections_[static_cast<std::size_t>(s.section)].offset + s.value);
 }
 
 std::uint64_t Linker::stub(std::size_t symbol) const { return stubs_ + slots_.at(symbol) * stub_bytes; }
@@ -245,7 +271,8 @@ void Linker::write(std::span<char> memory, std::uint64_t address, const Find& fi
     if (!s.bytes.empty()) std::memcpy(memory.data() + s.offset, s.bytes.data(), s.bytes.size());
   for (const auto& [symbol, position] : slots_) {
     const Symbol& s = all_[symbol];
-    const std::uint64_t to = s.section >= 0 ? address + sections_[static_cast<std::size_t>(s.section)].offset + s.value : find(s.name);
+    const std::uint64_t to =
+        s.section >= 0 ? address + sections_[static_cast<std::size_t>(s.section)].offset + s.value : find(s.name);
     if (to == 0) refuse("it calls `" + s.name + "`, which this process does not have");
     poke(memory.data() + slot(symbol), to);
     write_stub(memory.data() + stub(symbol), machine_, address + stub(symbol), address + slot(symbol));
@@ -253,7 +280,9 @@ void Linker::write(std::span<char> memory, std::uint64_t address, const Find& fi
   for (const Relocation& r : relocations_) {
     const Symbol& s = all_[r.symbol];
     const Reference& reference = *reference_of(machine_, r.type);
-    const std::uint64_t to = reference.slot ? slot(r.symbol) : s.section < 0 ? stub(r.symbol) : sections_[static_cast<std::size_t>(s.section)].offset + s.value;
+    const std::uint64_t to = reference.slot ? slot(r.symbol)
+        : s.section < 0                     ? stub(r.symbol)
+                                            : sections_[static_cast<std::size_t>(s.section)].offset + s.value;
     const std::uint64_t at = sections_[static_cast<std::size_t>(r.section)].offset + r.at;
     resolve(memory.data() + at, reference, address + at, address + to + static_cast<std::uint64_t>(r.addend));
   }

@@ -1,12 +1,13 @@
 // Relocatable ELF objects, linked for one address: sections laid into three runs of pages, references resolved.
 //
 //   const Linker linker(objects, 4096);                   // reads and lays out; throws LinkError
-//   linker.write(memory, address, find);                  // the bytes that stand at `address`; `find`: functions of the process
+//   linker.write(memory, address, find);                  // the bytes that stand at `address`; `find`: functions of
+//                                                         the process
 //   address + linker.symbols().at("k0_O")                 // an entry point
 //
-// It knows what machine code of ours consists of: position-independent code for x86-64 and AArch64, constants, calls. A call out of
-// the image goes through a stub beside the code, since a library may lie further off than a call reaches. Everything that is read
-// from an object is checked: one that was cut or changed is a LinkError, never a wild write.
+// It knows what machine code of ours consists of: position-independent code for x86-64 and AArch64, constants, calls. A
+// call out of the image goes through a stub beside the code, since a library may lie further off than a call reaches.
+// Everything that is read from an object is checked: one that was cut or changed is a LinkError, never a wild write.
 #pragma once
 
 #include <cstddef>
@@ -38,13 +39,16 @@ class Linker {
   std::uint64_t size() const { return end_[Data]; }
   const Symbols& symbols() const { return symbols_; }   // the global ones that the objects define: offsets in the image
 
-  // `memory` has size() bytes, all zero. `find` gives the address of a function of the process; 0, a LinkError: it has none.
+  // `memory` has size() bytes, all zero. `find` gives the address of a function of the process; 0, a LinkError: it has
+  // none.
   void write(std::span<char> memory, std::uint64_t address, const Find& find) const;
 
  private:
   enum Kind { Code, Constants, Data };
-  struct Section { std::string_view bytes; std::uint64_t size, alignment; Kind kind; std::uint64_t offset; };  // no bytes: zeros
-  struct Symbol { std::string name; int section; std::uint64_t value; };  // section -1: of another object or of the process
+  // no bytes: zeros
+  struct Section { std::string_view bytes; std::uint64_t size, alignment; Kind kind; std::uint64_t offset; };
+  // section -1: of another object or of the process
+  struct Symbol { std::string name; int section; std::uint64_t value; };
   struct Relocation { int section; std::uint64_t at; std::uint32_t type; std::int64_t addend; std::size_t symbol; };
   class Reader;
 
@@ -59,7 +63,8 @@ class Linker {
   std::vector<Section> sections_;
   std::vector<Symbol> all_;                              // of all objects
   std::vector<Relocation> relocations_;
-  std::map<std::size_t, std::uint64_t> slots_;           // of symbols whose address stands among the constants: its position there
+  std::map<std::size_t, std::uint64_t> slots_;           // of symbols whose address stands among the constants: its
+                                                         // position there
   std::uint64_t stubs_ = 0, table_ = 0;                  // offsets of the stubs and of the addresses they jump to
   std::uint64_t end_[3] = {0, 0, 0};
   Symbols symbols_;

@@ -18,14 +18,21 @@ namespace {
 
 DLDevice place_of(std::string_view target) {
   const auto words = codegen::target_words(target);
-  return words ? DLDevice{words->kind == "cuda" ? kDLCUDA : kDLOpenCL, static_cast<std::int32_t>(words->device.value_or(0))} : DLDevice{kDLCPU, 0};
+  return words
+      ? DLDevice{words->kind == "cuda" ? kDLCUDA : kDLOpenCL, static_cast<std::int32_t>(words->device.value_or(0))}
+      : DLDevice{kDLCPU, 0};
 }
 
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
   explicit DeviceModule(const codegen::Package& from)
-      : target_(from.target), place_(place_of(from.target)), buffers_(from.buffers), workspace_(from.workspace), device_(open_device(from.target)), kernels_(device_->load(from)) {
+      : target_(from.target),
+        place_(place_of(from.target)),
+        buffers_(from.buffers),
+        workspace_(from.workspace),
+        device_(open_device(from.target)),
+        kernels_(device_->load(from)) {
     take(from, 0);
   }
 
@@ -33,20 +40,25 @@ class DeviceModule final : public Module {
   ~DeviceModule() override {
     if (generation() == generation_) return;
     while (auto memory = spare_.take()) static_cast<void>(memory.release());  // NOLINT(bugprone-unused-return-value)
-    new std::shared_ptr<const Kernels>(std::move(kernels_));                  // NOLINT(bugprone-unhandled-exception-at-new)
+    new std::shared_ptr<const Kernels>(std::move(kernels_));  // NOLINT(bugprone-unhandled-exception-at-new)
   }
 
   void run(void* const* in, void* const* out) const override { run_on_copies(in, out, nullptr); }
-  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override { run_on_copies(in, out, &milliseconds); }
+  void run_timed(void* const* in, void* const* out, std::vector<double>& milliseconds) const override {
+    run_on_copies(in, out, &milliseconds);
+  }
 
   bool has_device() const override { return true; }
   DLDevice device() const override { return place_; }
-  std::int64_t device_workspace() const override { return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0; }
+  std::int64_t device_workspace() const override {
+    return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0;
+  }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (generation() != generation_) throw device_of_parent(target_);
     std::vector<void*> addresses(in, in + inputs.size());
     addresses.insert(addresses.end(), out, out + outputs.size());
-    for (std::size_t k = addresses.size(); k < buffers_.size(); ++k) addresses.push_back(static_cast<char*>(workspace) + buffers_[k].offset);
+    for (std::size_t k = addresses.size(); k < buffers_.size(); ++k)
+      addresses.push_back(static_cast<char*>(workspace) + buffers_[k].offset);
     device_->run_at(*kernels_, addresses, stream);
   }
 
@@ -59,7 +71,8 @@ class DeviceModule final : public Module {
     const std::size_t ins = inputs.size();
     for (std::size_t k = 0; k < ins; ++k) copy_in(memory[k], inputs[k], in[k], buffers_[k].bytes);
     device_->run(*kernels_, memory, milliseconds);
-    for (std::size_t k = 0; k < outputs.size(); ++k) copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      copy_out(outputs[k], out[k], memory[ins + k], buffers_[ins + k].bytes);
     spare_.give(std::move(held));
   }
 
@@ -83,7 +96,8 @@ class DeviceModule final : public Module {
     for (std::size_t k = 0; k < ports; ++k) memory->push_back(device_->allocate(buffers_[k].bytes));
     if (buffers_.size() == ports) return memory;
     const Memory workspace = device_->allocate(workspace_);
-    for (std::size_t k = ports; k < buffers_.size(); ++k) memory->push_back(device_->part(workspace, buffers_[k].offset, buffers_[k].bytes));
+    for (std::size_t k = ports; k < buffers_.size(); ++k)
+      memory->push_back(device_->part(workspace, buffers_[k].offset, buffers_[k].bytes));
     return memory;
   }
 
@@ -100,7 +114,8 @@ class DeviceModule final : public Module {
 // Forward of a pair, which hides what it keeps; or forward and backward, one behind the other.
 class PairModule final : public Module {
  public:
-  PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward) : forward_(std::move(forward)), backward_(std::move(backward)) {
+  PairModule(std::shared_ptr<const Module> forward, std::size_t kept, std::shared_ptr<const Module> backward)
+      : forward_(std::move(forward)), backward_(std::move(backward)) {
     name = forward_->name;
     inputs = forward_->inputs;
     take_launches(*forward_);
@@ -113,7 +128,9 @@ class PairModule final : public Module {
     outputs.assign(forward_->outputs.begin(), forward_->outputs.end() - static_cast<std::ptrdiff_t>(kept));
     if (!backward_) return;
     take_launches(*backward_);
-    const auto position = [](const std::vector<Port>& ports, const Port& port) { return static_cast<std::size_t>(std::ranges::find(ports, port.name, &Port::name) - ports.begin()); };
+    const auto position = [](const std::vector<Port>& ports, const Port& port) {
+      return static_cast<std::size_t>(std::ranges::find(ports, port.name, &Port::name) - ports.begin());
+    };
     for (const Port& port : backward_->inputs) {
       const std::size_t made = position(forward_->outputs, port), given = position(inputs, port);
       if (made < forward_->outputs.size()) wires_.push_back({true, made});
@@ -141,9 +158,13 @@ class PairModule final : public Module {
 
   // What is kept lies behind what the halves need.
   std::int64_t workspace() const override { return workspace_; }
-  std::int64_t device_workspace() const override { return backward_ ? std::max(forward_->device_workspace(), backward_->device_workspace()) : forward_->device_workspace(); }
+  std::int64_t device_workspace() const override {
+    return backward_ ? std::max(forward_->device_workspace(), backward_->device_workspace())
+                     : forward_->device_workspace();
+  }
   void run_in(void* const* in, void* const* out, void* workspace) const override {
-    run_halves(in, out, workspace, [](const Module& half, void* const* from, void* const* to, void* in_it) { half.run_in(from, to, in_it); });
+    run_halves(in, out, workspace,
+        [](const Module& half, void* const* from, void* const* to, void* in_it) { half.run_in(from, to, in_it); });
   }
 
  private:
@@ -151,7 +172,8 @@ class PairModule final : public Module {
 
   std::unique_ptr<Tensor> borrowed() const {
     std::unique_ptr<Tensor> own = spare_.take();
-    return own ? std::move(own) : std::make_unique<Tensor>(allocate("the workspace of " + name, DType::U8, {workspace_}));
+    return own ? std::move(own)
+               : std::make_unique<Tensor>(allocate("the workspace of " + name, DType::U8, {workspace_}));
   }
 
   template <class Run> void run_halves(void* const* in, void* const* out, void* workspace, Run run) const {
@@ -185,7 +207,9 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 
 }  // namespace
 
-std::string without_mark(const std::string& name) { return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name; }
+std::string without_mark(const std::string& name) {
+  return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name;
+}
 
 void Module::take(const codegen::Package& from, int for_threads) {
   name = from.name;
@@ -203,17 +227,24 @@ void Module::take_launches(const Module& inner) {
 }
 
 void Module::run_on(void* const*, void* const*, void*, void*) const {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device").hint("`tilec_kernel_run` takes memory of the host");
+  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device")
+      .hint("`tilec_kernel_run` takes memory of the host");
 }
 
 void check_machine(const codegen::Package& package) {
-  if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features); !why.empty())
-    throw machine_error(messages::no_device, package.target, why).hint("`--emit=asm` and `--emit=object` need no such machine");
+  if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features);
+      !why.empty())
+    throw machine_error(messages::no_device, package.target, why)
+        .hint("`--emit=asm` and `--emit=object` need no such machine");
 }
 
-std::shared_ptr<const Module> load_device(const codegen::Package& package) { return std::make_shared<DeviceModule>(package); }
+std::shared_ptr<const Module> load_device(const codegen::Package& package) {
+  return std::make_shared<DeviceModule>(package);
+}
 
-Halves load_halves(const codegen::Package& package, int threads) { return {load_half(package, threads), package.backward.empty() ? nullptr : load_half(package.backward[0], threads)}; }
+Halves load_halves(const codegen::Package& package, int threads) {
+  return {load_half(package, threads), package.backward.empty() ? nullptr : load_half(package.backward[0], threads)};
+}
 
 std::shared_ptr<const Module> load(const codegen::Package& package, int threads) {
   std::shared_ptr<const Module> forward = load_half(package, threads);

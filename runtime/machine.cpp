@@ -37,8 +37,16 @@ std::set<std::string> flags_here() {
 
 bool has(const std::set<std::string>& flags, const std::string& feature) {
   static const std::map<std::string, std::string> other_names = {
-      {"sse3", "pni"},       {"bmi", "bmi1"},        {"lzcnt", "abm"},     {"neon", "asimd"},    {"fparmv8", "fp"},
-      {"fullfp16", "fphp"},  {"dotprod", "asimddp"}, {"lse", "atomics"},   {"jsconv", "jscvt"},  {"fp16fml", "asimdfhm"},
+      {"sse3", "pni"},
+      {"bmi", "bmi1"},
+      {"lzcnt", "abm"},
+      {"neon", "asimd"},
+      {"fparmv8", "fp"},
+      {"fullfp16", "fphp"},
+      {"dotprod", "asimddp"},
+      {"lse", "atomics"},
+      {"jsconv", "jscvt"},
+      {"fp16fml", "asimdfhm"},
   };
   const std::string name = plain(feature);
   const auto other = other_names.find(name);

@@ -7,7 +7,8 @@
 
 namespace tilec::runtime {
 
-// "this machine is x86_64, its code is aarch64", "this machine lacks avx512f"; empty: it runs. Features are named as LLVM names them.
+// "this machine is x86_64, its code is aarch64", "this machine lacks avx512f"; empty: it runs. Features are named as
+// LLVM names them.
 std::string cannot_run(std::string_view architecture, const std::vector<std::string>& features);
 
 }  // namespace tilec::runtime

@@ -25,7 +25,9 @@ class ReferenceModule final : public Module {
   }
 
  private:
-  static Tensor view(const Port& port, void* data) { return Tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr}; }
+  static Tensor view(const Port& port, void* data) {
+    return Tensor{data, port.dtype, port.shape, port.strides, {kDLCPU, 0}, nullptr};
+  }
   poly::Interpretation interpreted(const std::vector<poly::Array>& arrays) const {
     try {
       return poly::interpret(program_, arrays);
@@ -36,12 +38,15 @@ class ReferenceModule final : public Module {
   poly::Program program_;
 };
 
-template <class M> std::shared_ptr<const Module> with_ports(std::shared_ptr<M> module, const poly::Program& program, const codegen::Request& request) {
+template <class M>
+std::shared_ptr<const Module> with_ports(
+    std::shared_ptr<M> module, const poly::Program& program, const codegen::Request& request) {
   module->name = program.name;
   for (const poly::TensorId id : program.inputs) module->inputs.push_back(port_of(program.tensor(id)));
   for (const poly::TensorId id : program.outputs) module->outputs.push_back(port_of(program.tensor(id)));
   for (std::size_t k = 0; k < program.inputs.size(); ++k)
-    if (const auto asked = request.strides.find(program.tensor(program.inputs[k]).name); asked != request.strides.end()) module->inputs[k].strides = asked->second;
+    if (const auto asked = request.strides.find(program.tensor(program.inputs[k]).name); asked != request.strides.end())
+      module->inputs[k].strides = asked->second;
   for (const auto& [k, strides] : request.output_strides) module->outputs.at(k).strides = strides;
   return module;
 }
@@ -55,7 +60,9 @@ Port port_of(const poly::Tensor& tensor) {
   return port;
 }
 
-codegen::Until until_for(const codegen::Target& target) { return target.family == codegen::Target::Family::Reference ? codegen::Until::Bound : codegen::Until::Lowered; }
+codegen::Until until_for(const codegen::Target& target) {
+  return target.family == codegen::Target::Family::Reference ? codegen::Until::Bound : codegen::Until::Lowered;
+}
 
 std::shared_ptr<const Module> load_reference(const poly::Program& program, const codegen::Request& request) {
   return with_ports(std::make_shared<ReferenceModule>(program), program, request);

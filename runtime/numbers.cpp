@@ -19,14 +19,21 @@ using poly::Program;
 
 // What becomes of one number in a program.
 struct Uses {
-  std::set<DType> met;                                   // types that what it meets brings it into; of a chain of them the narrowest
+  std::set<DType> met;                                   // types that what it meets brings it into; of a chain of them
+                                                         // the narrowest
   bool computed = false;                                 // it is an operand before it meets a type
-  bool counted = false;                                  // integer arithmetic that reals do not have makes something of it, or an integer meets it
+  bool counted = false;                                  // integer arithmetic that reals do not have makes something of
+                                                         // it, or an integer meets it
 };
 
-bool is_differentiated(const Request& request) { return !std::ranges::all_of(request.derivatives, &codegen::Derivative::batch); }
+bool is_differentiated(const Request& request) {
+  return !std::ranges::all_of(request.derivatives, &codegen::Derivative::batch);
+}
 
-bool is_ring(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg || op == Op::Abs || op == Op::Max || op == Op::Min || op == Op::Select; }
+bool is_ring(Op op) {
+  return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Neg || op == Op::Abs || op == Op::Max ||
+      op == Op::Min || op == Op::Select;
+}
 
 class Search {
  public:
@@ -47,7 +54,8 @@ class Search {
     return read && statement_->reads[static_cast<std::size_t>(read->read)].tensor == id_;
   }
 
-  // The narrowest type of the casts that lead from the number to here; none of a cast by name, which begins with one into the type it has.
+  // The narrowest type of the casts that lead from the number to here; none of a cast by name, which begins with one
+  // into the type it has.
   std::optional<DType> met(const poly::Cast& cast) const {
     if (cast.type == cast.operand.type()) return std::nullopt;
     if (is_number(cast.operand)) return cast.type;
@@ -65,7 +73,8 @@ class Search {
   void look(const Expr& e) {
     if (!seen_.insert(poly::address(e)).second) return;
     if (const auto* cast = e.as<poly::Cast>()) {
-      if (!lang::is_float(cast->type) && cast->type != cast->operand.type() && is_made_of_it(cast->operand)) uses_.counted = true;
+      if (!lang::is_float(cast->type) && cast->type != cast->operand.type() && is_made_of_it(cast->operand))
+        uses_.counted = true;
       if (const std::optional<DType> type = met(*cast)) uses_.met.insert(*type);
       else look(cast->operand);
     }
@@ -75,7 +84,8 @@ class Search {
   void look_at(const poly::Apply& apply, const Expr& e) {
     for (const Expr& operand : apply.operands) look(operand);
     if (lang::info(apply.op).result == lang::Result::Boolean) return;
-    if (std::ranges::any_of(apply.operands, [&](const Expr& operand) { return is_number(operand); })) uses_.computed = true;
+    if (std::ranges::any_of(apply.operands, [&](const Expr& operand) { return is_number(operand); }))
+      uses_.computed = true;
     if (!lang::is_float(apply.type) && !is_ring(apply.op) && is_made_of_it(e)) uses_.counted = true;
   }
 
@@ -102,11 +112,14 @@ std::optional<Program> built(const lang::File& file, Request request) {
 bool same_types(const Program& a, const Program& b) {
   if (a.tensors.size() != b.tensors.size() || a.inputs != b.inputs || a.outputs != b.outputs) return false;
   for (std::size_t id = 0; id < a.tensors.size(); ++id)
-    if (a.tensors[id].dtype != b.tensors[id].dtype && std::ranges::count(a.inputs, static_cast<poly::TensorId>(id)) == 0) return false;
+    if (a.tensors[id].dtype != b.tensors[id].dtype &&
+        std::ranges::count(a.inputs, static_cast<poly::TensorId>(id)) == 0)
+      return false;
   return true;
 }
 
-// The one type that the program needs the number in: of integers it meets the narrowest; none where two floats would round it differently.
+// The one type that the program needs the number in: of integers it meets the narrowest; none where two floats would
+// round it differently.
 std::optional<DType> needed(const Uses& uses) {
   if (uses.computed || uses.met.empty()) return std::nullopt;
   std::optional<DType> best;
@@ -120,10 +133,12 @@ std::optional<DType> needed(const Uses& uses) {
 
 class Numbers {
  public:
-  Numbers(const lang::File& file, const std::vector<Argument>& arguments, Request& request, lang::Diagnostics& diagnostics) : file_(file), arguments_(arguments), request_(request), diagnostics_(diagnostics) {}
+  Numbers(
+      const lang::File& file, const std::vector<Argument>& arguments, Request& request, lang::Diagnostics& diagnostics)
+      : file_(file), arguments_(arguments), request_(request), diagnostics_(diagnostics) {}
 
-  // A derivative is one by reals. An integer stays where only integers build, where reals would make other types, and where the program
-  // computes with it as with no real.
+  // A derivative is one by reals. An integer stays where only integers build, where reals would make other types, and
+  // where the program computes with it as with no real.
   bool make_real(const std::vector<std::size_t>& plain) {
     std::vector<Wish> wishes;
     for (const std::size_t k : plain)
@@ -141,7 +156,8 @@ class Numbers {
     return std::ranges::all_of(counted, [&](std::size_t k) { return is_integer_for_certain(k); });
   }
 
-  // Every number gets the type that the program needs it in, so that each call is refused one that the type does not have.
+  // Every number gets the type that the program needs it in, so that each call is refused one that the type does not
+  // have.
   bool make_typed(const std::vector<std::size_t>& plain) {
     const std::optional<Program> program = built(file_, request_);
     if (!program) return true;                           // who builds it next says why
@@ -163,7 +179,8 @@ class Numbers {
 
   struct Wish { std::size_t k; DType type; bool weak; };
 
-  // Those that the program does not take: it would have other types, or not build. All together first, as nearly always all are taken.
+  // Those that the program does not take: it would have other types, or not build. All together first, as nearly always
+  // all are taken.
   std::vector<Wish> take(const std::vector<Wish>& wishes, const Program& whole) {
     if (wishes.empty() || take_all(wishes, whole)) return {};
     std::vector<Wish> left;
@@ -183,24 +200,31 @@ class Numbers {
 
   // False, with an error, when the same call with a real has a derivative by it and this one has none.
   bool is_integer_for_certain(std::size_t k) {
-    if (std::ranges::none_of(request_.derivatives, [](const codegen::Derivative& d) { return !d.batch && d.wrt.empty(); })) return true;
+    if (std::ranges::none_of(
+            request_.derivatives, [](const codegen::Derivative& d) { return !d.batch && d.wrt.empty(); }))
+      return true;
     const std::vector<poly::Given> before = request_.signature.inputs;
     given(k).dtype = DType::F64;
     const bool builds = built(file_, request_).has_value();
     request_.signature.inputs = before;
     if (!builds) return true;
-    diagnostics_.report({}, messages::input_without_gradient, given(k).name, "an integer here, which the program computes with as one")
+    diagnostics_
+        .report({}, messages::input_without_gradient, given(k).name,
+            "an integer here, which the program computes with as one")
         .hint(fmt::format("give {}.0, or say by which inputs to differentiate", print_number(number_of(argument(k)))));
     return false;
   }
 
   // Reals of f32 and more have every integer of 64 bits.
-  bool always_holds(DType type, std::size_t k) { return argument(k).is_integer && (type == DType::F32 || type == DType::BF16 || type == DType::F64); }
+  bool always_holds(DType type, std::size_t k) {
+    return argument(k).is_integer && (type == DType::F32 || type == DType::BF16 || type == DType::F64);
+  }
 
   bool all_hold(std::size_t k, const Uses& uses) {
     for (const DType type : uses.met) {
       if (holds(type, number_of(argument(k)))) continue;
-      const std::string how = lang::is_float(type) ? "" : fmt::format("; a cast by name wraps: `{}({})`", lang::name(type), given(k).name);
+      const std::string how =
+          lang::is_float(type) ? "" : fmt::format("; a cast by name wraps: `{}({})`", lang::name(type), given(k).name);
       diagnostics_.report({}, messages::does_not_fit, misfit(argument(k)), lang::name(type))
           .hint(fmt::format("cast what it meets to a wider type, or declare `{}`{}", given(k).name, how));
       return false;
@@ -221,9 +245,12 @@ poly::Number number_of(const Argument& argument) {
   return {argument.large ? DType::U64 : DType::I64, argument.integer, 0};
 }
 
-std::string misfit(const Argument& argument) { return fmt::format("{}, given for `{}`,", print_number(number_of(argument)), argument.name); }
+std::string misfit(const Argument& argument) {
+  return fmt::format("{}, given for `{}`,", print_number(number_of(argument)), argument.name);
+}
 
-bool settle_numbers(const lang::File& file, const std::vector<Argument>& arguments, const std::vector<std::size_t>& plain, Request& request, lang::Diagnostics& diagnostics) {
+bool settle_numbers(const lang::File& file, const std::vector<Argument>& arguments,
+    const std::vector<std::size_t>& plain, Request& request, lang::Diagnostics& diagnostics) {
   if (plain.empty()) return true;
   Numbers numbers(file, arguments, request, diagnostics);
   return (!is_differentiated(request) || numbers.make_real(plain)) && numbers.make_typed(plain);

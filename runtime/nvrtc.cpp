@@ -1,8 +1,10 @@
-// NVRTC is one library and its built-ins, a second library that it opens by bare name. In a Python environment neither is on the
-// loader's path, so the second must be opened first, by full path; the later open by name then finds it loaded.
+// NVRTC is one library and its built-ins, a second library that it opens by bare name. In a Python environment neither
+// is on the loader's path, so the second must be opened first, by full path; the later open by name then finds it
+// loaded.
 //
-// Looked for, in this order: TILEC_NVRTC (a file or a folder), Python environments (VIRTUAL_ENV, `.venv` above this program and
-// above the working folder, the python3 on PATH), CUDA toolkits (CUDA_HOME, CUDA_PATH, /usr/local/cuda), the loader's own path.
+// Looked for, in this order: TILEC_NVRTC (a file or a folder), Python environments (VIRTUAL_ENV, `.venv` above this
+// program and above the working folder, the python3 on PATH), CUDA toolkits (CUDA_HOME, CUDA_PATH, /usr/local/cuda),
+// the loader's own path.
 #include "runtime/nvrtc.h"
 
 #include <fmt/core.h>
@@ -34,14 +36,12 @@ namespace fs = std::filesystem;
 struct Program_;
 using Program = Program_*;
 
-#define TILEC_NVRTC_FUNCTIONS(X)                                                                                                     \
-  X(nvrtcVersion, int (*)(int*, int*))                                                                                               \
-  X(nvrtcGetErrorString, const char* (*)(int))                                                                                       \
-  X(nvrtcCreateProgram, int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*))                    \
-  X(nvrtcDestroyProgram, int (*)(Program*))                                                                                          \
-  X(nvrtcCompileProgram, int (*)(Program, int, const char* const*))                                                                  \
-  X(nvrtcGetPTXSize, int (*)(Program, std::size_t*)) X(nvrtcGetPTX, int (*)(Program, char*))                                         \
-  X(nvrtcGetCUBINSize, int (*)(Program, std::size_t*)) X(nvrtcGetCUBIN, int (*)(Program, char*))                                     \
+#define TILEC_NVRTC_FUNCTIONS(X)                                                                                       \
+  X(nvrtcVersion, int (*)(int*, int*)) X(nvrtcGetErrorString, const char* (*)(int))                                    \
+  X(nvrtcCreateProgram, int (*)(Program*, const char*, const char*, int, const char* const*, const char* const*))      \
+  X(nvrtcDestroyProgram, int (*)(Program*)) X(nvrtcCompileProgram, int (*)(Program, int, const char* const*))          \
+  X(nvrtcGetPTXSize, int (*)(Program, std::size_t*)) X(nvrtcGetPTX, int (*)(Program, char*))                           \
+  X(nvrtcGetCUBINSize, int (*)(Program, std::size_t*)) X(nvrtcGetCUBIN, int (*)(Program, char*))                       \
   X(nvrtcGetProgramLogSize, int (*)(Program, std::size_t*)) X(nvrtcGetProgramLog, int (*)(Program, char*))
 
 template <class F> using Pointer = F;                  // lets a macro argument be a function type
@@ -117,7 +117,8 @@ std::optional<fs::path> newest(const fs::path& folder, const std::string& prefix
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || name.find_first_not_of(".0123456789", prefix.size()) != std::string::npos) continue;
+    if (!name.starts_with(prefix) || name.find_first_not_of(".0123456789", prefix.size()) != std::string::npos)
+      continue;
     std::vector<int> version;
     std::istringstream digits(name.substr(prefix.size()));
     for (std::string part; std::getline(digits, part, '.');) version.push_back(std::atoi(part.c_str()));
@@ -129,7 +130,8 @@ std::optional<fs::path> newest(const fs::path& folder, const std::string& prefix
 void* open_in(const fs::path& folder, std::string& name, std::string& fault) {
   const std::optional<fs::path> library = newest(folder, "libnvrtc.so.");
   if (!library) return nullptr;
-  if (const std::optional<fs::path> builtins = newest(folder, "libnvrtc-builtins.so.")) dlopen(builtins->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (const std::optional<fs::path> builtins = newest(folder, "libnvrtc-builtins.so."))
+    dlopen(builtins->c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* handle = dlopen(library->c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fault = dlerror();
   name = library->string();
@@ -150,7 +152,8 @@ void* open_library(std::string& name, std::string& fault) {
   for (const char* plain : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}) {
     if (void* handle = dlopen(name.assign(plain).c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
   }
-  if (fault.empty()) fault = "NVRTC (libnvrtc.so) is in no Python environment, in no CUDA toolkit and not on the loader's path";
+  if (fault.empty())
+    fault = "NVRTC (libnvrtc.so) is in no Python environment, in no CUDA toolkit and not on the loader's path";
   return nullptr;
 }
 
@@ -160,7 +163,9 @@ Api find_compiler() {
   void* library = open_library(name, a.missing);
   if (!library) return a;
   a.missing.clear();
-#define X(function, type) a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); if (!a.function) a.missing = name + " has no " #function;  // NOLINT(bugprone-macro-parentheses)
+#define X(function, type) /* NOLINT(bugprone-macro-parentheses) */             \
+  a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); \
+  if (!a.function) a.missing = name + " has no " #function;
   TILEC_NVRTC_FUNCTIONS(X)
 #undef X
   int minor = 0;
@@ -177,24 +182,37 @@ const Api& api() { return found_once<Api, find_compiler>(); }
 std::string version_text() { return api().description.substr(0, api().description.find(',')); }
 
 void check(int error, const char* function) {
-  if (error != 0) throw machine_error(messages::device_call, function, version_text(), api().nvrtcGetErrorString(error));
+  if (error != 0)
+    throw machine_error(messages::device_call, function, version_text(), api().nvrtcGetErrorString(error));
 }
 
 // A text being compiled.
 class Compilation {
  public:
-  explicit Compilation(const std::string& source) { check(api().nvrtcCreateProgram(&program_, source.c_str(), "tilec.cu", 0, nullptr, nullptr), "nvrtcCreateProgram"); }
+  explicit Compilation(const std::string& source) {
+    check(api().nvrtcCreateProgram(&program_, source.c_str(), "tilec.cu", 0, nullptr, nullptr), "nvrtcCreateProgram");
+  }
   ~Compilation() { api().nvrtcDestroyProgram(&program_); }
   Compilation(const Compilation&) = delete;
   Compilation& operator=(const Compilation&) = delete;
 
-  int compile(const std::vector<const char*>& options) { return api().nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data()); }
-  std::string cubin() const { return bytes(api().nvrtcGetCUBINSize, "nvrtcGetCUBINSize", api().nvrtcGetCUBIN, "nvrtcGetCUBIN"); }
-  std::string ptx() const { return without_end(bytes(api().nvrtcGetPTXSize, "nvrtcGetPTXSize", api().nvrtcGetPTX, "nvrtcGetPTX")); }
-  std::string log() const { return without_end(bytes(api().nvrtcGetProgramLogSize, "nvrtcGetProgramLogSize", api().nvrtcGetProgramLog, "nvrtcGetProgramLog")); }
+  int compile(const std::vector<const char*>& options) {
+    return api().nvrtcCompileProgram(program_, static_cast<int>(options.size()), options.data());
+  }
+  std::string cubin() const {
+    return bytes(api().nvrtcGetCUBINSize, "nvrtcGetCUBINSize", api().nvrtcGetCUBIN, "nvrtcGetCUBIN");
+  }
+  std::string ptx() const {
+    return without_end(bytes(api().nvrtcGetPTXSize, "nvrtcGetPTXSize", api().nvrtcGetPTX, "nvrtcGetPTX"));
+  }
+  std::string log() const {
+    return without_end(
+        bytes(api().nvrtcGetProgramLogSize, "nvrtcGetProgramLogSize", api().nvrtcGetProgramLog, "nvrtcGetProgramLog"));
+  }
 
  private:
-  std::string bytes(int (*size_of)(Program, std::size_t*), const char* size_name, int (*get)(Program, char*), const char* name) const {
+  std::string bytes(int (*size_of)(Program, std::size_t*), const char* size_name, int (*get)(Program, char*),
+      const char* name) const {
     std::size_t size = 0;
     check(size_of(program_, &size), size_name);
     std::string bytes(size, '\0');
@@ -249,8 +267,12 @@ std::vector<KernelStats> parse_stats(const std::string& log) {
 
 // sm_90a; what follows `sm_` must be what NVRTC takes, which it checks itself.
 void check_architecture(std::string_view architecture) {
-  const bool plain = architecture.size() > 3 && architecture.starts_with("sm_") && std::all_of(architecture.begin() + 3, architecture.end(), [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
-  if (!plain) throw argument_error(messages::unknown_target, fmt::format("cuda:{}", architecture)).hint("write `cuda:sm_80` or `cuda:sm_90a`");
+  const bool plain = architecture.size() > 3 && architecture.starts_with("sm_") &&
+      std::all_of(architecture.begin() + 3, architecture.end(),
+          [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
+  if (!plain)
+    throw argument_error(messages::unknown_target, fmt::format("cuda:{}", architecture))
+        .hint("write `cuda:sm_80` or `cuda:sm_90a`");
 }
 
 // As many texts as there are cores are compiled at one time, whoever asks; the others wait.
@@ -299,7 +321,8 @@ namespace {
 
 int bytes_spilled(const KernelStats& k) { return k.spill_stores + k.spill_loads + k.stack; }
 
-// Where a block has few registers a thread left, the assembler may spill some to make room for a second block. The text in which kernels that spill
+// Where a block has few registers a thread left, the assembler may spill some to make room for a second block. The text
+// in which kernels that spill
 // are alone on their multiprocessor: __launch_bounds__(1024) k0(…)  ⇒  __launch_bounds__(1024, 1) k0(…)
 std::string alone_where_spilled(std::string source, const std::vector<KernelStats>& kernels) {
   for (const KernelStats& k : kernels) {
@@ -314,9 +337,12 @@ std::string alone_where_spilled(std::string source, const std::vector<KernelStat
 }
 
 CudaObject compile_once(const std::string& source, std::string_view architecture, CudaOutput output) {
-  if (const std::string missing = api().missing; !missing.empty()) throw machine_error(messages::no_nvrtc, missing).hint("`pip install nvidia-cuda-nvrtc`, or set TILEC_NVRTC to the folder that holds it");
+  if (const std::string missing = api().missing; !missing.empty())
+    throw machine_error(messages::no_nvrtc, missing)
+        .hint("`pip install nvidia-cuda-nvrtc`, or set TILEC_NVRTC to the folder that holds it");
   const bool binary = output == CudaOutput::Cubin;
-  const std::string target = fmt::format("--gpu-architecture={}{}", binary ? "sm_" : "compute_", architecture.substr(3));
+  const std::string target =
+      fmt::format("--gpu-architecture={}{}", binary ? "sm_" : "compute_", architecture.substr(3));
   // fmad: Loops say where a multiplication and an addition are one
   std::vector<const char*> options = {target.c_str(), "--std=c++17", "-default-device", "--fmad=false"};
   if (binary) options.push_back("--ptxas-options=-v");
@@ -325,10 +351,14 @@ CudaObject compile_once(const std::string& source, std::string_view architecture
     const Slot slot;
     return compilation.compile(options);
   }();
-  if (error == invalid_option) throw machine_error(messages::no_nvrtc, fmt::format("{} does not know the architecture {}", version_text(), architecture));
+  if (error == invalid_option)
+    throw machine_error(
+        messages::no_nvrtc, fmt::format("{} does not know the architecture {}", version_text(), architecture));
   CudaObject object;
   object.log = compilation.log();
-  if (error == refused_text) throw machine_error(messages::device_compile, version_text(), save_text(source, ".cu"), object.log.empty() ? std::string(api().nvrtcGetErrorString(error)) : object.log);
+  if (error == refused_text)
+    throw machine_error(messages::device_compile, version_text(), save_text(source, ".cu"),
+        object.log.empty() ? std::string(api().nvrtcGetErrorString(error)) : object.log);
   check(error, "nvrtcCompileProgram");
   if (binary) object.cubin = compilation.cubin();
   object.ptx = compilation.ptx();
@@ -341,7 +371,10 @@ CudaObject compile_once(const std::string& source, std::string_view architecture
 CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output) {
   check_architecture(architecture);
   CudaObject object = compile_once(source, architecture, output);
-  const auto spilled = [](const CudaObject& made) { return std::accumulate(made.kernels.begin(), made.kernels.end(), 0, [](int sum, const KernelStats& k) { return sum + bytes_spilled(k); }); };
+  const auto spilled = [](const CudaObject& made) {
+    return std::accumulate(made.kernels.begin(), made.kernels.end(), 0,
+        [](int sum, const KernelStats& k) { return sum + bytes_spilled(k); });
+  };
   if (spilled(object) == 0) return object;
   const std::string other = alone_where_spilled(source, object.kernels);
   if (other == source) return object;
@@ -349,7 +382,8 @@ CudaObject compile_cuda(const std::string& source, std::string_view architecture
   return spilled(alone) < spilled(object) ? alone : object;
 }
 
-std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output) {
+std::vector<CudaObject> compile_cuda(
+    const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output) {
   std::vector<CudaObject> objects(sources.size());
   std::vector<std::exception_ptr> faults(sources.size());
   std::atomic<std::size_t> next{0};
@@ -366,7 +400,9 @@ std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, st
   {
     std::vector<std::jthread> others;
     try {
-      while (others.size() + 1 < std::min<std::size_t>(sources.size(), std::max(1u, std::thread::hardware_concurrency()))) others.emplace_back(work);
+      while (
+          others.size() + 1 < std::min<std::size_t>(sources.size(), std::max(1u, std::thread::hardware_concurrency())))
+        others.emplace_back(work);
     } catch (const std::system_error&) {               // no more threads: those there are do all
     }
     work();

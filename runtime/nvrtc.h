@@ -11,7 +11,8 @@
 
 namespace tilec::runtime {
 
-// What the assembler (`ptxas -v`) says of one kernel. Spills are bytes of stores and loads in the text, not executed ones.
+// What the assembler (`ptxas -v`) says of one kernel. Spills are bytes of stores and loads in the text, not executed
+// ones.
 struct KernelStats {
   std::string name;
   int registers = 0;                                   // per thread
@@ -28,12 +29,16 @@ struct CudaObject {
 
 enum class CudaOutput { Cubin, Ptx };
 
-// `architecture`: sm_80, sm_90a … Faults are RuntimeErrors: E0524 when there is no NVRTC or it does not know the architecture,
-// E0521 when it refuses the text, which is then saved to a file that the message names, E0522 when it fails.
-CudaObject compile_cuda(const std::string& source, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
+// `architecture`: sm_80, sm_90a … Faults are RuntimeErrors: E0524 when there is no NVRTC or it does not know the
+// architecture, E0521 when it refuses the text, which is then saved to a file that the message names, E0522 when it
+// fails.
+CudaObject compile_cuda(
+    const std::string& source, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
 
-// Several texts, in as many threads as there are cores: NVRTC's time is linear in the text. No more texts are compiled at one time in the process.
-std::vector<CudaObject> compile_cuda(const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
+// Several texts, in as many threads as there are cores: NVRTC's time is linear in the text. No more texts are compiled
+// at one time in the process.
+std::vector<CudaObject> compile_cuda(
+    const std::vector<std::string>& sources, std::string_view architecture, CudaOutput output = CudaOutput::Cubin);
 
 int nvrtc_major();                                     // of the version that is found; 0: none is
 

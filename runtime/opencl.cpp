@@ -1,8 +1,9 @@
-// The loader (libOpenCL.so.1) is opened when a device is first asked for: a machine without it starts and says so. Its functions
-// have the types of CL/cl.h, found by name; an in-order queue per device does what is asked in the order it is asked.
+// The loader (libOpenCL.so.1) is opened when a device is first asked for: a machine without it starts and says so. Its
+// functions have the types of CL/cl.h, found by name; an in-order queue per device does what is asked in the order it
+// is asked.
 //
-// A cl_kernel carries its arguments from clSetKernelArg to the launch, so a mutex per device holds the two together. Programs are
-// compiled one at a time, outside of it.
+// A cl_kernel carries its arguments from clSetKernelArg to the launch, so a mutex per device holds the two together.
+// Programs are compiled one at a time, outside of it.
 #define CL_TARGET_OPENCL_VERSION 120
 #include "runtime/opencl.h"
 
@@ -23,11 +24,12 @@ namespace {
 
 using codegen::Launch;
 
-#define TILEC_OPENCL_FUNCTIONS(X)                                                                                                \
-  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext) X(clReleaseContext)           \
-  X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clCreateSubBuffer) X(clReleaseMemObject) X(clEnqueueWriteBuffer)              \
-  X(clEnqueueReadBuffer) X(clCreateProgramWithSource) X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram)            \
-  X(clCreateKernel) X(clReleaseKernel) X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clFinish)
+#define TILEC_OPENCL_FUNCTIONS(X)                                                                                      \
+  X(clGetPlatformIDs) X(clGetPlatformInfo) X(clGetDeviceIDs) X(clGetDeviceInfo) X(clCreateContext)                     \
+  X(clReleaseContext) X(clCreateCommandQueue) X(clReleaseCommandQueue) X(clCreateBuffer) X(clCreateSubBuffer)          \
+  X(clReleaseMemObject) X(clEnqueueWriteBuffer) X(clEnqueueReadBuffer) X(clCreateProgramWithSource)                    \
+  X(clBuildProgram) X(clGetProgramBuildInfo) X(clReleaseProgram) X(clCreateKernel) X(clReleaseKernel)                  \
+  X(clSetKernelArg) X(clEnqueueNDRangeKernel) X(clFinish)
 
 struct Api {
 #define X(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses)
@@ -44,7 +46,9 @@ Api find_loader() {
     a.missing = fmt::format("the OpenCL loader is not installed ({})", dlerror());
     return a;
   }
-#define X(name) a.name = reinterpret_cast<decltype(a.name)>(dlsym(library, #name)); if (!a.name) a.missing = "libOpenCL.so.1 has no " #name;
+#define X(name)                                                       \
+  a.name = reinterpret_cast<decltype(a.name)>(dlsym(library, #name)); \
+  if (!a.name) a.missing = "libOpenCL.so.1 has no " #name;
   TILEC_OPENCL_FUNCTIONS(X)
 #undef X
   if (!a.missing.empty()) dlclose(library);
@@ -112,14 +116,17 @@ std::vector<Found> find_devices(std::string& why) {
   if (api().clGetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) platforms.clear();
   for (cl_platform_id platform : platforms) {
     char vendor[256] = {};
-    api().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof vendor - 1, vendor, nullptr);  // a name that does not fit is left out
+    // a name that does not fit is left out
+    api().clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof vendor - 1, vendor, nullptr);
     if (api().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS || count == 0) continue;
     std::vector<cl_device_id> devices(count);
     if (api().clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) continue;
-    for (cl_device_id device : devices) found.push_back({platform, device, fmt::format("{} ({})", text_of(device, CL_DEVICE_NAME), vendor)});
+    for (cl_device_id device : devices)
+      found.push_back({platform, device, fmt::format("{} ({})", text_of(device, CL_DEVICE_NAME), vendor)});
   }
   if (found.empty()) why = "the OpenCL platforms have no device";
-  std::stable_partition(found.begin(), found.end(), [](const Found& f) { return (fact<cl_device_type>(f.device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0; });
+  std::stable_partition(found.begin(), found.end(),
+      [](const Found& f) { return (fact<cl_device_type>(f.device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_GPU) != 0; });
   return found;
 }
 
@@ -183,12 +190,14 @@ OpenCl::OpenCl(const Found& found) {
   q_->device = found.device;
   q_->description = found.description;
   cl_int error = CL_SUCCESS;
-  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
+  const cl_context_properties properties[] = {
+      CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(found.platform), 0};
   q_->context = api().clCreateContext(properties, 1, &found.device, nullptr, nullptr, &error);
   check(error, "clCreateContext", q_->description);
   q_->queue = api().clCreateCommandQueue(q_->context, found.device, 0, &error);
   check(error, "clCreateCommandQueue", q_->description);
-  const bool exact_division = (fact<cl_device_fp_config>(found.device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  const bool exact_division =
+      (fact<cl_device_fp_config>(found.device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   q_->options = exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
   q_->has_double = text_of(found.device, CL_DEVICE_EXTENSIONS).find("cl_khr_fp64") != std::string::npos;
   q_->largest_group = fact<std::size_t>(found.device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -199,9 +208,11 @@ Memory OpenCl::allocate(std::int64_t bytes) {
   const std::lock_guard lock(q_->mutex);
   cl_int error = CL_SUCCESS;
   const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 16));
-  if (size > fact<cl_ulong>(q_->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE)) throw machine_error(messages::device_memory, bytes, q_->description);
+  if (size > fact<cl_ulong>(q_->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE))
+    throw machine_error(messages::device_memory, bytes, q_->description);
   cl_mem memory = api().clCreateBuffer(q_->context, CL_MEM_READ_WRITE, size, nullptr, &error);
-  if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE) throw machine_error(messages::device_memory, bytes, q_->description);
+  if (error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_INVALID_BUFFER_SIZE)
+    throw machine_error(messages::device_memory, bytes, q_->description);
   check(error, "clCreateBuffer", q_->description);
   return owned(memory);
 }
@@ -210,8 +221,10 @@ Memory OpenCl::allocate(std::int64_t bytes) {
 Memory OpenCl::part(const Memory& whole, std::int64_t offset, std::int64_t bytes) {
   const std::lock_guard lock(q_->mutex);
   cl_int error = CL_SUCCESS;
-  const cl_buffer_region region{static_cast<std::size_t>(offset), static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))};
-  cl_mem memory = api().clCreateSubBuffer(static_cast<cl_mem>(whole.get()), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+  const cl_buffer_region region{
+      static_cast<std::size_t>(offset), static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1))};
+  cl_mem memory = api().clCreateSubBuffer(
+      static_cast<cl_mem>(whole.get()), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
   check(error, "clCreateSubBuffer", q_->description);
   return owned(memory);
 }
@@ -226,13 +239,17 @@ Memory OpenCl::owned(cl_mem memory) const {
 void OpenCl::copy_in(const Memory& to, const void* from, std::int64_t bytes) {
   if (bytes == 0) return;
   const std::lock_guard lock(q_->mutex);
-  check(api().clEnqueueWriteBuffer(q_->queue, static_cast<cl_mem>(to.get()), CL_TRUE, 0, static_cast<std::size_t>(bytes), from, 0, nullptr, nullptr), "clEnqueueWriteBuffer", q_->description);
+  check(api().clEnqueueWriteBuffer(q_->queue, static_cast<cl_mem>(to.get()), CL_TRUE, 0,
+            static_cast<std::size_t>(bytes), from, 0, nullptr, nullptr),
+      "clEnqueueWriteBuffer", q_->description);
 }
 
 void OpenCl::copy_out(void* to, const Memory& from, std::int64_t bytes) {
   if (bytes == 0) return;
   const std::lock_guard lock(q_->mutex);
-  check(api().clEnqueueReadBuffer(q_->queue, static_cast<cl_mem>(from.get()), CL_TRUE, 0, static_cast<std::size_t>(bytes), to, 0, nullptr, nullptr), "clEnqueueReadBuffer", q_->description);
+  check(api().clEnqueueReadBuffer(q_->queue, static_cast<cl_mem>(from.get()), CL_TRUE, 0,
+            static_cast<std::size_t>(bytes), to, 0, nullptr, nullptr),
+      "clEnqueueReadBuffer", q_->description);
 }
 
 void OpenCl::build(OpenClKernels& kernels, const std::string& source) {
@@ -240,11 +257,13 @@ void OpenCl::build(OpenClKernels& kernels, const std::string& source) {
   cl_int error = CL_SUCCESS;
   kernels.program = api().clCreateProgramWithSource(q_->context, 1, &text, nullptr, &error);
   check(error, "clCreateProgramWithSource", q_->description);
-  if (api().clBuildProgram(kernels.program, 1, &q_->device, q_->options.c_str(), nullptr, nullptr) == CL_SUCCESS) return;
+  if (api().clBuildProgram(kernels.program, 1, &q_->device, q_->options.c_str(), nullptr, nullptr) == CL_SUCCESS)
+    return;
   std::size_t size = 0;
   api().clGetProgramBuildInfo(kernels.program, q_->device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
   std::string log(size, '\0');
-  if (size > 0) api().clGetProgramBuildInfo(kernels.program, q_->device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+  if (size > 0)
+    api().clGetProgramBuildInfo(kernels.program, q_->device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
   while (!log.empty() && log.back() == '\0') log.pop_back();
   throw machine_error(messages::device_compile, q_->description, save_text(source, ".cl"), log);
 }
@@ -252,10 +271,12 @@ void OpenCl::build(OpenClKernels& kernels, const std::string& source) {
 Compiled OpenCl::compiled(const OpenClKernels& kernels, const Launch& launch) {
   Compiled c{nullptr, launch};
   if (static_cast<std::size_t>(c.launch.threads) > q_->largest_group) {
-    throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("groups of {} work items (it has {})", c.launch.threads, q_->largest_group));
+    throw machine_error(messages::unsupported_on_device, q_->description,
+        fmt::format("groups of {} work items (it has {})", c.launch.threads, q_->largest_group));
   }
   if (static_cast<cl_ulong>(c.launch.shared) > q_->shared_memory) {
-    throw machine_error(messages::unsupported_on_device, q_->description, fmt::format("{} bytes of local memory for a work group (it has {})", c.launch.shared, q_->shared_memory));
+    throw machine_error(messages::unsupported_on_device, q_->description,
+        fmt::format("{} bytes of local memory for a work group (it has {})", c.launch.shared, q_->shared_memory));
   }
   cl_int error = CL_SUCCESS;
   c.kernel = api().clCreateKernel(kernels.program, launch.kernel.c_str(), &error);
@@ -268,7 +289,8 @@ std::shared_ptr<const Kernels> OpenCl::load(const codegen::Package& package) {
   kernels->queue = q_;
   if (package.launches.empty()) return kernels;
   const std::string& source = package.code.at(0);
-  if (!q_->has_double && source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos) throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
+  if (!q_->has_double && source.find("#pragma OPENCL EXTENSION cl_khr_fp64") != std::string::npos)
+    throw machine_error(messages::unsupported_on_device, q_->description, "64-bit floats");
   {
     const std::lock_guard lock(q_->building);
     build(*kernels, source);
@@ -282,12 +304,15 @@ void OpenCl::start(const Compiled& step, std::span<const Memory> memory) {
   if (std::any_of(step.launch.grid, step.launch.grid + 3, [](std::int64_t n) { return n == 0; })) return;
   for (std::size_t i = 0; i < step.launch.buffers.size(); ++i) {
     auto buffer = static_cast<cl_mem>(memory[static_cast<std::size_t>(step.launch.buffers[i])].get());
-    check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof(cl_mem), static_cast<const void*>(&buffer)), "clSetKernelArg", q_->description);
+    check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof(cl_mem), static_cast<const void*>(&buffer)),
+        "clSetKernelArg", q_->description);
   }
   const auto threads = static_cast<std::size_t>(step.launch.threads);
   const std::size_t local[3] = {threads, 1, 1};
-  const std::size_t global[3] = {static_cast<std::size_t>(step.launch.grid[0]) * threads, static_cast<std::size_t>(step.launch.grid[1]), static_cast<std::size_t>(step.launch.grid[2])};
-  check(api().clEnqueueNDRangeKernel(q_->queue, step.kernel, 3, nullptr, global, local, 0, nullptr, nullptr), "clEnqueueNDRangeKernel", q_->description);
+  const std::size_t global[3] = {static_cast<std::size_t>(step.launch.grid[0]) * threads,
+      static_cast<std::size_t>(step.launch.grid[1]), static_cast<std::size_t>(step.launch.grid[2])};
+  check(api().clEnqueueNDRangeKernel(q_->queue, step.kernel, 3, nullptr, global, local, 0, nullptr, nullptr),
+      "clEnqueueNDRangeKernel", q_->description);
 }
 
 void OpenCl::run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds) {
@@ -318,7 +343,8 @@ std::vector<OpenClDevice> opencl_devices(std::string& why) {
     return devices;
   }
   for (const Found& f : find_devices(why))
-    devices.push_back({f.description, static_cast<std::int64_t>(fact<cl_ulong>(f.device, CL_DEVICE_LOCAL_MEM_SIZE)), static_cast<std::int64_t>(fact<std::size_t>(f.device, CL_DEVICE_MAX_WORK_GROUP_SIZE))});
+    devices.push_back({f.description, static_cast<std::int64_t>(fact<cl_ulong>(f.device, CL_DEVICE_LOCAL_MEM_SIZE)),
+        static_cast<std::int64_t>(fact<std::size_t>(f.device, CL_DEVICE_MAX_WORK_GROUP_SIZE))});
   return devices;
 }
 
@@ -327,9 +353,13 @@ std::shared_ptr<Device> open_opencl(std::size_t position) {
   if (is_parents()) throw device_of_parent(target);
   std::string why;
   const std::vector<Found> found = find_devices(why);
-  if (found.empty()) throw machine_error(messages::no_device, target, why).hint("install an OpenCL driver, for a CPU `apt-get install pocl-opencl-icd`");
+  if (found.empty())
+    throw machine_error(messages::no_device, target, why)
+        .hint("install an OpenCL driver, for a CPU `apt-get install pocl-opencl-icd`");
   if (position >= found.size()) {
-    throw machine_error(messages::no_device, target, fmt::format("{} OpenCL device{} here", found.size(), found.size() == 1 ? " is" : "s are")).hint("`tilec targets` lists them");
+    throw machine_error(messages::no_device, target,
+        fmt::format("{} OpenCL device{} here", found.size(), found.size() == 1 ? " is" : "s are"))
+        .hint("`tilec targets` lists them");
   }
   return std::make_shared<OpenCl>(found[position]);
 }

@@ -9,7 +9,8 @@
 
 namespace tilec::runtime {
 
-// Devices of all platforms, GPUs first: as describe() names them, and what a plan must know. Without any, `why` says what is missing.
+// Devices of all platforms, GPUs first: as describe() names them, and what a plan must know. Without any, `why` says
+// what is missing.
 struct OpenClDevice { std::string name; std::int64_t shared_bytes = 0, largest_group = 0; };
 std::vector<OpenClDevice> opencl_devices(std::string& why);
 

@@ -19,9 +19,11 @@ __extension__ using Wide = __int128;                     // sums of products of 
 // Is there a sum of stride[k] * x[k], 0 <= x[k] < count[k], from `low` to `high`? Strides are not negative.
 class Search {
  public:
-  explicit Search(std::vector<Dimension> dimensions) : dimensions_(std::move(dimensions)), reach_(dimensions_.size() + 1, 0) {
+  explicit Search(std::vector<Dimension> dimensions)
+      : dimensions_(std::move(dimensions)), reach_(dimensions_.size() + 1, 0) {
     std::ranges::sort(dimensions_, std::ranges::greater(), &Dimension::stride);
-    for (std::size_t k = dimensions_.size(); k-- > 0;) reach_[k] = reach_[k + 1] + static_cast<Wide>(dimensions_[k].count - 1) * dimensions_[k].stride;
+    for (std::size_t k = dimensions_.size(); k-- > 0;)
+      reach_[k] = reach_[k + 1] + static_cast<Wide>(dimensions_[k].count - 1) * dimensions_[k].stride;
   }
 
   bool finds(Wide low, Wide high, std::size_t k = 0) {
@@ -53,12 +55,14 @@ void copy_elements(const Layout& layout, std::size_t k, const char* from, char* 
     return;
   }
   const auto [count, stride] = layout.dimensions[k];
-  for (std::int64_t n = 0; n < (stride == 0 ? 1 : count); ++n) copy_elements(layout, k + 1, from + n * stride, to + n * stride);
+  for (std::int64_t n = 0; n < (stride == 0 ? 1 : count); ++n)
+    copy_elements(layout, k + 1, from + n * stride, to + n * stride);
 }
 
 }  // namespace
 
-Layout layout_of(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+Layout layout_of(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape,
+    const std::vector<std::int64_t>& strides) {
   Layout layout;
   layout.element = lang::bytes(dtype);
   if (std::ranges::count(shape, 0) > 0) return layout;
@@ -67,7 +71,9 @@ Layout layout_of(std::string_view name, DType dtype, const std::vector<std::int6
     if (shape[d] == 1) continue;
     std::int64_t stride = 0, reach = 0, span = 0;
     std::int64_t& end = strides[d] < 0 ? layout.low : layout.high;
-    if (__builtin_mul_overflow(strides[d], layout.element, &stride) || __builtin_mul_overflow(stride, shape[d] - 1, &reach) || __builtin_add_overflow(end, reach, &end) || __builtin_sub_overflow(layout.high, layout.low, &span))
+    if (__builtin_mul_overflow(strides[d], layout.element, &stride) ||
+        __builtin_mul_overflow(stride, shape[d] - 1, &reach) || __builtin_add_overflow(end, reach, &end) ||
+        __builtin_sub_overflow(layout.high, layout.low, &span))
       throw argument_error(messages::bad_tensor, name, "its strides lead further than an address can");
     layout.dimensions.push_back({shape[d], stride});
   }
@@ -76,10 +82,11 @@ Layout layout_of(std::string_view name, DType dtype, const std::vector<std::int6
 
 bool overlap(const Layout& a, const void* at_a, const Layout& b, const void* at_b) {
   if (empty(a) || empty(b)) return false;
-  const auto base_a = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(at_a)), base_b = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(at_b));
+  const auto base_a = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(at_a)),
+             base_b = static_cast<Wide>(reinterpret_cast<std::uintptr_t>(at_b));
   if (base_a + a.high <= base_b + b.low || base_b + b.high <= base_a + a.low) return false;
-  // With every stride turned positive, element 0 is the lowest; an element of b lies from 1 - b.element to a.element - 1 behind one of a
-  // where they share a byte. Counting a's positions from its last makes its strides add as well.
+  // With every stride turned positive, element 0 is the lowest; an element of b lies from 1 - b.element to a.element -
+  // 1 behind one of a where they share a byte. Counting a's positions from its last makes its strides add as well.
   std::vector<Dimension> dimensions;
   for (const auto& [count, stride] : a.dimensions) dimensions.push_back({count, std::abs(stride)});
   for (const auto& [count, stride] : b.dimensions) dimensions.push_back({count, std::abs(stride)});
@@ -107,14 +114,17 @@ bool overlaps_itself(const Layout& layout) {
 
 Caller::Caller(const Module& module) : module_(module) {
   for (const Port& port : module.inputs) inputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
-  for (const Port& port : module.outputs) outputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
+  for (const Port& port : module.outputs)
+    outputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
 }
 
 void Caller::check(const Port& port, const Layout& layout, const void* data) const {
   if (empty(layout)) return;
   if (data == nullptr) throw argument_error(messages::bad_tensor, port.name, "its data is NULL");
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (address % static_cast<std::uintptr_t>(layout.element) != 0) throw argument_error(messages::misaligned_data, port.name, fmt::format("address {:#x}", address), layout.element).hint("copy it to memory that is aligned");
+  if (address % static_cast<std::uintptr_t>(layout.element) != 0)
+    throw argument_error(messages::misaligned_data, port.name, fmt::format("address {:#x}", address), layout.element)
+        .hint("copy it to memory that is aligned");
 }
 
 bool Caller::shares(std::size_t input, void* const* inputs, void* const* outputs) const {
@@ -126,10 +136,14 @@ bool Caller::shares(std::size_t input, void* const* inputs, void* const* outputs
 void Caller::check_workspace(void* const* inputs, void* const* outputs, void* workspace, std::int64_t bytes) const {
   constexpr std::uintptr_t aligned = 64;
   const auto begin = reinterpret_cast<std::uintptr_t>(workspace), end = begin + static_cast<std::uintptr_t>(bytes);
-  if (begin % aligned != 0) throw argument_error(messages::bad_tensor, "workspace", fmt::format("its address {:#x} is no multiple of {}", begin, aligned));
+  if (begin % aligned != 0)
+    throw argument_error(
+        messages::bad_tensor, "workspace", fmt::format("its address {:#x} is no multiple of {}", begin, aligned));
   const auto apart = [&](const Port& port, const Layout& layout, const void* data) {
     const auto at = reinterpret_cast<std::uintptr_t>(data);
-    if (!empty(layout) && at + static_cast<std::uintptr_t>(layout.low) < end && begin < at + static_cast<std::uintptr_t>(layout.high)) throw argument_error(messages::bad_tensor, "workspace", "it shares memory with `" + port.name + "`");
+    if (!empty(layout) && at + static_cast<std::uintptr_t>(layout.low) < end &&
+        begin < at + static_cast<std::uintptr_t>(layout.high))
+      throw argument_error(messages::bad_tensor, "workspace", "it shares memory with `" + port.name + "`");
   };
   for (std::size_t k = 0; k < inputs_.size(); ++k) apart(module_.inputs[k], inputs_[k], inputs[k]);
   for (std::size_t k = 0; k < outputs_.size(); ++k) apart(module_.outputs[k], outputs_[k], outputs[k]);
@@ -163,36 +177,50 @@ void Caller::check_outputs(void* const* outputs) const {
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
     check(module_.outputs[o], outputs_[o], outputs[o]);
     for (std::size_t other = 0; other < o; ++other)
-      if (overlap(outputs_[other], outputs[other], outputs_[o], outputs[o])) throw argument_error(messages::outputs_overlap, module_.outputs[other].name, module_.outputs[o].name).hint("give each its own memory");
+      if (overlap(outputs_[other], outputs[other], outputs_[o], outputs[o]))
+        throw argument_error(messages::outputs_overlap, module_.outputs[other].name, module_.outputs[o].name)
+            .hint("give each its own memory");
   }
 }
 
 void Caller::check_on_device(const Port& port, const Layout& layout, const void* data) const {
   constexpr std::uintptr_t aligned = 16;               // what a thread loads at once
   if (empty(layout)) return;
-  if (port.strides != row_major(port.shape)) throw argument_error(messages::bad_tensor, port.name, "it has strides, and memory of a device is row-major");
-  if (reinterpret_cast<std::uintptr_t>(data) % aligned != 0) throw argument_error(messages::bad_tensor, port.name, fmt::format("its address {:#x} is no multiple of {}", reinterpret_cast<std::uintptr_t>(data), aligned)).hint("copy it to memory that is aligned");
+  if (port.strides != row_major(port.shape))
+    throw argument_error(messages::bad_tensor, port.name, "it has strides, and memory of a device is row-major");
+  if (reinterpret_cast<std::uintptr_t>(data) % aligned != 0)
+    throw argument_error(messages::bad_tensor, port.name,
+        fmt::format("its address {:#x} is no multiple of {}", reinterpret_cast<std::uintptr_t>(data), aligned))
+        .hint("copy it to memory that is aligned");
 }
 
 void Caller::run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const {
   if (!module_.has_device()) {
-    if (stream != nullptr) throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU, which has no streams").hint("let `stream` be NULL: the call waits for its results");
+    if (stream != nullptr)
+      throw argument_error(
+          messages::bad_call, "tilec_kernel_run_on", "the kernel runs on the CPU, which has no streams")
+          .hint("let `stream` be NULL: the call waits for its results");
     return run(inputs, outputs, workspace);
   }
   const std::int64_t bytes = module_.device_workspace();
-  if (bytes > 0 && !workspace) throw argument_error(messages::bad_tensor, "workspace", fmt::format("it is NULL, and the kernel needs {} bytes", bytes));
+  if (bytes > 0 && !workspace)
+    throw argument_error(
+        messages::bad_tensor, "workspace", fmt::format("it is NULL, and the kernel needs {} bytes", bytes));
   if (bytes > 0) check_workspace(inputs, outputs, workspace, bytes);
   check_outputs(outputs);
   for (std::size_t o = 0; o < outputs_.size(); ++o) check_on_device(module_.outputs[o], outputs_[o], outputs[o]);
   for (std::size_t k = 0; k < inputs_.size(); ++k) {
     check(module_.inputs[k], inputs_[k], inputs[k]);
     check_on_device(module_.inputs[k], inputs_[k], inputs[k]);
-    if (shares(k, inputs, outputs)) throw argument_error(messages::bad_tensor, module_.inputs[k].name, "it shares memory with an output").hint("copy it on the device");
+    if (shares(k, inputs, outputs))
+      throw argument_error(messages::bad_tensor, module_.inputs[k].name, "it shares memory with an output")
+          .hint("copy it on the device");
   }
   module_.run_on(inputs, outputs, workspace, stream);
 }
 
-template <class Start> void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, Start start) const {
+template <class Start>
+void Caller::run_on_copies(const std::vector<std::size_t>& shared, void* const* inputs, Start start) const {
   std::vector<void*> moved(inputs, inputs + inputs_.size());
   std::vector<Tensor> copies;
   for (const std::size_t k : shared) {

@@ -60,31 +60,42 @@ void check(const Package& p) {
   const auto place = [&](const codegen::Port& port, const codegen::Place& buffer) {
     is(port.shape.size() == port.strides.size() && port.shape.size() <= 64, "a port has another rank than strides");
     is(std::ranges::all_of(port.shape, [](std::int64_t n) { return n >= 0; }), "an extent is negative");
-    const bool strided = p.form == Package::Code::Objects && port.strides != row_major(port.shape);  // machine code takes such a tensor where it lies
-    is(strided || byte_count(port.name, port.dtype, port.shape) == buffer.bytes, "a port has another size than its buffer");
+    // machine code takes such a tensor where it lies
+    const bool strided = p.form == Package::Code::Objects && port.strides != row_major(port.shape);
+    is(strided || byte_count(port.name, port.dtype, port.shape) == buffer.bytes,
+        "a port has another size than its buffer");
   };
   for (std::size_t k = 0; k < p.inputs.size(); ++k) place(p.inputs[k], p.buffers[k]);
   for (std::size_t k = 0; k < p.outputs.size(); ++k) place(p.outputs[k], p.buffers[p.inputs.size() + k]);
-  is(p.workspace >= 0 && p.workspace % codegen::workspace_alignment == 0 && p.locals >= 0 && p.locals % 64 == 0, "its workspace has no such size");
+  is(p.workspace >= 0 && p.workspace % codegen::workspace_alignment == 0 && p.locals >= 0 && p.locals % 64 == 0,
+      "its workspace has no such size");
   for (std::size_t b = ports; b < p.buffers.size(); ++b) {
     const codegen::Place& part = p.buffers[b];
-    is(part.bytes >= 0 && part.offset >= 0 && part.offset % codegen::workspace_alignment == 0 && part.offset <= p.workspace && part.bytes <= p.workspace - part.offset, "a buffer lies outside the workspace");
+    is(part.bytes >= 0 && part.offset >= 0 && part.offset % codegen::workspace_alignment == 0 &&
+            part.offset <= p.workspace && part.bytes <= p.workspace - part.offset,
+        "a buffer lies outside the workspace");
   }
   const auto size = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
   for (const codegen::Launch& launch : p.launches) {
     for (const int b : launch.buffers) is(b < size(p.buffers), "a launch names a missing buffer");
     is(launch.code >= 0 && launch.code < size(p.code), "a launch names missing code");
-    is(std::ranges::all_of(launch.grid, [](std::int64_t n) { return n >= 0; }) && launch.threads > 0 && launch.shared >= 0 && launch.dynamic_shared >= 0, "a launch has a negative size");
+    is(std::ranges::all_of(launch.grid, [](std::int64_t n) { return n >= 0; }) && launch.threads > 0 &&
+            launch.shared >= 0 && launch.dynamic_shared >= 0,
+        "a launch has a negative size");
   }
   is(p.accumulate.size() <= p.inputs.size(), "it adds to more than it has");
   is(p.accumulate.empty() || p.backward.empty(), "it is a pair that adds");
   for (std::size_t k = 0; k < p.accumulate.size(); ++k) {
     const std::int64_t output = p.accumulate[k];
-    is(output >= (k == 0 ? 0 : p.accumulate[k - 1] + 1) && output < size(p.outputs), "it adds to an output that it has not");
-    const codegen::Port &held = p.inputs[p.inputs.size() - p.accumulate.size() + k], &to = p.outputs[static_cast<std::size_t>(output)];
-    is(held.dtype == to.dtype && held.shape == to.shape && held.strides == row_major(held.shape), "what it adds to has another shape");
+    is(output >= (k == 0 ? 0 : p.accumulate[k - 1] + 1) && output < size(p.outputs),
+        "it adds to an output that it has not");
+    const codegen::Port &held = p.inputs[p.inputs.size() - p.accumulate.size() + k],
+                        &to = p.outputs[static_cast<std::size_t>(output)];
+    is(held.dtype == to.dtype && held.shape == to.shape && held.strides == row_major(held.shape),
+        "what it adds to has another shape");
   }
-  is(p.kept >= 0 && p.kept <= size(p.outputs) && (p.kept == 0 || !p.backward.empty()), "it keeps what it does not make");
+  is(p.kept >= 0 && p.kept <= size(p.outputs) && (p.kept == 0 || !p.backward.empty()),
+      "it keeps what it does not make");
   is(p.backward.size() <= 1, "it has two backward passes");
   for (const Package& backward : p.backward) {
     check(backward);

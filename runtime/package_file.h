@@ -2,7 +2,8 @@
 //
 //   "tilec package 3\n", bytes of what follows (u64), its CRC-32 (u32), then the fields of codegen/package.h in order
 //
-// Numbers are little-endian, texts and lists are counted. The same package gives the same bytes, and these give the same package.
+// Numbers are little-endian, texts and lists are counted. The same package gives the same bytes, and these give the
+// same package.
 #pragma once
 
 #include <string>

@@ -1,8 +1,10 @@
-// A pool that a kernel of ten microseconds can afford: workers spin for a moment after each job before they sleep, a fork is one
-// store and a join is a count. Turns are split evenly and statically, so a thread meets the same data in the next kernel.
+// A pool that a kernel of ten microseconds can afford: workers spin for a moment after each job before they sleep, a
+// fork is one store and a join is a count. Turns are split evenly and statically, so a thread meets the same data in
+// the next kernel.
 //
-// One job at a time. Whoever calls while it runs (a nested loop, another host thread) runs the turns itself, which never waits
-// and so never deadlocks. After fork() the child has no workers: it makes a pool of its own when it first asks.
+// One job at a time. Whoever calls while it runs (a nested loop, another host thread) runs the turns itself, which
+// never waits and so never deadlocks. After fork() the child has no workers: it makes a pool of its own when it first
+// asks.
 #include "runtime/parallel.h"
 
 #include <algorithm>
@@ -61,7 +63,8 @@ class Pool {  // NOLINT(clang-analyzer-optin.performance.Padding)
       wake_.notify_all();
     }
     share(0);
-    for (int spins = 0; left_.load(std::memory_order_acquire) != 0; ++spins) spins < spin_limit ? pause() : std::this_thread::yield();
+    for (int spins = 0; left_.load(std::memory_order_acquire) != 0; ++spins)
+      spins < spin_limit ? pause() : std::this_thread::yield();
     busy_.store(false, std::memory_order_release);
   }
 

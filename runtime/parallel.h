@@ -5,11 +5,12 @@
 
 extern "C" {
 
-// run(context, count, body, arguments): calls body(arguments, i, worker) once for every 0 <= i < count, on any threads, and returns when
-// all are done. Turns that run at one time have different workers, 0 <= worker < workers.
+// run(context, count, body, arguments): calls body(arguments, i, worker) once for every 0 <= i < count, on any threads,
+// and returns when all are done. Turns that run at one time have different workers, 0 <= worker < workers.
 struct tilec_parallel {
   void* context;
-  void (*run)(void* context, std::int64_t count, void (*body)(void* arguments, std::int64_t i, std::int64_t worker), void* arguments);
+  void (*run)(void* context, std::int64_t count, void (*body)(void* arguments, std::int64_t i, std::int64_t worker),
+      void* arguments);
   std::int64_t workers;
 };
 

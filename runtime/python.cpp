@@ -1,6 +1,7 @@
-// Calls of the package for Python, by ctypes: which of its prepared calls a call is, told from the objects themselves, and that call, in one step of C.
-// Objects, tuples and arrays are read as every extension of CPython and NumPy reads them inline; the package has tried these places before it tells
-// them. Tensors of other libraries are read through DLPack's exchange API. The caller holds the GIL; the kernel runs without it.
+// Calls of the package for Python, by ctypes: which of its prepared calls a call is, told from the objects themselves,
+// and that call, in one step of C. Objects, tuples and arrays are read as every extension of CPython and NumPy reads
+// them inline; the package has tried these places before it tells them. Tensors of other libraries are read through
+// DLPack's exchange API. The caller holds the GIL; the kernel runs without it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -39,7 +40,8 @@ const void* type_of(const void* object) { return read<const void*>(object, pytho
 
 std::span<void* const> items_of(const void* tuple) {
   const auto count = read<std::int64_t>(tuple, python.header);
-  return {reinterpret_cast<void* const*>(static_cast<const char*>(tuple) + python.header + sizeof count), static_cast<std::size_t>(count)};
+  return {reinterpret_cast<void* const*>(static_cast<const char*>(tuple) + python.header + sizeof count),
+      static_cast<std::size_t>(count)};
 }
 
 // A NumPy array, behind the header.
@@ -57,7 +59,8 @@ constexpr int writeable = 0x0400;
 // What a specialisation depends on, and where the elements are.
 struct Look {
   const void* type;
-  std::uintptr_t element;                                // NumPy's descriptor of the element type, or DLPack's type as a number
+  std::uintptr_t element;                                // NumPy's descriptor of the element type, or DLPack's type as
+                                                         // a number
   std::size_t rank;
   const std::int64_t* shape;
   const std::int64_t* strides;
@@ -70,18 +73,21 @@ alignas(64) char nowhere[64];                            // of tensors without e
 
 bool look_at_array(const void* object, const void* type, Look& look) {
   const auto array = read<Array>(object, python.header);
-  look = {type, reinterpret_cast<std::uintptr_t>(array.element), static_cast<std::size_t>(array.ndim), array.shape, array.strides, array.data, 0, (array.flags & writeable) != 0};
+  look = {type, reinterpret_cast<std::uintptr_t>(array.element), static_cast<std::size_t>(array.ndim), array.shape,
+      array.strides, array.data, 0, (array.flags & writeable) != 0};
   return true;
 }
 
 bool look_at_tensor(void* object, const Exchange& exchange, Look& look) {
   DLTensor tensor;
-  if (exchange.tensor_of(object, &tensor) != 0 || tensor.device.device_type != kDLCPU || tensor.dtype.lanes != 1) return false;
+  if (exchange.tensor_of(object, &tensor) != 0 || tensor.device.device_type != kDLCPU || tensor.dtype.lanes != 1)
+    return false;
   const auto rank = static_cast<std::size_t>(tensor.ndim);
   const bool is_empty = std::ranges::count(std::span(tensor.shape, rank), 0) != 0;
   if ((tensor.data == nullptr && !is_empty) || (tensor.strides == nullptr && rank > 0)) return false;
   void* data = is_empty ? nowhere : static_cast<char*>(tensor.data) + tensor.byte_offset;
-  look = {exchange.type, static_cast<std::uintptr_t>(tensor.dtype.code) * 256 + tensor.dtype.bits, rank, tensor.shape, tensor.strides, data, 0, true};
+  look = {exchange.type, static_cast<std::uintptr_t>(tensor.dtype.code) * 256 + tensor.dtype.bits, rank, tensor.shape,
+      tensor.strides, data, 0, true};
   return true;
 }
 
@@ -110,7 +116,8 @@ class Looks {
     inputs_ = in.size();
     count_ = inputs_ + out.size();
     for (std::size_t k = 0; k < count_; ++k)
-      if (!look_at(k < inputs_ ? in[k] : out[k - inputs_], looks_[k]) || (k >= inputs_ && !looks_[k].is_output)) return false;
+      if (!look_at(k < inputs_ ? in[k] : out[k - inputs_], looks_[k]) || (k >= inputs_ && !looks_[k].is_output))
+        return false;
     return true;
   }
   std::span<const Look> inputs() const { return {looks_.data(), inputs_}; }
@@ -122,11 +129,16 @@ class Looks {
 };
 
 struct Key {
-  explicit Key(const Look& look) : type(look.type), element(look.element), rank(look.rank), sizes(look.shape, look.shape + look.rank) { sizes.insert(sizes.end(), look.strides, look.strides + look.rank); }
+  explicit Key(const Look& look)
+      : type(look.type), element(look.element), rank(look.rank), sizes(look.shape, look.shape + look.rank) {
+    sizes.insert(sizes.end(), look.strides, look.strides + look.rank);
+  }
   bool fits(const Look& look) const {
     const std::size_t bytes = rank * sizeof(std::int64_t);
     return type == look.type && element == look.element && rank == look.rank &&
-           (rank == 0 || (std::memcmp(sizes.data(), look.shape, bytes) == 0 && std::memcmp(sizes.data() + rank, look.strides, bytes) == 0));
+        (rank == 0 ||
+            (std::memcmp(sizes.data(), look.shape, bytes) == 0 &&
+                std::memcmp(sizes.data() + rank, look.strides, bytes) == 0));
   }
 
   const void* type;
@@ -206,7 +218,8 @@ class Results {
   void* give() {
     if (count_ == 1) return objects_[--made_];
     void* tuple = python.new_tuple(static_cast<std::ptrdiff_t>(count_));
-    for (; tuple != nullptr && made_ > 0; --made_) python.set_item(tuple, static_cast<std::ptrdiff_t>(made_ - 1), objects_[made_ - 1]);
+    for (; tuple != nullptr && made_ > 0; --made_)
+      python.set_item(tuple, static_cast<std::ptrdiff_t>(made_ - 1), objects_[made_ - 1]);
     return tuple;
   }
 
@@ -245,7 +258,9 @@ tilec_status run(const Call& call, const Block& block) {
 struct tilec_python_calls {
   const Call* find(const Looks& looks) {
     const std::lock_guard lock(changing);
-    const auto call = std::ranges::find_if(calls, [&](const auto& known) { return fit(known->arguments, looks.inputs()) && fit(known->outputs, looks.outputs()); });
+    const auto call = std::ranges::find_if(calls, [&](const auto& known) {
+      return fit(known->arguments, looks.inputs()) && fit(known->outputs, looks.outputs());
+    });
     if (call == calls.end()) return nullptr;
     (*call)->used = ++count;
     return call->get();
@@ -262,7 +277,8 @@ void tilec_python_begin(const tilec_python* interpreter) { python = *interpreter
 
 void tilec_python_exchange(const void* type, const void* api) {
   const auto* exchange = static_cast<const DLPackExchangeAPI*>(api);
-  while (exchange != nullptr && exchange->header.version.major != DLPACK_MAJOR_VERSION) exchange = reinterpret_cast<const DLPackExchangeAPI*>(exchange->header.prev_api);
+  while (exchange != nullptr && exchange->header.version.major != DLPACK_MAJOR_VERSION)
+    exchange = reinterpret_cast<const DLPackExchangeAPI*>(exchange->header.prev_api);
   const std::size_t count = exchange_count.load(std::memory_order_relaxed);
   if (exchange == nullptr || exchange->dltensor_from_py_object_no_sync == nullptr || count == exchanges.size()) return;
   exchanges[count] = {type, exchange->dltensor_from_py_object_no_sync};
@@ -272,7 +288,8 @@ void tilec_python_exchange(const void* type, const void* api) {
 tilec_python_calls* tilec_python_calls_create(void) { return new (std::nothrow) tilec_python_calls; }
 void tilec_python_calls_destroy(tilec_python_calls* calls) { delete calls; }
 
-int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel, void* arguments, void* outputs, void* makers, const int32_t* sources) try {
+int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel, void* arguments, void* outputs,
+    void* makers, const int32_t* sources) try {
   Looks looks;
   const std::size_t count = tilec_kernel_input_count(kernel), output_count = tilec_kernel_output_count(kernel);
   if (calls == nullptr || count > most || output_count > most || !looks.take(arguments, outputs)) return -1;
@@ -282,7 +299,9 @@ int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel
   for (const Look& look : looks.outputs()) call->outputs.emplace_back(look);
   for (std::size_t k = 0; k < count; ++k) {
     tilec_port port;
-    if (tilec_kernel_input(kernel, k, &port) != TILEC_OK || sources[k] < 0 || static_cast<std::size_t>(sources[k]) >= call->arguments.size()) return -1;
+    if (tilec_kernel_input(kernel, k, &port) != TILEC_OK || sources[k] < 0 ||
+        static_cast<std::size_t>(sources[k]) >= call->arguments.size())
+      return -1;
     call->sources.push_back({static_cast<std::size_t>(sources[k]), *runtime::dtype_of(port.dtype)});
   }
   const std::span<void* const> made = items_of(makers);
@@ -291,9 +310,7 @@ int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel
   const std::lock_guard lock(calls->changing);
   calls->calls.push_back(std::move(call));
   return static_cast<int>(calls->calls.size() - 1);
-} catch (const std::bad_alloc&) {
-  return -1;
-}
+} catch (const std::bad_alloc&) { return -1; }
 
 uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number) {
   const std::lock_guard lock(calls->changing);

@@ -1,5 +1,5 @@
-// Things that calls borrow and hand back (scratch memory, device buffers), without a lock: fork() may come at any moment, and a
-// child that inherits an empty slot only makes a thing of its own.
+// Things that calls borrow and hand back (scratch memory, device buffers), without a lock: fork() may come at any
+// moment, and a child that inherits an empty slot only makes a thing of its own.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ template <class T> class Spare {
   void give(std::unique_ptr<T> thing) const {          // where all slots are full, it goes
     for (std::atomic<T*>& slot : slots_) {
       T* none = nullptr;
-      if (slot.compare_exchange_strong(none, thing.get(), std::memory_order_release, std::memory_order_relaxed)) return void(thing.release());
+      if (slot.compare_exchange_strong(none, thing.get(), std::memory_order_release, std::memory_order_relaxed))
+        return void(thing.release());
     }
   }
 

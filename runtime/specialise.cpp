@@ -39,7 +39,8 @@ std::optional<DType> declared_type(const lang::Input& input) {
 poly::Given given_of(const Argument& argument) {
   poly::Given given{argument.name, std::nullopt, std::vector<poly::Size>{}, std::nullopt, !argument.tensor};
   if (!argument.tensor) {
-    given.dtype = argument.large ? DType::U64 : argument.is_integer ? DType::I64 : DType::F64;  // wide enough for any number; what it meets decides
+    // wide enough for any number; what it meets decides
+    given.dtype = argument.large ? DType::U64 : argument.is_integer ? DType::I64 : DType::F64;
     return given;
   }
   given.dtype = argument.tensor->dtype;
@@ -47,41 +48,56 @@ poly::Given given_of(const Argument& argument) {
   return given;
 }
 
-// `A[M, K]` given a 4 by 5 tensor says M = 4 and K = 5: an input that is absent may share those names. Build checks the rest.
+// `A[M, K]` given a 4 by 5 tensor says M = 4 and K = 5: an input that is absent may share those names. Build checks the
+// rest.
 void learn_sizes(const lang::Input& input, const Argument& argument, std::map<std::string, std::int64_t>& sizes) {
   const auto shown = argument.tensor ? lang::sizes_shown(input, argument.tensor->shape.size()) : std::nullopt;
   for (std::size_t d = 0; shown && d < shown->size(); ++d)
-    if (const auto* variable = (*shown)[d].as<lang::Variable>()) sizes.emplace(variable->name.spelled(), argument.tensor->shape[d]);
+    if (const auto* variable = (*shown)[d].as<lang::Variable>())
+      sizes.emplace(variable->name.spelled(), argument.tensor->shape[d]);
 }
 
 bool is_read(const poly::Program& program, poly::TensorId id) {
   const auto reads_it = [&](const poly::Statement& s) {
     const auto* fill = std::get_if<poly::TensorId>(&s.fill);
-    return (fill != nullptr && *fill == id) || std::any_of(s.reads.begin(), s.reads.end(), [&](const poly::Access& a) { return a.tensor == id; });
+    return (fill != nullptr && *fill == id) ||
+        std::any_of(s.reads.begin(), s.reads.end(), [&](const poly::Access& a) { return a.tensor == id; });
   };
   for (const poly::Node& node : program.nodes) {
-    if (const auto* statement = std::get_if<poly::Statement>(&node); statement != nullptr ? reads_it(*statement) : std::ranges::count(std::get<poly::Intrinsic>(node).operands, id) > 0) return true;
+    if (const auto* statement = std::get_if<poly::Statement>(&node); statement != nullptr
+            ? reads_it(*statement)
+            : std::ranges::count(std::get<poly::Intrinsic>(node).operands, id) > 0)
+      return true;
   }
   return std::ranges::count(program.outputs, id) > 0;
 }
 
-std::string describe(const std::vector<std::int64_t>& shape) { return shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")); }
+std::string describe(const std::vector<std::int64_t>& shape) {
+  return shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by "));
+}
 
 std::int64_t integer_of(const Argument& argument) {
   if (!argument.tensor) return argument.integer;
-  if (argument.tensor->data == nullptr) throw argument_error(messages::bad_tensor, argument.name, "it is a size, but its data is NULL");
+  if (argument.tensor->data == nullptr)
+    throw argument_error(messages::bad_tensor, argument.name, "it is a size, but its data is NULL");
   return to_array(*argument.tensor).integers.at(0);
 }
 
 // From 2^63 on: `integer_of` gives the bits of such a one.
 bool is_large(const Argument& argument) {
-  return argument.tensor ? argument.tensor->dtype == DType::U64 && argument.tensor->shape.empty() && integer_of(argument) < 0 : argument.large;
+  return argument.tensor
+      ? argument.tensor->dtype == DType::U64 && argument.tensor->shape.empty() && integer_of(argument) < 0
+      : argument.large;
 }
 
-std::string unsigned_text(const Argument& argument) { return fmt::format("{}", static_cast<std::uint64_t>(integer_of(argument))); }
+std::string unsigned_text(const Argument& argument) {
+  return fmt::format("{}", static_cast<std::uint64_t>(integer_of(argument)));
+}
 
-// Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must agree.
-bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes, lang::Diagnostics& diagnostics) {
+// Where an argument's shape and the program's symbolic shape meet: a lone name takes the extent, everything else must
+// agree.
+bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::string, std::int64_t>& sizes,
+    lang::Diagnostics& diagnostics) {
   const std::vector<std::int64_t> shape = argument.tensor ? argument.tensor->shape : std::vector<std::int64_t>{};
   bool same = shape.size() == tensor.shape.size();
   std::vector<std::string> wanted;
@@ -93,7 +109,9 @@ bool unify(const poly::Tensor& tensor, const Argument& argument, std::map<std::s
     wanted.push_back(bound.print());
     same = same && (!bound.value() || bound.is(shape[d]));
   }
-  if (!same) diagnostics.report(tensor.span, messages::wrong_shape, without_mark(tensor.name), wanted.empty() ? "a scalar" : fmt::format("{}", fmt::join(wanted, " by ")), describe(shape));
+  if (!same)
+    diagnostics.report(tensor.span, messages::wrong_shape, without_mark(tensor.name),
+        wanted.empty() ? "a scalar" : fmt::format("{}", fmt::join(wanted, " by ")), describe(shape));
   return same;
 }
 
@@ -191,13 +209,20 @@ std::size_t usual_kernels() {
   if (const char* text = std::getenv("TILEC_KERNELS")) {
     std::size_t asked = 0;
     const char* const stop = text + std::strlen(text);
-    if (const auto [end, fault] = std::from_chars(text, stop, asked); fault == std::errc() && end == stop && asked > 0) count = asked;
+    if (const auto [end, fault] = std::from_chars(text, stop, asked); fault == std::errc() && end == stop && asked > 0)
+      count = asked;
   }
   return count;
 }
 
-Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels, std::shared_ptr<const Cache> disk, bool keeps_stages)
-    : loaded_(std::move(loaded)), request_(std::move(request)), kernels_(kernels), disk_(std::move(disk)), keeps_stages_(keeps_stages), function_(entry_of(file(), request_.signature.function)) {}
+Callable::Callable(std::shared_ptr<const Loaded> loaded, codegen::Request request, std::size_t kernels,
+    std::shared_ptr<const Cache> disk, bool keeps_stages)
+    : loaded_(std::move(loaded)),
+      request_(std::move(request)),
+      kernels_(kernels),
+      disk_(std::move(disk)),
+      keeps_stages_(keeps_stages),
+      function_(entry_of(file(), request_.signature.function)) {}
 
 std::size_t Callable::kept() const {
   const std::lock_guard lock(mutex_);
@@ -226,26 +251,32 @@ bool Callable::names_differ(lang::Diagnostics& diagnostics) const {
       for (auto other = all.begin(); other != one; ++other) {
         const lang::Name &name = std::invoke(target, *one).name, &earlier = std::invoke(target, *other).name;
         if (name.text != earlier.text || name.spelled() == earlier.spelled()) continue;
-        diagnostics.report(std::invoke(target, *one).span, messages::given_twice, what, name.text).label(std::invoke(target, *other).span, "the other").hint("names of a function that is called lose their marks: rename one");
+        diagnostics.report(std::invoke(target, *one).span, messages::given_twice, what, name.text)
+            .label(std::invoke(target, *other).span, "the other")
+            .hint("names of a function that is called lose their marks: rename one");
         return false;
       }
     return true;
   };
-  return differ(function_->inputs, "input", &lang::Input::target) && differ(function_->results, "output", std::identity());
+  return differ(function_->inputs, "input", &lang::Input::target) &&
+      differ(function_->results, "output", std::identity());
 }
 
 namespace {
 
 const lang::Input* input_around(const lang::Function* function, lang::Span span) {
   if (function == nullptr) return nullptr;
-  const auto holds = [&](const lang::Input& input) { return input.span.source == span.source && input.span.begin <= span.begin && span.end <= input.span.end; };
+  const auto holds = [&](const lang::Input& input) {
+    return input.span.source == span.source && input.span.begin <= span.begin && span.end <= input.span.end;
+  };
   const auto at = std::ranges::find_if(function->inputs, holds);
   return at == function->inputs.end() ? nullptr : &*at;
 }
 
 }  // namespace
 
-std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics, bool whole) const {
+std::optional<poly::Program> Callable::outline(const std::vector<Argument>& arguments, codegen::Request& request,
+    lang::Diagnostics& diagnostics, bool whole) const {
   request = request_;
   request.signature.inputs.clear();
   bool fits = names_differ(diagnostics);
@@ -254,14 +285,17 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   std::vector<std::size_t> plain;                        // numbers of undeclared scalars
   for (const lang::Input& input : function_ == nullptr ? std::vector<lang::Input>{} : function_->inputs) {
     const Argument* given = find(arguments, input.target.name.text);
-    const bool is_size = std::ranges::count(request.asked_sizes, input.target.name.text) > 0;  // given by name, as a size
-    if (given == nullptr && input.value && !whole && !is_size) request.signature.omitted.push_back(input.target.name.text);
+    // given by name, as a size
+    const bool is_size = std::ranges::count(request.asked_sizes, input.target.name.text) > 0;
+    if (given == nullptr && input.value && !whole && !is_size)
+      request.signature.omitted.push_back(input.target.name.text);
     if (given == nullptr) continue;
     const Argument one = without_leading(*given, *leading);
     const Argument* argument = &one;
     const std::optional<DType> declared = declared_type(input);
     if (declared && argument->tensor && argument->tensor->dtype != *declared) {
-      diagnostics.report(input.span, messages::given_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
+      diagnostics.report(
+          input.span, messages::given_type, argument->name, lang::name(*declared), lang::name(argument->tensor->dtype));
       fits = false;
     }
     if (declared && !argument->tensor && !holds(*declared, number_of(*argument))) {
@@ -270,7 +304,8 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
     }
     if (!declared && !argument->tensor) plain.push_back(request.signature.inputs.size());
     request.signature.inputs.push_back(given_of(*argument));
-    if (argument->large && !declared) request.signature.inputs.back().weak = false;  // a weak integer is an i64 where nothing is met
+    // a weak integer is an i64 where nothing is met
+    if (argument->large && !declared) request.signature.inputs.back().weak = false;
     learn_sizes(input, *argument, request.sizes);
   }
   if (!fits || !settle_numbers(file(), arguments, plain, request, diagnostics)) return std::nullopt;
@@ -278,26 +313,34 @@ std::optional<poly::Program> Callable::outline(const std::vector<Argument>& argu
   lang::Diagnostics found;
   std::optional<codegen::Stages> stages = codegen::compile(file(), request, until, found);
   for (const lang::Diagnostic& each : found.all()) {
-    const lang::Input* missing = each.code == messages::pack_rank_missing.code && !whole ? input_around(function_, each.span) : nullptr;  // its shape would tell
+    // its shape would tell
+    const lang::Input* missing =
+        each.code == messages::pack_rank_missing.code && !whole ? input_around(function_, each.span) : nullptr;
     const bool is_given = missing == nullptr || missing->value || find(arguments, missing->target.name.text) != nullptr;
     if (is_given) diagnostics.add(each);
-    else diagnostics.report(missing->span, messages::missing_input, missing->target.name.text).hint(fmt::format("give it as `{}=…`", missing->target.name.text));
+    else
+      diagnostics.report(missing->span, messages::missing_input, missing->target.name.text)
+          .hint(fmt::format("give it as `{}=…`", missing->target.name.text));
   }
   if (!stages) return std::nullopt;
   return codegen::restricted(stages->gradient ? *stages->gradient : *stages->contraction, request.outputs);
 }
 
-// Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are integers.
-bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments, codegen::Request& request, lang::Diagnostics& diagnostics) const {
+// Scalars that the text uses as sizes: their values become numbers of the program. Build has seen that they are
+// integers.
+bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argument>& arguments,
+    codegen::Request& request, lang::Diagnostics& diagnostics) const {
   bool fits = true;
   for (poly::Given& given : request.signature.inputs) {
-    const auto size = std::find_if(program.sizes.begin(), program.sizes.end(), [&](const std::string& s) { return without_mark(s) == given.name; });
+    const auto size = std::find_if(program.sizes.begin(), program.sizes.end(),
+        [&](const std::string& s) { return without_mark(s) == given.name; });
     if (size == program.sizes.end() || !given.shape->empty()) continue;
     const Argument& argument = *find(arguments, given.name);  // of no batch: that of a size is an error by now
     given.integer = integer_of(argument);
     request.sizes.emplace(*size, *given.integer);        // extents that it is part of are compared with what was given
     if (!is_large(argument)) continue;
-    const auto input = std::ranges::find(function_->inputs, given.name, [](const lang::Input& i) { return i.target.name.text; });
+    const auto input =
+        std::ranges::find(function_->inputs, given.name, [](const lang::Input& i) { return i.target.name.text; });
     diagnostics.report(input->span, messages::scalar_too_large, given.name, unsigned_text(argument));
     fits = false;
   }
@@ -305,51 +348,64 @@ bool Callable::bind_scalars(const poly::Program& program, const std::vector<Argu
 }
 
 // An input of the function, or a derivative's: `dY`, which nobody declared.
-void Callable::refuse_type(const poly::Tensor& tensor, const std::string& name, DType given, lang::Diagnostics& diagnostics) const {
-  const auto is = [&](const std::vector<std::string>& names, char prefix) { return std::any_of(names.begin(), names.end(), [&](const std::string& n) { return name == prefix + n; }); };
+void Callable::refuse_type(
+    const poly::Tensor& tensor, const std::string& name, DType given, lang::Diagnostics& diagnostics) const {
+  const auto is = [&](const std::vector<std::string>& names, char prefix) {
+    return std::any_of(names.begin(), names.end(), [&](const std::string& n) { return name == prefix + n; });
+  };
   const std::string role = is(result_names(), 'd') ? "cotangent" : is(input_names(), 't') ? "tangent" : "derivative";
-  if (const std::vector<std::string> inputs = input_names(); std::find(inputs.begin(), inputs.end(), name) != inputs.end()) {
+  if (const std::vector<std::string> inputs = input_names();
+      std::find(inputs.begin(), inputs.end(), name) != inputs.end()) {
     diagnostics.report(tensor.span, messages::given_type, name, lang::name(tensor.dtype), lang::name(given));
     return;
   }
-  diagnostics.report(tensor.span, messages::derivative_type, name, fmt::format("{} of `{}`", role, name.substr(1)), lang::name(tensor.dtype), lang::name(given))
+  diagnostics
+      .report(tensor.span, messages::derivative_type, name, fmt::format("{} of `{}`", role, name.substr(1)),
+          lang::name(tensor.dtype), lang::name(given))
       .hint(fmt::format("convert it to `{}`", lang::name(tensor.dtype)));
 }
 
 // Of the last derivative. A pair is compiled before anybody has one: it lies row-major.
 bool Callable::is_cotangent(const std::string& name) const {
   codegen::Ports ports{input_names(), result_names()};
-  for (std::size_t k = 0; k + 1 < request_.derivatives.size(); ++k) ports = codegen::derived(ports, request_.derivatives[k]);
+  for (std::size_t k = 0; k + 1 < request_.derivatives.size(); ++k)
+    ports = codegen::derived(ports, request_.derivatives[k]);
   return std::ranges::count(ports.inputs, name) == 0;
 }
 
 namespace {
 
 // Tensors in a GPU's memory are computed with where they lie, all on one; a target that names a GPU is that one.
-void follow_tensors(const std::vector<Argument>& arguments, const std::vector<Argument>& results, codegen::Target& target) {
+void follow_tensors(
+    const std::vector<Argument>& arguments, const std::vector<Argument>& results, codegen::Target& target) {
   const Argument* first = nullptr;
   for (const std::vector<Argument>* all : {&arguments, &results})
     for (const Argument& a : *all) {
       if (!a.tensor || a.tensor->device.device_type != kDLCUDA) continue;
       if (first == nullptr) first = &a;
       const int here = a.tensor->device.device_id, there = first->tensor->device.device_id;
-      if (here != there) throw argument_error(messages::wrong_device, a.name, fmt::format("GPU {}'s", here)).hint(fmt::format("`{}` lies in GPU {}'s: copy one to the other's GPU", first->name, there));
+      if (here != there)
+        throw argument_error(messages::wrong_device, a.name, fmt::format("GPU {}'s", here))
+            .hint(fmt::format("`{}` lies in GPU {}'s: copy one to the other's GPU", first->name, there));
     }
   if (first == nullptr) return;
   const auto device = static_cast<std::size_t>(first->tensor->device.device_id);
   const auto words = codegen::target_words(target.name);
   if (!words || words->kind != "cuda" || words->device.value_or(device) != device)
-    throw argument_error(messages::wrong_device, first->name, fmt::format("GPU {}'s", device)).hint(fmt::format("compile for `cuda:{}`, or for `cuda`, which runs where its tensors lie", device));
+    throw argument_error(messages::wrong_device, first->name, fmt::format("GPU {}'s", device))
+        .hint(fmt::format("compile for `cuda:{}`, or for `cuda`, which runs where its tensors lie", device));
   if (device != words->device.value_or(0)) target = *target_here(codegen::with_device(*words, device));
 }
 
 }  // namespace
 
-std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
+std::optional<codegen::Request> Callable::request_for(const std::vector<Argument>& arguments,
+    const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   std::optional<poly::Program> program = outline(arguments, request, diagnostics);
   follow_tensors(arguments, results, request.target);
-  if (program && std::ranges::any_of(results, &Argument::unwanted)) program = codegen::restricted(*program, request.outputs = wanted(*program, results));
+  if (program && std::ranges::any_of(results, &Argument::unwanted))
+    program = codegen::restricted(*program, request.outputs = wanted(*program, results));
   if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
   if (!bind_scalars(*program, arguments, request, diagnostics)) return std::nullopt;
   bool fits = true;
@@ -379,9 +435,11 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::string name = without_mark(program->tensor(id).name);
     // A tensor may be several outputs: they are told apart by their order.
     auto earlier = std::count(program->outputs.begin(), program->outputs.begin() + static_cast<std::ptrdiff_t>(o), id);
-    const auto result = std::find_if(results.begin(), results.end(), [&](const Argument& a) { return a.name == name && earlier-- == 0; });
+    const auto result = std::find_if(
+        results.begin(), results.end(), [&](const Argument& a) { return a.name == name && earlier-- == 0; });
     if (result == results.end()) continue;
-    fits = unify(program->tensor(id), *result, request.sizes, diagnostics) && check_result(program->tensor(id), *result, diagnostics) && fits;
+    fits = unify(program->tensor(id), *result, request.sizes, diagnostics) &&
+        check_result(program->tensor(id), *result, diagnostics) && fits;
     if (result->add) request.accumulate.push_back(o);
     if (!result->tensor->is_row_major()) request.output_strides[o] = result->tensor->strides;
   }
@@ -395,19 +453,29 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
 // The memory of an output: of its type, and every element at a place of its own.
 bool Callable::check_result(const poly::Tensor& tensor, const Argument& result, lang::Diagnostics& diagnostics) const {
   if (result.tensor->dtype != tensor.dtype) {
-    diagnostics.report(tensor.span, messages::result_type, result.name, lang::name(tensor.dtype), lang::name(result.tensor->dtype));
+    diagnostics.report(
+        tensor.span, messages::result_type, result.name, lang::name(tensor.dtype), lang::name(result.tensor->dtype));
     return false;
   }
-  if (!overlaps_itself(layout_of(result.name, result.tensor->dtype, result.tensor->shape, result.tensor->strides))) return true;
-  diagnostics.report(tensor.span, messages::output_overlaps_itself, result.name).hint("give it memory in which no stride is 0 and no two elements meet");
+  if (!overlaps_itself(layout_of(result.name, result.tensor->dtype, result.tensor->shape, result.tensor->strides)))
+    return true;
+  diagnostics.report(tensor.span, messages::output_overlaps_itself, result.name)
+      .hint("give it memory in which no stride is 0 and no two elements meet");
   return false;
 }
 
 std::string Callable::key_of(const std::vector<Argument>& arguments, const std::vector<Argument>& results) const {
   std::string key = fmt::format("{}|", fmt::ptr(pool_hook().get()));  // a module keeps the pool that it was loaded with
   const auto add = [&](const Argument& a) {
-    if (!a.tensor) key += fmt::format("{}:{}", a.name, a.unwanted ? "unwanted" : a.large ? "large" : a.is_integer ? "integer" : "real");
-    else key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","), fmt::join(a.tensor->strides, ","));
+    if (!a.tensor)
+      key += fmt::format("{}:{}", a.name,
+          a.unwanted         ? "unwanted"
+              : a.large      ? "large"
+              : a.is_integer ? "integer"
+                             : "real");
+    else
+      key += fmt::format("{}:{}[{}|{}]", a.name, lang::name(a.tensor->dtype), fmt::join(a.tensor->shape, ","),
+          fmt::join(a.tensor->strides, ","));
     if (a.tensor && a.tensor->device.device_type == kDLCUDA) key += fmt::format("@{}", a.tensor->device.device_id);
     if (a.add) key += "+=";
     const bool scalar = a.tensor ? a.tensor->shape.empty() && !lang::is_float(a.tensor->dtype) : a.is_integer;
@@ -420,7 +488,8 @@ std::string Callable::key_of(const std::vector<Argument>& arguments, const std::
   return key;
 }
 
-std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Argument>& arguments, const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
+std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Argument>& arguments,
+    const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const {
   std::string key;
   for (std::unique_lock lock(mutex_);; made_.wait(lock)) {
     key = key_of(arguments, results);
@@ -449,7 +518,9 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
   if (!loads) return nullptr;
   made->said = std::move(said);
   made->module = loads->module, made->backward = loads->backward;
-  if (!ports_fit(made->module->inputs, arguments, diagnostics) || !ports_fit((made->backward ? made->backward : made->module)->outputs, results, diagnostics)) return nullptr;
+  if (!ports_fit(made->module->inputs, arguments, diagnostics) ||
+      !ports_fit((made->backward ? made->backward : made->module)->outputs, results, diagnostics))
+    return nullptr;
   std::vector<std::shared_ptr<const Specialisation>> gone;  // destroyed when the lock is open again
   {
     const std::lock_guard lock(mutex_);
@@ -464,39 +535,53 @@ std::shared_ptr<const Specialisation> Callable::specialise(const std::vector<Arg
 namespace {
 
 // Whether it follows the plan that would be looked up for it now.
-bool is_current(const Cache& disk, const Compiled& compiled, const codegen::Request& request, lang::Diagnostics& diagnostics) {
-  return compiled.tuning.empty() || disk.plan_for(compiled.tuning, tuned_threads(request), diagnostics).value_or("") == compiled.plan;
+bool is_current(
+    const Cache& disk, const Compiled& compiled, const codegen::Request& request, lang::Diagnostics& diagnostics) {
+  return compiled.tuning.empty() ||
+      disk.plan_for(compiled.tuning, tuned_threads(request), diagnostics).value_or("") == compiled.plan;
 }
 
-// The plan that was tuned for this program, in the place of what is chosen; its text. Empty: there is none that applies.
-std::string follow_tuned(const Cache& disk, const std::string& key, const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& diagnostics) {
-  const std::optional<std::string> plan = key.empty() ? std::nullopt : disk.plan_for(key, tuned_threads(request), diagnostics);
+// The plan that was tuned for this program, in the place of what is chosen; its text. Empty: there is none that
+// applies.
+std::string follow_tuned(const Cache& disk, const std::string& key, const codegen::Request& request,
+    codegen::Stages& stages, lang::Diagnostics& diagnostics) {
+  const std::optional<std::string> plan =
+      key.empty() ? std::nullopt : disk.plan_for(key, tuned_threads(request), diagnostics);
   if (!plan) return {};
   codegen::Request own = request;
   own.plan = codegen::PlanText{*plan, 0};
   lang::Diagnostics faults;
-  std::optional<codegen::Chosen> chosen = codegen::choose(*stages.reduced, own, until_for(request.target), stages.timings, faults);
+  std::optional<codegen::Chosen> chosen =
+      codegen::choose(*stages.reduced, own, until_for(request.target), stages.timings, faults);
   if (chosen) static_cast<codegen::Chosen&>(stages) = std::move(*chosen);
-  else diagnostics.report({}, messages::stale_plan, request.signature.function.value_or("this program"), faults.all().empty() ? "it does not apply" : faults.all().back().message).hint("run `tilec tune` again, or `tilec cache clear`");
+  else
+    diagnostics
+        .report({}, messages::stale_plan, request.signature.function.value_or("this program"),
+            faults.all().empty() ? "it does not apply" : faults.all().back().message)
+        .hint("run `tilec tune` again, or `tilec cache clear`");
   return *plan;
 }
 
 }  // namespace
 
-// From the disk, else compiled, and then on the disk; `stages` are those of what was compiled, of forward where that is a pair. `said` goes with what
-// is compiled; what the cache is warned of does not.
-std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Request& request, codegen::Stages& stages, lang::Diagnostics& said, lang::Diagnostics& diagnostics) const {
+// From the disk, else compiled, and then on the disk; `stages` are those of what was compiled, of forward where that is
+// a pair. `said` goes with what is compiled; what the cache is warned of does not.
+std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Request& request, codegen::Stages& stages,
+    lang::Diagnostics& said, lang::Diagnostics& diagnostics) const {
   const codegen::Request asked = as_compiled(request);
-  const bool has_plans = disk_ != nullptr && request.target.family != Family::Reference, lasts = has_plans && !keeps_stages_;
+  const bool has_plans = disk_ != nullptr && request.target.family != Family::Reference,
+             lasts = has_plans && !keeps_stages_;
   const std::string text = lasts ? text_of(*loaded_, request) : std::string();
   if (lasts)
-    if (const std::optional<Compiled> found = disk_->find(text, diagnostics); found && is_current(*disk_, *found, request, diagnostics)) {
+    if (const std::optional<Compiled> found = disk_->find(text, diagnostics);
+        found && is_current(*disk_, *found, request, diagnostics)) {
       for (const lang::Diagnostic& d : found->said) said.add(d);
       return loaded(*found, request);
     }
   std::optional<codegen::Stages> whole, backward;
   if (request.pair) {
-    if (std::optional<codegen::Pair> pair = codegen::compile_pair(file(), asked, until_for(request.target), said)) whole = std::move(pair->forward), backward = std::move(pair->backward);
+    if (std::optional<codegen::Pair> pair = codegen::compile_pair(file(), asked, until_for(request.target), said))
+      whole = std::move(pair->forward), backward = std::move(pair->backward);
   } else {
     whole = codegen::compile(file(), asked, until_for(request.target), said);
   }
@@ -507,10 +592,13 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
       const codegen::Request own = request_of(request, half);
       return extended(load_reference(*s.bounded, own), {own.accumulate, s.outputs, s.checks}, sources());
     };
-    return Loads{interpreted(stages, codegen::Half::Forward), backward ? interpreted(*backward, codegen::Half::Backward) : nullptr};
+    return Loads{interpreted(stages, codegen::Half::Forward),
+        backward ? interpreted(*backward, codegen::Half::Backward) : nullptr};
   }
   Compiled compiled;
-  if (has_plans) compiled.tuning = tuning_key(stages, asked), compiled.plan = follow_tuned(*disk_, compiled.tuning, asked, stages, diagnostics);
+  if (has_plans)
+    compiled.tuning = tuning_key(stages, asked),
+    compiled.plan = follow_tuned(*disk_, compiled.tuning, asked, stages, diagnostics);
   compiled.halves.push_back(half_of(stages, request_of(request, codegen::Half::Forward)));
   if (backward) compiled.halves.push_back(half_of(*backward, request_of(request, codegen::Half::Backward)));
   if (lasts) {
@@ -521,14 +609,20 @@ std::optional<Callable::Loads> Callable::found_or_compiled(const codegen::Reques
 }
 
 Callable::Loads Callable::loaded(const Compiled& compiled, const codegen::Request& request) const {
-  const auto module = [&](const Half& half, codegen::Half which) { return extended(load(half.package, request), {request_of(request, which).accumulate, half.outputs, half.checks}, sources()); };
-  return {module(compiled.halves.front(), codegen::Half::Forward), compiled.halves.size() > 1 ? module(compiled.halves.back(), codegen::Half::Backward) : nullptr};
+  const auto module = [&](const Half& half, codegen::Half which) {
+    return extended(
+        load(half.package, request), {request_of(request, which).accumulate, half.outputs, half.checks}, sources());
+  };
+  return {module(compiled.halves.front(), codegen::Half::Forward),
+      compiled.halves.size() > 1 ? module(compiled.halves.back(), codegen::Half::Backward) : nullptr};
 }
 
 // What is kept has no stages: they are many times larger than the machine code.
-void Callable::keep(const std::string& key, const Specialisation& made, std::vector<std::shared_ptr<const Specialisation>>& gone) const {
+void Callable::keep(const std::string& key, const Specialisation& made,
+    std::vector<std::shared_ptr<const Specialisation>>& gone) const {
   Kept& place = cache_[key];
-  gone.push_back(std::exchange(place.made, std::make_shared<const Specialisation>(made)));  // another thread may have asked for the same by another key
+  // another thread may have asked for the same by another key
+  gone.push_back(std::exchange(place.made, std::make_shared<const Specialisation>(made)));
   place.used = ++uses_;
   while (cache_.size() > std::max<std::size_t>(kernels_, 1)) {
     const auto oldest = std::ranges::min_element(cache_, {}, [](const auto& entry) { return entry.second.used; });

@@ -20,7 +20,8 @@ namespace tilec::runtime {
 namespace {
 
 // What `cc` makes of `source`, called `in`.
-std::string made_by_cc(const char* what, const char* hint, const char* in, const std::string& source, const std::vector<const char*>& options, const std::vector<const char*>& libraries) {
+std::string made_by_cc(const char* what, const char* hint, const char* in, const std::string& source,
+    const std::vector<const char*>& options, const std::vector<const char*>& libraries) {
   const auto no = [&](const std::string& why) { return machine_error(messages::no_linker, what, why).hint(hint); };
   const TemporaryFolder folder;
   const std::string from = folder / in, out = folder / "made", said = folder / "said";
@@ -45,7 +46,8 @@ std::string made_by_cc(const char* what, const char* hint, const char* in, const
     if (errno != EINTR) throw no(std::strerror(errno));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string text = DataFile(said).read(4096);
-    throw no(text.empty() ? "it failed" : fmt::format("it failed:\n{}", text.substr(0, text.find_last_not_of('\n') + 1)));
+    throw no(
+        text.empty() ? "it failed" : fmt::format("it failed:\n{}", text.substr(0, text.find_last_not_of('\n') + 1)));
   }
   return DataFile(out).rest();
 }
@@ -55,11 +57,13 @@ std::string made_by_cc(const char* what, const char* hint, const char* in, const
 // Without the files that start a program: there is nothing to start, and they are not the same everywhere.
 std::string shared_library_of(const std::string& object) {
   return made_by_cc("shared library", "write `-o f.o` or `-o f.a`, and link them where there is one", "code.o", object,
-                    {"-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,noexecstack"}, {"-lm", "-Wl,--as-needed", "-ldl", "-lpthread"});
+      {"-shared", "-nostartfiles", "-Wl,-z,defs", "-Wl,-z,noexecstack"},
+      {"-lm", "-Wl,--as-needed", "-ldl", "-lpthread"});
 }
 
 std::string object_of_c(const std::string& source) {
-  return made_by_cc("object file", "write `-o f.c`, and compile it where there is one", "code.c", source, {"-std=c11", "-O2", "-fPIC", "-c"}, {});
+  return made_by_cc("object file", "write `-o f.c`, and compile it where there is one", "code.c", source,
+      {"-std=c11", "-O2", "-fPIC", "-c"}, {});
 }
 
 }  // namespace tilec::runtime

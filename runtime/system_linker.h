@@ -5,8 +5,8 @@
 
 namespace tilec::runtime {
 
-// The bytes of a shared library of one object file, and of an object file of one text. RuntimeError E0545 when there is no `cc`, or when it fails;
-// E0502 when there is no room for what it reads and writes in TMPDIR, else /tmp.
+// The bytes of a shared library of one object file, and of an object file of one text. RuntimeError E0545 when there is
+// no `cc`, or when it fails; E0502 when there is no room for what it reads and writes in TMPDIR, else /tmp.
 std::string shared_library_of(const std::string& object);
 std::string object_of_c(const std::string& source);
 

@@ -1,4 +1,5 @@
-// Targets by name, as the device of this machine has them. Apart from device.cpp, which runs what is compiled and knows no plan.
+// Targets by name, as the device of this machine has them. Apart from device.cpp, which runs what is compiled and knows
+// no plan.
 #include <algorithm>
 #include <utility>
 

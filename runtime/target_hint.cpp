@@ -23,7 +23,8 @@ constexpr Other others[] = {
     {" interpreter interpret python debug numpy ", "the interpreter is `reference`"},
 };
 
-constexpr std::string_view names[] = {"cpu", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64", "opencl", "opencl:1", "cuda", "cuda:1", "cuda:sm_90a", "cuda:math=tf32", "reference"};
+constexpr std::string_view names[] = {"cpu", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64", "opencl",
+    "opencl:1", "cuda", "cuda:1", "cuda:sm_90a", "cuda:math=tf32", "reference"};
 
 }  // namespace
 
@@ -31,15 +32,21 @@ std::span<const std::string_view> target_names() { return names; }
 
 std::string target_hint(std::string_view name) {
   std::string word(name.substr(0, name.find(':')));
-  const std::string_view kind = name.substr(0, name.find(':')), rest = kind.size() < name.size() ? name.substr(kind.size() + 1) : std::string_view();
-  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  const auto look = [](std::string_view text) { return std::find_if(std::begin(others), std::end(others), [&](const Other& o) { return o.names.find(fmt::format(" {} ", text)) != std::string_view::npos; }); };
+  const std::string_view kind = name.substr(0, name.find(':')),
+                         rest = kind.size() < name.size() ? name.substr(kind.size() + 1) : std::string_view();
+  std::transform(word.begin(), word.end(), word.begin(),
+      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const auto look = [](std::string_view text) {
+    return std::find_if(std::begin(others), std::end(others),
+        [&](const Other& o) { return o.names.find(fmt::format(" {} ", text)) != std::string_view::npos; });
+  };
   const auto* known = look(kind == "cpu" ? rest : std::string_view(word));
   if (!rest.empty() || known == std::end(others)) {
     if (kind == "cpu" && known != std::end(others)) return fmt::format("{}; a target is {}", known->hint, target_forms);
   }
   if (known != std::end(others)) return fmt::format("{}; `tilec targets` lists what is here", known->hint);
-  if (const auto near = lang::nearest(name, {std::begin(names), std::end(names)})) return fmt::format("did you mean `{}`?", *near);
+  if (const auto near = lang::nearest(name, {std::begin(names), std::end(names)}))
+    return fmt::format("did you mean `{}`?", *near);
   return fmt::format("a target is {}", target_forms);
 }
 

@@ -8,7 +8,8 @@
 namespace tilec::runtime {
 
 // How targets are written.
-inline constexpr std::string_view target_forms = "cpu, cpu:ARCH, opencl, opencl:N, cuda, cuda:N, cuda:sm_NN, cuda:math=tf32 or reference";
+inline constexpr std::string_view target_forms =
+    "cpu, cpu:ARCH, opencl, opencl:N, cuda, cuda:N, cuda:sm_NN, cuda:math=tf32 or reference";
 
 // One to write for each kind of target, for help and completion.
 std::span<const std::string_view> target_names();

@@ -39,7 +39,8 @@ std::uint16_t double_to_half(double value) {
   if (magnitude < 0x1p-14) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(magnitude, 24)));
   int exponent = 0;
   const double fraction = std::frexp(magnitude, &exponent);  // in [1/2, 1)
-  return static_cast<std::uint16_t>(sign | ((exponent + 14) << 10) | (static_cast<int>(std::ldexp(fraction, 11)) - 1024));
+  return static_cast<std::uint16_t>(
+      sign | ((exponent + 14) << 10) | (static_cast<int>(std::ldexp(fraction, 11)) - 1024));
 }
 
 template <class T> T read(Bytes at) {
@@ -75,7 +76,10 @@ void store_real(DType dtype, double value, unsigned char* at) {
   const double rounded = poly::round_to(dtype, value);
   switch (dtype) {
     case DType::F16: return write(at, double_to_half(rounded));
-    case DType::BF16: return write(at, static_cast<std::uint16_t>(std::isnan(rounded) ? 0x7fc0 : std::bit_cast<std::uint32_t>(static_cast<float>(rounded)) >> 16));
+    case DType::BF16:
+      return write(at,
+          static_cast<std::uint16_t>(
+              std::isnan(rounded) ? 0x7fc0 : std::bit_cast<std::uint32_t>(static_cast<float>(rounded)) >> 16));
     case DType::F32: return write(at, static_cast<float>(rounded));
     default: return write(at, rounded);
   }
@@ -110,13 +114,15 @@ template <class Visit> void for_each_element(const Tensor& tensor, Visit visit) 
 }
 
 poly::Number number_at(const poly::Array& array, std::size_t n) {
-  return lang::is_float(array.dtype) ? poly::Number{array.dtype, 0, array.reals[n]} : poly::Number{array.dtype, array.integers[n], 0};
+  return lang::is_float(array.dtype) ? poly::Number{array.dtype, 0, array.reals[n]}
+                                     : poly::Number{array.dtype, array.integers[n], 0};
 }
 
 // Of any type; 64 bits of mantissa and more hold all integers.
 long double exact_value(const poly::Number& number) {
   if (lang::is_float(number.type)) return number.real;
-  return number.type == DType::U64 ? static_cast<long double>(static_cast<std::uint64_t>(number.integer)) : static_cast<long double>(number.integer);
+  return number.type == DType::U64 ? static_cast<long double>(static_cast<std::uint64_t>(number.integer))
+                                   : static_cast<long double>(number.integer);
 }
 static_assert(std::numeric_limits<long double>::digits >= 64);
 
@@ -141,7 +147,9 @@ std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape) {
   std::int64_t stride = 1;
   for (std::size_t d = shape.size(); d-- > 0;) {
     strides[d] = stride;
-    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[d], 1), &stride)) return std::vector<std::int64_t>(shape.size());  // byte_count refuses it
+    // byte_count refuses it
+    if (__builtin_mul_overflow(stride, std::max<std::int64_t>(shape[d], 1), &stride))
+      return std::vector<std::int64_t>(shape.size());
   }
   return strides;
 }
@@ -156,23 +164,31 @@ std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<st
   bool empty = false;
   for (const std::int64_t extent : shape) {
     empty = empty || extent == 0;
-    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(extent, 1), &bytes)) throw machine_error(messages::too_large, name, print_shape(shape));
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(extent, 1), &bytes))
+      throw machine_error(messages::too_large, name, print_shape(shape));
   }
   return empty ? 0 : bytes;
 }
 
 Tensor allocate(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape) {
-  // Large blocks ask for huge pages, as NumPy's do: with pages of 4 KiB, lines of many streams take 1.3 to 1.9 times as long (codegen/model/machine.h).
+  // Large blocks ask for huge pages, as NumPy's do: with pages of 4 KiB, lines of many streams take 1.3 to 1.9 times as
+  // long (codegen/model/machine.h).
   constexpr std::size_t huge_page = 2 << 20, huge_from = 2 * huge_page;
   constexpr std::size_t aligned = 64;
-  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(byte_count(name, dtype, shape), 1));  // data is never null
-  const auto tensor = [&](void* data, auto release) { return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, release)}; };
+  // data is never null
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(byte_count(name, dtype, shape), 1));
+  const auto tensor = [&](void* data, auto release) {
+    return Tensor{data, dtype, shape, row_major(shape), {kDLCPU, 0}, std::shared_ptr<void>(data, release)};
+  };
   if (const Allocator* host = allocator_hook().get()) {
     void* const data = host->allocate(host->user, bytes, aligned);
-    if (data == nullptr) throw machine_error(messages::out_of_memory, name, fmt::format("the allocator of the host gave NULL for {} bytes", bytes));
+    if (data == nullptr)
+      throw machine_error(
+          messages::out_of_memory, name, fmt::format("the allocator of the host gave NULL for {} bytes", bytes));
     Tensor given = tensor(data, [host, bytes](void* memory) { host->release(host->user, memory, bytes, aligned); });
     if (reinterpret_cast<std::uintptr_t>(data) % aligned == 0) return given;
-    throw machine_error(messages::out_of_memory, name, fmt::format("the allocator of the host gave address {} for {} bytes aligned to {}", data, bytes, aligned));
+    throw machine_error(messages::out_of_memory, name,
+        fmt::format("the allocator of the host gave address {} for {} bytes aligned to {}", data, bytes, aligned));
   }
   const std::size_t unit = bytes < huge_from ? aligned : huge_page, rounded = (bytes + unit - 1) / unit * unit;
   void* const data = poly::has_room(rounded) ? std::aligned_alloc(unit, rounded) : nullptr;
@@ -238,7 +254,8 @@ bool holds(DType type, const poly::Number& number) {
 
 std::string print_number(const poly::Number& number) {
   if (lang::is_float(number.type)) return fmt::format("{}", number.real);
-  return number.type == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(number.integer)) : fmt::format("{}", number.integer);
+  return number.type == DType::U64 ? fmt::format("{}", static_cast<std::uint64_t>(number.integer))
+                                   : fmt::format("{}", number.integer);
 }
 
 Tensor convert(std::string_view name, const Tensor& tensor, DType dtype) {
@@ -246,7 +263,8 @@ Tensor convert(std::string_view name, const Tensor& tensor, DType dtype) {
   const poly::Array array = to_array(tensor);
   for (std::size_t n = 0; n < static_cast<std::size_t>(array.count()); ++n)
     if (const poly::Number number = number_at(array, n); !holds(dtype, number))
-      throw argument_error(lang::messages::does_not_fit, fmt::format("{}, element {} of `{}`,", print_number(number), n, name), lang::name(dtype));
+      throw argument_error(lang::messages::does_not_fit,
+          fmt::format("{}, element {} of `{}`,", print_number(number), n, name), lang::name(dtype));
   from_array(array, result);
   return result;
 }

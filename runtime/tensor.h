@@ -1,4 +1,5 @@
-// A view of memory as a tensor: element 0, a shape, strides in elements (zero and negative ones too), and who owns the bytes.
+// A view of memory as a tensor: element 0, a shape, strides in elements (zero and negative ones too), and who owns the
+// bytes.
 //
 //   NumPy's A[::-1, :3] of a 4x6 f32   ⇒   {data of A[3, 0], f32, {4, 3}, {-6, 1}}
 #pragma once
@@ -36,7 +37,8 @@ std::string print_shape(const std::vector<std::int64_t>& shape);                
 // Bytes of a dense tensor; RuntimeError E0513 when they do not fit in 63 bits.
 std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape);
 
-// A row-major tensor of its own, 64-byte aligned, uninitialised; RuntimeError E0512 names tensor and bytes when memory is gone.
+// A row-major tensor of its own, 64-byte aligned, uninitialised; RuntimeError E0512 names tensor and bytes when memory
+// is gone.
 Tensor allocate(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape);
 
 // A borrowed view of a DLTensor; nullopt when its type is none of Tile's.

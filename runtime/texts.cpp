@@ -13,7 +13,8 @@ constexpr std::string_view begins = "tilec text 1\n";
 
 template <class Archive> void fields(Archive& archive, Texts& texts) {
   all(archive, texts.sources, [&](lang::Source& source) { archive(source.name), archive(source.text); });
-  all(archive, texts.imports, [&](Resolved& import) { archive(import.path), archive(import.importer), archive(import.name); });
+  all(archive, texts.imports,
+      [&](Resolved& import) { archive(import.path), archive(import.importer), archive(import.name); });
 }
 
 }  // namespace
@@ -28,7 +29,8 @@ lang::Find recorded(lang::Find find, std::vector<Resolved>& imports) {
 
 lang::Find find_among(Texts texts) {
   return [texts = std::move(texts)](const std::string& path, const std::string& importer) -> lang::Found {
-    const auto import = std::ranges::find_if(texts.imports, [&](const Resolved& each) { return each.path == path && each.importer == importer; });
+    const auto import = std::ranges::find_if(
+        texts.imports, [&](const Resolved& each) { return each.path == path && each.importer == importer; });
     if (import == texts.imports.end()) return {std::nullopt, "it is not among the texts that were saved"};
     const auto source = std::ranges::find(texts.sources, import->name, &lang::Source::name);
     if (source == texts.sources.end()) return {std::nullopt, "its text is missing among those that were saved"};

@@ -1,6 +1,9 @@
-// A text with all that it imports, as it was found: what a program is made of, for another process, which asks no folder for any of it.
+// A text with all that it imports, as it was found: what a program is made of, for another process, which asks no
+// folder for any of it.
 //
-//   f.tile, which imports "ops.tile"   ⇒   "tilec text 1\n", bytes, checksum, sources `f.tile` and `lib/ops.tile`, and: `ops.tile` in `f.tile` is the second
+//   f.tile, which imports "ops.tile"
+//     ⇒  "tilec text 1\n", bytes, checksum, sources `f.tile` and `lib/ops.tile`, and: `ops.tile` in `f.tile` is the
+//        second
 #pragma once
 
 #include <string>

@@ -25,9 +25,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double batch_seconds = 200e-6;                 // of calls between two looks at the clock
 constexpr double hopeless = 1.5;                         // times the best: one call is enough
-constexpr double worth_going_on = 1.05;                  // times the best: plans near it are tried too, when those near the best are used up
+constexpr double worth_going_on = 1.05;                  // times the best: plans near it are tried too, when those near
+                                                         // the best are used up
 constexpr double faster = 0.99;                          // times the best: what less is gained by is a matter of luck
-constexpr double looking = 0.2;                          // of the time that is left, for what the model says of plans near one
+constexpr double looking = 0.2;                          // of the time that is left, for what the model says of plans
+                                                         // near one
 constexpr double proving = 0.1;                          // of the whole time, for the last comparison
 constexpr std::size_t least_turns = 5, turns_of_second_look = 9, most_turns = 21, turns_of_proof = 51;
 
@@ -57,8 +59,14 @@ bool agree(const Tensor& one, const Tensor& other) {
 
 class Search {
  public:
-  Search(const Callable& callable, codegen::Request request, codegen::Stages untuned, const std::vector<Argument>& arguments, const TuneOptions& options)
-      : callable_(callable), request_(std::move(request)), untuned_(std::move(untuned)), options_(options), first_{module_of(untuned_), codegen::whole_text(*untuned_.plan), predicted(untuned_), 0}, best_(first_) {
+  Search(const Callable& callable, codegen::Request request, codegen::Stages untuned,
+      const std::vector<Argument>& arguments, const TuneOptions& options)
+      : callable_(callable),
+        request_(std::move(request)),
+        untuned_(std::move(untuned)),
+        options_(options),
+        first_{module_of(untuned_), codegen::whole_text(*untuned_.plan), predicted(untuned_), 0},
+        best_(first_) {
     inputs_ = bind_inputs(*first_.module, arguments);
     expected_ = allocate_outputs(*first_.module), outputs_ = allocate_outputs(*first_.module);
     for (const Tensor& tensor : inputs_) in_.push_back(tensor.data);
@@ -75,7 +83,9 @@ class Search {
     std::set<std::string> expanded{best_.text};
     while (goes_on()) {
       if (queue_.empty()) {
-        const auto next = std::ranges::find_if(near_, [&](const Plan& plan) { return !expanded.contains(plan.text) && plan.seconds < worth_going_on * best_.seconds; });
+        const auto next = std::ranges::find_if(near_, [&](const Plan& plan) {
+          return !expanded.contains(plan.text) && plan.seconds < worth_going_on * best_.seconds;
+        });
         if (next == near_.end()) break;
         expanded.insert(next->text);
         expand(Plan(*next));
@@ -98,13 +108,19 @@ class Search {
 
   bool goes_on() {
     if (elapsed() >= options_.seconds) return false;
-    return !options_.goes_on || options_.goes_on({elapsed(), options_.seconds, measured_, first_.seconds, best_.seconds});
+    return !options_.goes_on ||
+        options_.goes_on({elapsed(), options_.seconds, measured_, first_.seconds, best_.seconds});
   }
 
-  double predicted(const codegen::Chosen& chosen) const { return codegen::model::predicts_time(request_.target) ? codegen::model::milliseconds_of(*chosen.plan, chosen.strides, request_.target) : 0; }
+  double predicted(const codegen::Chosen& chosen) const {
+    return codegen::model::predicts_time(request_.target)
+        ? codegen::model::milliseconds_of(*chosen.plan, chosen.strides, request_.target)
+        : 0;
+  }
 
   std::shared_ptr<const Module> module_of(const codegen::Stages& stages) const {
-    return extended(load(half_of(stages, request_).package, request_), {{}, stages.outputs, stages.checks}, callable_.sources());
+    return extended(
+        load(half_of(stages, request_).package, request_), {{}, stages.outputs, stages.checks}, callable_.sources());
   }
 
   // Nothing: the plan is not legal.
@@ -121,7 +137,8 @@ class Search {
       static_cast<codegen::Chosen&>(stages) = std::move(*chosen);
       stages.outputs = untuned_.outputs, stages.checks = untuned_.checks;
       return stages;
-    } catch (const std::exception&) {                    // a bug of ours, or more memory than there is: no plan for anybody
+    } catch (const std::exception&) {                    // a bug of ours, or more memory than there is: no plan for
+                                                         // anybody
       return std::nullopt;
     }
   }
@@ -163,14 +180,17 @@ class Search {
 
   bool measure(Plan plan) {
     ++measured_;
-    for (const Tensor& tensor : outputs_) std::memset(tensor.data, 0xff, static_cast<std::size_t>(byte_count("", tensor.dtype, tensor.shape)));  // what a candidate leaves out shows
+    // what a candidate leaves out shows
+    for (const Tensor& tensor : outputs_)
+      std::memset(tensor.data, 0xff, static_cast<std::size_t>(byte_count("", tensor.dtype, tensor.shape)));
     double least = once(plan);
     for (std::size_t o = 0; o < outputs_.size(); ++o)
       if (!agree(expected_[o], outputs_[o])) return false;
     least = std::min(least, once(plan));
     if (least > hopeless * best_.seconds) return false;
     Verdict verdict = compared(plan, best_, least_turns, most_turns);
-    if (verdict.is_faster) verdict = compared(plan, best_, turns_of_second_look, most_turns);  // of many, some are lucky once
+    // of many, some are lucky once
+    if (verdict.is_faster) verdict = compared(plan, best_, turns_of_second_look, most_turns);
     plan.seconds = best_.seconds * verdict.ratio.median;
     if (!verdict.is_faster || verdict.ratio.median > faster) {
       if (verdict.ratio.median < worth_going_on) plan.module.reset(), near_.push_back(std::move(plan));
@@ -184,7 +204,8 @@ class Search {
 
   // Turns of both, until the interval of their ratio says which is faster.
   struct Verdict { bool is_faster; Interval ratio; double seconds; };
-  Verdict compared(const Plan& plan, const Plan& other, std::size_t least, std::size_t most, double seconds = std::numeric_limits<double>::infinity()) {
+  Verdict compared(const Plan& plan, const Plan& other, std::size_t least, std::size_t most,
+      double seconds = std::numeric_limits<double>::infinity()) {
     const auto calls = static_cast<std::size_t>(std::ceil(batch_seconds / std::max(other.seconds, 1e-9)));
     std::vector<double> mine, theirs;
     const double end = elapsed() + seconds;
@@ -195,7 +216,8 @@ class Search {
       if (!first) mine.push_back(time_of(calls, plan));
       if (mine.size() < least_turns || (mine.size() < least && elapsed() < end)) continue;
       const Interval ratio = ratio_of(mine, theirs);
-      if (ratio.low > 1 || ratio.high < 1 || mine.size() >= most || elapsed() > end) return {ratio.high < 1, ratio, interval_of(mine).median};
+      if (ratio.low > 1 || ratio.high < 1 || mine.size() >= most || elapsed() > end)
+        return {ratio.high < 1, ratio, interval_of(mine).median};
     }
   }
 
@@ -233,21 +255,29 @@ std::string tuning_key(const codegen::Stages& untuned, const codegen::Request& r
   return hash_of(text_for_plans(poly::print(*untuned.reduced) + codegen::print(*untuned.plan), request));
 }
 
-std::int64_t tuned_threads(const codegen::Request& request) { return request.threads_hint == 1 ? 1 : default_pool()->workers; }
+std::int64_t tuned_threads(const codegen::Request& request) {
+  return request.threads_hint == 1 ? 1 : default_pool()->workers;
+}
 
-std::optional<Tuned> tune(const Callable& callable, const std::vector<Argument>& arguments, const TuneOptions& options, lang::Diagnostics& diagnostics) {
+std::optional<Tuned> tune(const Callable& callable, const std::vector<Argument>& arguments, const TuneOptions& options,
+    lang::Diagnostics& diagnostics) {
   std::optional<codegen::Request> request = callable.request_for(arguments, {}, diagnostics);
   if (!request) return std::nullopt;
-  if (request->target.family == codegen::Target::Family::Reference) throw argument_error(messages::plan_unused, "the interpreter").hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
-  if (request->pair) throw argument_error(messages::bad_call, "tune", "a pair has two plans").hint("tune the function, or its gradient");
+  if (request->target.family == codegen::Target::Family::Reference)
+    throw argument_error(messages::plan_unused, "the interpreter")
+        .hint("choose a target that compiles: `cpu`, `opencl` or `cuda`");
+  if (request->pair)
+    throw argument_error(messages::bad_call, "tune", "a pair has two plans").hint("tune the function, or its gradient");
   *request = as_compiled(std::move(*request));
   codegen::Request plain = *request;
   plain.plan.reset();
-  std::optional<codegen::Stages> untuned = codegen::compile(callable.file(), plain, until_for(request->target), diagnostics);
+  std::optional<codegen::Stages> untuned =
+      codegen::compile(callable.file(), plain, until_for(request->target), diagnostics);
   if (!untuned) return std::nullopt;
   const std::string key = tuning_key(*untuned, plain);
   Tuned tuned = Search(callable, *request, std::move(*untuned), arguments, options).run_all();
-  if (tuned.ratio > 1 && callable.disk() != nullptr) tuned.kept = callable.disk()->keep_plan(key, tuned_threads(*request), tuned.plan, diagnostics);
+  if (tuned.ratio > 1 && callable.disk() != nullptr)
+    tuned.kept = callable.disk()->keep_plan(key, tuned_threads(*request), tuned.plan, diagnostics);
   return tuned;
 }
 

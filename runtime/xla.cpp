@@ -55,13 +55,17 @@ XLA_FFI_DataType type_of(DType type) {
 
 std::vector<Expected> expected(const std::vector<runtime::Port>& ports) {
   std::vector<Expected> all;
-  for (const runtime::Port& port : ports) all.push_back({port.name, type_of(port.dtype), port.shape, std::ranges::count(port.shape, 0) > 0});
+  for (const runtime::Port& port : ports)
+    all.push_back({port.name, type_of(port.dtype), port.shape, std::ranges::count(port.shape, 0) > 0});
   return all;
 }
 
 // What a call is instantiated with: XLA's, until its executable goes.
 struct Kept {
-  explicit Kept(tilec_kernel* of) : kernel(of), inputs(expected(runtime::module_of(*of)->inputs)), outputs(expected(runtime::module_of(*of)->outputs)) {}
+  explicit Kept(tilec_kernel* of)
+      : kernel(of),
+        inputs(expected(runtime::module_of(*of)->inputs)),
+        outputs(expected(runtime::module_of(*of)->outputs)) {}
   ~Kept() { tilec_kernel_destroy(kernel); }
   Kept(const Kept&) = delete;
   Kept& operator=(const Kept&) = delete;
@@ -79,7 +83,10 @@ struct Fault {
 void check(tilec_status status) {
   if (status == TILEC_OK) return;
   const bool asked_wrongly = status == TILEC_ARGUMENT_ERROR || status == TILEC_TYPE_ERROR;
-  throw Fault{asked_wrongly ? XLA_FFI_Error_Code_INVALID_ARGUMENT : status == TILEC_DEVICE_ERROR ? XLA_FFI_Error_Code_FAILED_PRECONDITION : XLA_FFI_Error_Code_INTERNAL, tilec_last_error()};
+  throw Fault{asked_wrongly              ? XLA_FFI_Error_Code_INVALID_ARGUMENT
+          : status == TILEC_DEVICE_ERROR ? XLA_FFI_Error_Code_FAILED_PRECONDITION
+                                         : XLA_FFI_Error_Code_INTERNAL,
+      tilec_last_error()};
 }
 
 XLA_FFI_Error* said(const XLA_FFI_CallFrame& frame, const Fault& fault) {
@@ -123,14 +130,17 @@ class Modules {
 };
 
 Modules& modules() {
-  static Modules& one = *new Modules;                    // threads of XLA may outlive what a process destroys when it ends
+  static Modules& one = *new Modules;                    // threads of XLA may outlive what a process destroys when it
+                                                         // ends
   return one;
 }
 
 std::string_view text_of(const XLA_FFI_CallFrame& frame) {
   const XLA_FFI_Attrs& attributes = frame.attrs;
   for (std::int64_t k = 0; k < attributes.size; ++k) {
-    if (std::string_view(attributes.names[k]->ptr, attributes.names[k]->len) != "kernel" || attributes.types[k] != XLA_FFI_AttrType_STRING) continue;
+    if (std::string_view(attributes.names[k]->ptr, attributes.names[k]->len) != "kernel" ||
+        attributes.types[k] != XLA_FFI_AttrType_STRING)
+      continue;
     const auto& text = *static_cast<const XLA_FFI_ByteSpan*>(attributes.attrs[k]);
     return {text.ptr, text.len};
   }
@@ -143,20 +153,23 @@ tilec_kernel* kernel_of(std::string_view text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, threads);
   if (error != std::errc() || end == last || *end != ':')
-    throw Fault{XLA_FFI_Error_Code_FAILED_PRECONDITION, "tilec: the kernel of this call is of another process: trace and compile the function in the process that runs it"};
+    throw Fault{XLA_FFI_Error_Code_FAILED_PRECONDITION,
+        "tilec: the kernel of this call is of another process: trace and compile the function in the process that runs it"};
   tilec_kernel* made = nullptr;
   check(tilec_load(end + 1, static_cast<std::size_t>(last - end - 1), threads, &made));
   modules().keep(std::string(text), runtime::module_of(*made));
   return made;
 }
 
-// The number of Kept among the types of an XLA, of which a process has one for each of JAX's plugins. Read without a lock, in each call.
+// The number of Kept among the types of an XLA, of which a process has one for each of JAX's plugins. Read without a
+// lock, in each call.
 class Types {
  public:
   // Null: that one has not registered it.
   XLA_FFI_TypeId* find(const XLA_FFI_Api* api) {
     const std::size_t count = count_.load(std::memory_order_acquire);
-    const auto at = std::find_if(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(count), [&](const Type& type) { return type.api == api; });
+    const auto at = std::find_if(all_.begin(), all_.begin() + static_cast<std::ptrdiff_t>(count),
+        [&](const Type& type) { return type.api == api; });
     return at == all_.begin() + static_cast<std::ptrdiff_t>(count) ? nullptr : &at->id;
   }
 
@@ -164,7 +177,8 @@ class Types {
     const std::lock_guard lock(mutex_);
     const std::size_t count = count_.load(std::memory_order_relaxed);
     if (find(frame.api) != nullptr) return nullptr;
-    if (count == all_.size()) return said(frame, {XLA_FFI_Error_Code_INTERNAL, "tilec: more XLAs in one process than it has room for"});
+    if (count == all_.size())
+      return said(frame, {XLA_FFI_Error_Code_INTERNAL, "tilec: more XLAs in one process than it has room for"});
     static const XLA_FFI_TypeInfo info{sizeof info, nullptr, [](void* kept) { delete static_cast<Kept*>(kept); }};
     constexpr std::string_view name = "tilec_kernel";
     all_[count] = {frame.api, {0}};
@@ -185,7 +199,8 @@ Types types;
 
 XLA_FFI_Error* instantiate(const XLA_FFI_CallFrame& frame) {
   auto kept = std::make_unique<Kept>(kernel_of(text_of(frame)));
-  XLA_FFI_State_Set_Args args{sizeof args, nullptr, frame.ctx, XLA_FFI_ExecutionStage_INSTANTIATE, types.find(frame.api), kept.get()};
+  XLA_FFI_State_Set_Args args{
+      sizeof args, nullptr, frame.ctx, XLA_FFI_ExecutionStage_INSTANTIATE, types.find(frame.api), kept.get()};
   XLA_FFI_Error* const fault = frame.api->XLA_FFI_State_Set(&args);
   if (fault == nullptr) static_cast<void>(kept.release());  // NOLINT(bugprone-unused-return-value)
   return fault;
@@ -198,8 +213,9 @@ void* element_of(const void* given, const Expected& port) {
   const auto& buffer = *static_cast<const XLA_FFI_Buffer*>(given);
   const std::span<const std::int64_t> shape(buffer.dims, static_cast<std::size_t>(buffer.rank));
   if (buffer.dtype != port.dtype || !std::ranges::equal(shape, port.shape))
-    throw Fault{XLA_FFI_Error_Code_INVALID_ARGUMENT, fmt::format("tilec: {} is compiled for type {} of XLA and shape {} but is given type {} and shape {}", port.name, static_cast<int>(port.dtype),
-                                                                   shown(port.shape), static_cast<int>(buffer.dtype), shown(shape))};
+    throw Fault{XLA_FFI_Error_Code_INVALID_ARGUMENT,
+        fmt::format("tilec: {} is compiled for type {} of XLA and shape {} but is given type {} and shape {}",
+            port.name, static_cast<int>(port.dtype), shown(port.shape), static_cast<int>(buffer.dtype), shown(shape))};
   alignas(64) static std::byte nothing[64];              // tensors without elements have no memory in XLA
   return buffer.data == nullptr && port.empty ? nothing : buffer.data;
 }
@@ -209,7 +225,8 @@ class Pointers {
  public:
   Pointers(std::int64_t given, void* const* buffers, const std::vector<Expected>& ports, const char* what) {
     if (static_cast<std::uint64_t>(given) != ports.size())
-      throw Fault{XLA_FFI_Error_Code_INVALID_ARGUMENT, fmt::format("tilec: the kernel has {} {} but is given {}", ports.size(), what, given)};
+      throw Fault{XLA_FFI_Error_Code_INVALID_ARGUMENT,
+          fmt::format("tilec: the kernel has {} {} but is given {}", ports.size(), what, given)};
     if (ports.size() > few_.size()) many_.resize(ports.size());
     for (std::size_t k = 0; k < ports.size(); ++k) data()[k] = element_of(buffers[k], ports[k]);
   }
@@ -220,7 +237,8 @@ class Pointers {
   std::vector<void*> many_;
 };
 
-// On the platform of a GPU buffers lie in its memory: work is started on XLA's stream, and scratch is XLA's, which gives it away behind that work.
+// On the platform of a GPU buffers lie in its memory: work is started on XLA's stream, and scratch is XLA's, which
+// gives it away behind that work.
 XLA_FFI_Error* run_on_gpu(const XLA_FFI_CallFrame& frame, const Kept& kept, void* const* inputs, void* const* outputs) {
   XLA_FFI_Stream_Get_Args stream{sizeof stream, nullptr, frame.ctx, nullptr};
   if (XLA_FFI_Error* const fault = frame.api->XLA_FFI_Stream_Get(&stream)) return fault;
@@ -237,11 +255,14 @@ XLA_FFI_Error* run_on_gpu(const XLA_FFI_CallFrame& frame, const Kept& kept, void
 
 XLA_FFI_Error* run(const XLA_FFI_CallFrame& frame, bool on_gpu) {
   XLA_FFI_TypeId* const type = types.find(frame.api);
-  if (type == nullptr) throw Fault{XLA_FFI_Error_Code_FAILED_PRECONDITION, "tilec: a call that was not instantiated: register `tilec_xla_instantiate` beside its handler"};
+  if (type == nullptr)
+    throw Fault{XLA_FFI_Error_Code_FAILED_PRECONDITION,
+        "tilec: a call that was not instantiated: register `tilec_xla_instantiate` beside its handler"};
   XLA_FFI_State_Get_Args state{sizeof state, nullptr, frame.ctx, XLA_FFI_ExecutionStage_INSTANTIATE, type, nullptr};
   if (XLA_FFI_Error* const fault = frame.api->XLA_FFI_State_Get(&state)) return fault;
   const Kept& kept = *static_cast<const Kept*>(state.state);
-  Pointers inputs(frame.args.size, frame.args.args, kept.inputs, "inputs"), outputs(frame.rets.size, frame.rets.rets, kept.outputs, "outputs");
+  Pointers inputs(frame.args.size, frame.args.args, kept.inputs, "inputs"),
+      outputs(frame.rets.size, frame.rets.rets, kept.outputs, "outputs");
   if (on_gpu) return run_on_gpu(frame, kept, inputs.data(), outputs.data());
   check(tilec_kernel_run(kept.kernel, inputs.data(), outputs.data()));
   return nullptr;
@@ -276,7 +297,8 @@ XLA_FFI_Error* called(void* call_frame, bool on_gpu) {
 }  // namespace
 
 std::string runtime::text_for_xla(const std::shared_ptr<const Module>& module) {
-  std::string text = module->package ? fmt::format("{}:{}", module->threads, to_bytes(*module->package)) : modules().next_name();
+  std::string text =
+      module->package ? fmt::format("{}:{}", module->threads, to_bytes(*module->package)) : modules().next_name();
   modules().keep(text, module);
   return text;
 }

@@ -1,8 +1,10 @@
-// The part of XLA's FFI that a handler with state needs: how XLA calls it, what it keeps for it, and how it answers with an error.
+// The part of XLA's FFI that a handler with state needs: how XLA calls it, what it keeps for it, and how it answers
+// with an error.
 //
-// Declared from xla/ffi/api/c_api.h of OpenXLA, version 0.3 of the interface (Copyright 2023 The OpenXLA Authors, Apache License 2.0,
-// http://www.apache.org/licenses/LICENSE-2.0), whose names and layout are kept; jaxlib brings the whole of it (jax.ffi.include_dir()). Structs begin
-// with their size, fields are only ever added behind the others, and XLA asks a handler for the version that it was written for.
+// Declared from xla/ffi/api/c_api.h of OpenXLA, version 0.3 of the interface (Copyright 2023 The OpenXLA Authors,
+// Apache License 2.0, http://www.apache.org/licenses/LICENSE-2.0), whose names and layout are kept; jaxlib brings the
+// whole of it (jax.ffi.include_dir()). Structs begin with their size, fields are only ever added behind the others, and
+// XLA asks a handler for the version that it was written for.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -11,16 +11,20 @@ namespace tilec::runtime {
 
 namespace {
 
-constexpr std::uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50, end64_mark = 0x06064b50, locator_mark = 0x07064b50;
+constexpr std::uint32_t local_mark = 0x04034b50, central_mark = 0x02014b50, end_mark = 0x06054b50,
+                        end64_mark = 0x06064b50, locator_mark = 0x07064b50;
 
 // A little-endian reader that refuses to leave the file.
 struct Reader {
   std::string_view file;
   const std::string& path;
   std::uint64_t number(std::uint64_t at, int width) const {
-    if (at > file.size() || file.size() - at < static_cast<std::size_t>(width)) throw machine_error(messages::bad_archive, path, "it ends early");
+    if (at > file.size() || file.size() - at < static_cast<std::size_t>(width))
+      throw machine_error(messages::bad_archive, path, "it ends early");
     std::uint64_t value = 0;
-    for (int k = 0; k < width; ++k) value |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[at + static_cast<std::size_t>(k)])) << (8 * k);
+    for (int k = 0; k < width; ++k)
+      value |= static_cast<std::uint64_t>(static_cast<unsigned char>(file[at + static_cast<std::size_t>(k)]))
+          << (8 * k);
     return value;
   }
   std::string_view bytes(std::uint64_t at, std::uint64_t count) const {
@@ -37,7 +41,8 @@ std::uint64_t find_end(const Reader& in) {
       if (in.number(at, 4) == end_mark) return at;
       if (at == 0 || in.file.size() - at > 22 + 65535) break;
     }
-  throw machine_error(messages::bad_archive, in.path, in.file.starts_with("PK") ? "it ends early" : "it does not start as a zip archive does");
+  throw machine_error(messages::bad_archive, in.path,
+      in.file.starts_with("PK") ? "it ends early" : "it does not start as a zip archive does");
 }
 
 // Fields of 0xffffffff stand in an extra record with the id 1, in this order.
@@ -60,15 +65,18 @@ std::vector<Entry> directory(const Reader& in) {
   std::uint64_t count = in.number(end + 10, 2), at = in.number(end + 16, 4);
   if (end >= 20 && in.number(end - 20, 4) == locator_mark) {
     const std::uint64_t end64 = in.number(end - 20 + 8, 8);
-    if (in.number(end64, 4) != end64_mark) throw machine_error(messages::bad_archive, in.path, "its directory is damaged");
+    if (in.number(end64, 4) != end64_mark)
+      throw machine_error(messages::bad_archive, in.path, "its directory is damaged");
     count = in.number(end64 + 32, 8);
     at = in.number(end64 + 48, 8);
   }
   std::vector<Entry> entries;
   for (std::uint64_t n = 0; n < count; ++n) {
-    if (in.number(at, 4) != central_mark) throw machine_error(messages::bad_archive, in.path, "its directory is damaged");
+    if (in.number(at, 4) != central_mark)
+      throw machine_error(messages::bad_archive, in.path, "its directory is damaged");
     const std::uint64_t name = in.number(at + 28, 2), extra = in.number(at + 30, 2), comment = in.number(at + 32, 2);
-    Entry entry{in.number(at + 10, 2), in.number(at + 20, 4), in.number(at + 24, 4), in.number(at + 42, 4), std::string(in.bytes(at + 46, name)), static_cast<std::uint32_t>(in.number(at + 16, 4))};
+    Entry entry{in.number(at + 10, 2), in.number(at + 20, 4), in.number(at + 24, 4), in.number(at + 42, 4),
+        std::string(in.bytes(at + 46, name)), static_cast<std::uint32_t>(in.number(at + 16, 4))};
     apply_zip64(in, entry, at + 46 + name, extra);
     entries.push_back(std::move(entry));
     at += 46 + name + extra + comment;
@@ -105,7 +113,8 @@ void put(std::string& out, std::uint64_t value, int width) {
   for (int k = 0; k < width; ++k) out += static_cast<char>((value >> (8 * k)) & 255);
 }
 
-// The fields that local and central headers share, from "version needed" on. Sizes always go in a zip64 record: one form for all.
+// The fields that local and central headers share, from "version needed" on. Sizes always go in a zip64 record: one
+// form for all.
 void put_common(std::string& out, const ZipMember& member, std::size_t extra) {
   put(out, 45, 2);
   put(out, 0, 2);
@@ -133,8 +142,10 @@ ZipArchive::ZipArchive(std::string_view file, const std::string& path) : path_(p
   std::uint64_t end = 0;
   std::vector<Entry> entries = directory(in);
   for (const Entry& entry : entries) {
-    if (in.number(entry.local, 4) != local_mark) throw machine_error(messages::bad_archive, path, "its directory is damaged");
-    if (entry.method != 0 && entry.method != 8) throw machine_error(messages::bad_archive, path, "a member is packed in a way other than deflate");
+    if (in.number(entry.local, 4) != local_mark)
+      throw machine_error(messages::bad_archive, path, "its directory is damaged");
+    if (entry.method != 0 && entry.method != 8)
+      throw machine_error(messages::bad_archive, path, "a member is packed in a way other than deflate");
     const std::uint64_t start = entry.local + 30 + in.number(entry.local + 26, 2) + in.number(entry.local + 28, 2);
     members_.push_back({entry.name, in.bytes(start, entry.packed), entry.size, entry.crc, entry.method == 8});
   }

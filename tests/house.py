@@ -10,6 +10,7 @@ citations  a file that a comment of the sources names is in the repository
 rooms    every unit of a folder stands in the README of that folder
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
+columns  a line of C++ has 120 columns, but for a text of users, which stands whole
 targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
 library  README.md says how many functions std/ has
@@ -160,6 +161,9 @@ def links():
 
 
 # A raw string, a string, a character, a comment, a directive of the preprocessor.
+FOREIGN = {"dlpack.h"}  # others' text, as they publish it
+
+
 NOT_CODE = re.compile(r"""R"([^()\s]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M)
 # What a comment may name although no such file is here: headers of libraries, what a build makes, and what examples call a file.
 ELSEWHERE = {"CL/cl.h", "xla/ffi/api/c_api.h", "f.h", "conv.h", "f.tile", "ops.tile", "lib/ops.tile", "add.tile", "b.tile", "20b.tile", "DIR/03_gradient.tile", "docs/errors/CODE.md"}
@@ -231,6 +235,22 @@ def statements():
             for n, line in enumerate(NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text()).splitlines(), 1) if ";" in line and is_crowded(line)]
 
 
+TEXT = re.compile(r'''"(?:[^"\\\n]|\\.)*"''')
+RAW = re.compile(r'''R"([^()\s]*)\(.*?\)\1"''', re.S)
+
+
+def columns():
+    faults = []
+    here = [path for room in ("include", "samples", "tests/capi", "tests/fake") for path in sorted((ROOT / room).rglob("*.[ch]*"))]
+    for path in sorted({*with_tests(), *(path for path in here if path.suffix in (".c", ".cpp", ".h", ".hpp"))}):
+        if path.name in FOREIGN:
+            continue
+        text = RAW.sub(lambda m: '""' + "\n" * m[0].count("\n"), path.read_text())
+        faults += ["%s:%d has %d columns" % (path.relative_to(ROOT), n, len(line)) for n, line in enumerate(text.splitlines(), 1)
+                   if len(line) > 120 and not (TEXT.search(line) and len(TEXT.sub('""', line)) <= 120)]
+    return faults
+
+
 def library():
     there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
     said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
@@ -239,7 +259,7 @@ def library():
 
 def main() -> int:
     rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
-             "directives": directives, "statements": statements, "library": library}
+             "directives": directives, "statements": statements, "columns": columns, "library": library}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

@@ -15,14 +15,16 @@ namespace tilec::cli::lsp {
 struct Hover { std::string text; lang::Span span; };
 std::optional<Hover> hover(const Document& document, std::size_t offset);
 
-// Spans of `sources`; several where several files define a function of the name. An import leads to the start of its file.
+// Spans of `sources`; several where several files define a function of the name. An import leads to the start of its
+// file.
 struct Definitions { std::vector<lang::Span> spans; const std::vector<lang::Source>& sources; };
 Definitions definitions(const Document& document, std::size_t offset);
 
 // What a name means, as the place where that is declared: a source by its name, an offset in it.
 struct Meaning { std::string source; std::uint32_t place = 0; bool operator==(const Meaning&) const = default; };
 struct Named { Meaning meaning; lang::Span span; };
-std::optional<Named> renamable(const Document& document, std::size_t offset);  // nothing where no name stands, or one of the language
+// nothing where no name stands, or one of the language
+std::optional<Named> renamable(const Document& document, std::size_t offset);
 // Why it cannot be called so: not a name of its kind, or taken. Empty: it can.
 std::string taken(const Document& document, std::size_t offset, const std::string& name);
 // Where the text and what it imports mention it: spans of tree_sources().

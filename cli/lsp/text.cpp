@@ -12,13 +12,19 @@ namespace {
 bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 std::size_t units(char lead) { return continues(lead) ? 0 : static_cast<unsigned char>(lead) >= 0xF0 ? 2 : 1; }
 
-int digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+int digit(char c) {
+  return c >= '0' && c <= '9' ? c - '0'
+      : c >= 'a' && c <= 'f'  ? c - 'a' + 10
+      : c >= 'A' && c <= 'F'  ? c - 'A' + 10
+                              : -1;
+}
 
 }  // namespace
 
 Lines::Lines(std::string_view text) : text_(text), starts_{0} {
   for (std::size_t at = 0; at < text.size(); ++at)
-    if (text[at] == '\n' || (text[at] == '\r' && (at + 1 == text.size() || text[at + 1] != '\n'))) starts_.push_back(at + 1);
+    if (text[at] == '\n' || (text[at] == '\r' && (at + 1 == text.size() || text[at + 1] != '\n')))
+      starts_.push_back(at + 1);
 }
 
 Spot Lines::spot(std::size_t offset) const {
@@ -61,7 +67,10 @@ std::string uri_of(const std::string& path) {
   std::error_code fault;
   std::string uri = "file://";
   for (const char c : std::filesystem::absolute(path, fault).lexically_normal().string())
-    uri += std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/-._~").find(c) != std::string_view::npos ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    uri +=
+        std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("/-._~").find(c) != std::string_view::npos
+        ? std::string(1, c)
+        : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   return uri;
 }
 

@@ -22,7 +22,9 @@ std::optional<std::size_t> content_length(std::string_view header) {
     const std::size_t end = std::min(header.find('\n', at), header.size());
     std::string_view line = header.substr(at, end - at);
     at = end + 1;
-    const bool named = line.size() >= name.size() && std::equal(name.begin(), name.end(), line.begin(), [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
+    const bool named = line.size() >= name.size() &&
+        std::equal(name.begin(), name.end(), line.begin(),
+            [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
     if (!named) continue;
     line.remove_prefix(name.size());
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
@@ -84,6 +86,8 @@ Incoming Wire::read() {
   return message;
 }
 
-bool Wire::write(std::string_view text) { return runtime::write_all(out_, fmt::format("Content-Length: {}\r\n\r\n{}", text.size(), text)) == 0; }
+bool Wire::write(std::string_view text) {
+  return runtime::write_all(out_, fmt::format("Content-Length: {}\r\n\r\n{}", text.size(), text)) == 0;
+}
 
 }  // namespace tilec::cli::lsp

@@ -30,13 +30,15 @@ std::string key(const lang::Function& function) { return function.name ? functio
 }  // namespace
 
 const poly::Program* Document::program_of(const lang::Function& function) const {
-  if (function.role != lang::Function::Role::Function || !lang::packs_of(function).empty()) return nullptr;  // of packs, it would show the ranks that `check` tries
+  // of packs, it would show the ranks that `check` tries
+  if (function.role != lang::Function::Role::Function || !lang::packs_of(function).empty()) return nullptr;
   const auto at = programs.find(key(function));
   return at == programs.end() ? nullptr : &at->second;
 }
 
 Workspace::Workspace(std::vector<std::string> include) {
-  finder_ = [this, include, on_disk = runtime::find_in(include)](const std::string& path, const std::string& importer) -> lang::Found {
+  finder_ = [this, include, on_disk = runtime::find_in(include)](
+                const std::string& path, const std::string& importer) -> lang::Found {
     lang::Found found = on_disk(path, importer);
     const auto open = [&](const std::string& name) {
       const auto at = std::ranges::find_if(documents_, [&](const auto& each) { return each.second.name == name; });
@@ -50,7 +52,8 @@ Workspace::Workspace(std::vector<std::string> include) {
     std::vector<fs::path> folders{fs::path(importer).parent_path()};
     for (const std::string& folder : include) folders.emplace_back(folder);
     for (const fs::path& folder : folders)
-      if (const Document* document = open(runtime::name_of_file((folder / path).string()))) return {lang::Source{document->name, document->text}, {}};
+      if (const Document* document = open(runtime::name_of_file((folder / path).string())))
+        return {lang::Source{document->name, document->text}, {}};
     return found;
   };
 }
@@ -85,8 +88,11 @@ Document* Workspace::find(const std::string& uri) {
 void Workspace::outdate(const std::string& name) {
   for (auto& [uri, document] : documents_) {
     const auto is_it = [&](const lang::Source& source) { return source.name == name; };
-    const bool misses = std::ranges::any_of(document.diagnostics.all(), [](const lang::Diagnostic& d) { return d.code == lang::messages::import_missing.code; });
-    if (document.name == name || misses || std::ranges::any_of(document.sources, is_it) || std::ranges::any_of(document.outlined, is_it)) document.read = document.checked = false;
+    const bool misses = std::ranges::any_of(document.diagnostics.all(),
+        [](const lang::Diagnostic& d) { return d.code == lang::messages::import_missing.code; });
+    if (document.name == name || misses || std::ranges::any_of(document.sources, is_it) ||
+        std::ranges::any_of(document.outlined, is_it))
+      document.read = document.checked = false;
   }
 }
 
@@ -105,7 +111,8 @@ const Document& Workspace::read(Document& document) {
   const lang::Source source{document.name, document.text};
   std::optional<lang::File> file = lang::load(source, finder_, document.sources, document.diagnostics);
   document.whole = file.has_value();
-  document.file = std::make_shared<lang::File>(file ? std::move(*file) : lang::outline(source, finder_, document.outlined));
+  document.file =
+      std::make_shared<lang::File>(file ? std::move(*file) : lang::outline(source, finder_, document.outlined));
   return document;
 }
 
@@ -120,12 +127,14 @@ const Document& Workspace::check(Document& document, const std::function<bool()>
     std::erase_if(document.programs, [&](const auto& each) { return !names.contains(each.first); });
   }
   document.checked = true;                              // should one of them throw, none is tried again
-  document.next = document.whole ? build_from(document, document.next, document.diagnostics, goes_on) : file.items.size();
+  document.next =
+      document.whole ? build_from(document, document.next, document.diagnostics, goes_on) : file.items.size();
   document.checked = document.next == file.items.size();
   return document;
 }
 
-std::size_t Workspace::build_from(Document& document, std::size_t first, lang::Diagnostics& diagnostics, const std::function<bool()>& goes_on) {
+std::size_t Workspace::build_from(
+    Document& document, std::size_t first, lang::Diagnostics& diagnostics, const std::function<bool()>& goes_on) {
   codegen::Request request;
   request.target = *runtime::target_here("reference");
   const auto keep = [&](const lang::Function& function, std::optional<codegen::Stages> stages) {
@@ -140,7 +149,8 @@ void Workspace::build_at(Document& document, std::size_t offset) {
   const auto& items = document.file->items;
   const auto around = [&](const auto& item) {
     const auto* function = std::get_if<lang::Function>(&item);
-    return function != nullptr && function->span.source == 0 && function->span.begin <= offset && offset <= function->span.end;
+    return function != nullptr && function->span.source == 0 && function->span.begin <= offset &&
+        offset <= function->span.end;
   };
   const auto at = static_cast<std::size_t>(std::ranges::find_if(items, around) - items.begin());
   if (at < document.next || at >= items.size()) return;
@@ -154,7 +164,8 @@ std::optional<std::string> Workspace::uri_of_source(const Document& from, const 
   for (const auto& [uri, document] : documents_)
     if (document.name == source.name) return uri;
   std::error_code fault;
-  const bool standard = std::ranges::any_of(runtime::standard_library(), [&](const runtime::StandardFile& file) { return source.name == "std/" + std::string(file.name) + ".tile"; });
+  const bool standard = std::ranges::any_of(runtime::standard_library(),
+      [&](const runtime::StandardFile& file) { return source.name == "std/" + std::string(file.name) + ".tile"; });
   if (!standard) return fs::exists(source.name, fault) ? std::optional(uri_of(source.name)) : std::nullopt;
   // A checkout of tilec around the text has the same file.
   std::vector<fs::path> folders{fs::current_path(fault)};

@@ -1,6 +1,7 @@
 // The texts an editor has open, and what is known of each: its tree, its diagnostics, the Programs of its functions.
 //
-// A text that is open is read as the editor has it, by other texts that import it too; all else from disk and from std/.
+// A text that is open is read as the editor has it, by other texts that import it too; all else from disk and from
+// std/.
 #pragma once
 
 #include <cstddef>
@@ -52,20 +53,23 @@ class Workspace {
 
   void forget_files();                                 // files on disk have changed: all is read again
   const Document& read(Document& document);            // its tree, at hand for every answer
-  // Its diagnostics, too: a function after the other, while `goes_on` says so. What is done is done when it is called again.
+  // Its diagnostics, too: a function after the other, while `goes_on` says so. What is done is done when it is called
+  // again.
   const Document& check(Document& document, const std::function<bool()>& goes_on);
 
   // The Program of the function around a place, before its turn has come.
   void build_at(Document& document, std::size_t offset);
 
-  // Where a source is: the URI the editor has it under, else its file's. Nothing for a part of std/ that only the binary has.
+  // Where a source is: the URI the editor has it under, else its file's. Nothing for a part of std/ that only the
+  // binary has.
   std::optional<std::string> uri_of_source(const Document& from, const lang::Source& source) const;
 
  private:
   lang::Find finder_;
   std::map<std::string, Document> documents_;          // by URI
   void outdate(const std::string& name);               // and who imports it
-  std::size_t build_from(Document& document, std::size_t first, lang::Diagnostics& diagnostics, const std::function<bool()>& goes_on);
+  std::size_t build_from(
+      Document& document, std::size_t first, lang::Diagnostics& diagnostics, const std::function<bool()>& goes_on);
 };
 
 inline constexpr std::size_t largest_document = 4 << 20;

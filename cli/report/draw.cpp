@@ -15,25 +15,34 @@ namespace {
 
 using codegen::grouped;
 
-std::string text_at(double x, double y, const std::string& anchor, const std::string& text) { return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor, escaped(text)); }
+std::string text_at(double x, double y, const std::string& anchor, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor, escaped(text));
+}
 
 std::string opened(double width, double height, const std::string& label) {
-  return fmt::format("<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\"><title>{2}</title>", width, height, escaped(label));
+  return fmt::format(
+      "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\"><title>{2}</title>",
+      width, height, escaped(label));
 }
 
 // ---- points of a domain
 
 constexpr double cell = 16, left = 44, below = 34, above = 18;
 
-std::int64_t shown(const poly::Projection& p, std::size_t axis) { return axis < p.axes.size() ? std::max<std::int64_t>(p.axes[axis].shown, 0) : 1; }
+std::int64_t shown(const poly::Projection& p, std::size_t axis) {
+  return axis < p.axes.size() ? std::max<std::int64_t>(p.axes[axis].shown, 0) : 1;
+}
 
 }  // namespace
 
 std::string caption(const poly::Projection& projection) {
   std::string text;
   for (const poly::Axis& axis : projection.axes)
-    if (axis.shown < axis.extent) text += fmt::format("{}{} of {} values of {}", text.empty() ? "the first " : ", ", axis.shown, grouped(axis.extent), axis.name);
-  if (!projection.whole) text += fmt::format("{}not every point was looked at, there are too many", text.empty() ? "" : "; ");
+    if (axis.shown < axis.extent)
+      text += fmt::format(
+          "{}{} of {} values of {}", text.empty() ? "the first " : ", ", axis.shown, grouped(axis.extent), axis.name);
+  if (!projection.whole)
+    text += fmt::format("{}not every point was looked at, there are too many", text.empty() ? "" : "; ");
   return text;
 }
 
@@ -41,7 +50,9 @@ std::string draw(const poly::Projection& projection, const std::vector<std::stri
   const auto across = shown(projection, 0), up = shown(projection, 1);
   std::size_t longest = 0;
   for (const poly::Axis& axis : projection.axes) longest = std::max(longest, axis.name.size());
-  const double width = std::max(left + cell * static_cast<double>(across) + 10, left + 20 + 7 * static_cast<double>(longest)), bottom = above + cell * static_cast<double>(up);
+  const double width = std::max(
+                   left + cell * static_cast<double>(across) + 10, left + 20 + 7 * static_cast<double>(longest)),
+               bottom = above + cell * static_cast<double>(up);
   const auto x = [](std::int64_t k) { return left + cell * (static_cast<double>(k) + 0.5); };
   const auto y = [&](std::int64_t k) { return bottom - cell * (static_cast<double>(k) + 0.5); };
   const auto low = [&](std::size_t axis) { return axis < projection.axes.size() ? projection.axes[axis].low : 0; };
@@ -50,12 +61,17 @@ std::string draw(const poly::Projection& projection, const std::vector<std::stri
     for (std::int64_t j = 0; j < up; ++j) svg += fmt::format("M{:.0f} {:.0f}h0", x(i), y(j));
   svg += "\"/>";
   std::map<std::size_t, std::string> of_class;
-  for (const auto& [place, number] : projection.points) of_class[number] += fmt::format("M{:.0f} {:.0f}h0", x(place[0] - low(0)), y(place[1] - low(1)));
-  for (const auto& [number, path] : of_class) svg += fmt::format("<path class=\"points\" style=\"--c:{}\" d=\"{}\"><title>{}</title></path>", number, path, escaped(number < titles.size() ? titles[number] : ""));
+  for (const auto& [place, number] : projection.points)
+    of_class[number] += fmt::format("M{:.0f} {:.0f}h0", x(place[0] - low(0)), y(place[1] - low(1)));
+  for (const auto& [number, path] : of_class)
+    svg += fmt::format("<path class=\"points\" style=\"--c:{}\" d=\"{}\"><title>{}</title></path>", number, path,
+        escaped(number < titles.size() ? titles[number] : ""));
   const std::int64_t every = across > 12 ? 4 : across > 6 ? 2 : 1, every_up = up > 12 ? 4 : up > 6 ? 2 : 1;
-  for (std::int64_t i = 0; i < across; i += every) svg += text_at(x(i), bottom + 12, "middle", fmt::format("{}", low(0) + i));
+  for (std::int64_t i = 0; i < across; i += every)
+    svg += text_at(x(i), bottom + 12, "middle", fmt::format("{}", low(0) + i));
   if (projection.axes.size() > 1)
-    for (std::int64_t j = 0; j < up; j += every_up) svg += text_at(left - 4, y(j) + 4, "end", fmt::format("{}", low(1) + j));
+    for (std::int64_t j = 0; j < up; j += every_up)
+      svg += text_at(left - 4, y(j) + 4, "end", fmt::format("{}", low(1) + j));
   svg += text_at(left, bottom + 28, "start", projection.axes[0].name + " →");
   if (projection.axes.size() > 1) svg += text_at(2, 10, "start", "↑ " + projection.axes[1].name);
   return svg + "</svg>";
@@ -106,7 +122,9 @@ class Chart {
       if (++count <= 6) text += (text.empty() ? "" : ", ") + point.name;
       if (count == 7) text += " …";
     }
-    for (const auto& [place, name] : names) svg += "<g class=\"predicted\">" + text_at(8.0 * place.first + 14, 8.0 * place.second + 8, "start", name.first) + "</g>";
+    for (const auto& [place, name] : names)
+      svg += "<g class=\"predicted\">" + text_at(8.0 * place.first + 14, 8.0 * place.second + 8, "start", name.first) +
+          "</g>";
     return svg + "</svg>";
   }
 
@@ -119,12 +137,18 @@ class Chart {
 
   std::string axes() const {
     std::string svg = "<path class=\"grid-line\" d=\"";
-    for (int e = static_cast<int>(std::ceil(x_.low)); e <= std::floor(x_.high); ++e) svg += fmt::format("M{:.1f} 14V330", x_(std::pow(10.0, e)));
-    for (int e = static_cast<int>(std::ceil(y_.low)); e <= std::floor(y_.high); ++e) svg += fmt::format("M76 {:.1f}H690", y_(std::pow(10.0, e)));
+    for (int e = static_cast<int>(std::ceil(x_.low)); e <= std::floor(x_.high); ++e)
+      svg += fmt::format("M{:.1f} 14V330", x_(std::pow(10.0, e)));
+    for (int e = static_cast<int>(std::ceil(y_.low)); e <= std::floor(y_.high); ++e)
+      svg += fmt::format("M76 {:.1f}H690", y_(std::pow(10.0, e)));
     svg += "\"/>";
-    for (int e = static_cast<int>(std::ceil(x_.low)); e <= std::floor(x_.high); ++e) svg += text_at(x_(std::pow(10.0, e)), 346, "middle", fmt::format("{:g}", std::pow(10.0, e)));
-    for (int e = static_cast<int>(std::ceil(y_.low)); e <= std::floor(y_.high); ++e) svg += text_at(70, y_(std::pow(10.0, e)) + 4, "end", power(e, ""));
-    return svg + text_at(383, 368, "middle", "operations a byte that must move") + fmt::format("<text transform=\"translate(14 172) rotate(-90)\" text-anchor=\"middle\">operations a second</text>");
+    for (int e = static_cast<int>(std::ceil(x_.low)); e <= std::floor(x_.high); ++e)
+      svg += text_at(x_(std::pow(10.0, e)), 346, "middle", fmt::format("{:g}", std::pow(10.0, e)));
+    for (int e = static_cast<int>(std::ceil(y_.low)); e <= std::floor(y_.high); ++e)
+      svg += text_at(70, y_(std::pow(10.0, e)) + 4, "end", power(e, ""));
+    return svg + text_at(383, 368, "middle", "operations a byte that must move") +
+        fmt::format(
+            "<text transform=\"translate(14 172) rotate(-90)\" text-anchor=\"middle\">operations a second</text>");
   }
 
   // What a level of memory allows: from the left edge or the bottom to the highest roof.
@@ -132,18 +156,26 @@ class Chart {
     const double right = std::min(peak() / line.rate, std::pow(10.0, x_.high));
     const double start = std::max(std::pow(10.0, x_.low), std::pow(10.0, y_.low) / line.rate);
     if (start >= right) return {};
-    const double x = x_(start), y = y_(start * line.rate), angle = std::atan2(y_(right * line.rate) - y, x_(right) - x) * 180 / 3.14159265;
-    return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/><text transform=\"translate({:.1f} {:.1f}) rotate({:.1f})\" dx=\"{:.0f}\" dy=\"-4\">{}</text>", x, y, x_(right), y_(right * line.rate), x, y, angle, std::hypot(x_(right) - x, y_(right * line.rate) - y) < indent + 120 ? 6 : indent, escaped(line.name));
+    const double x = x_(start), y = y_(start * line.rate),
+                 angle = std::atan2(y_(right * line.rate) - y, x_(right) - x) * 180 / 3.14159265;
+    return fmt::format(
+        "<path class=\"roof\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/><text transform=\"translate({:.1f} {:.1f}) rotate({:.1f})\" dx=\"{:.0f}\" dy=\"-4\">{}</text>",
+        x, y, x_(right), y_(right * line.rate), x, y, angle,
+        std::hypot(x_(right) - x, y_(right * line.rate) - y) < indent + 120 ? 6 : indent, escaped(line.name));
   }
 
   std::string flat(const Roofline::Line& line) const {
-    const double start = of_.memory.empty() ? std::pow(10.0, x_.low) : line.rate / std::ranges::max_element(of_.memory, {}, &Roofline::Line::rate)->rate;
+    const double start = of_.memory.empty()
+        ? std::pow(10.0, x_.low)
+        : line.rate / std::ranges::max_element(of_.memory, {}, &Roofline::Line::rate)->rate;
     const double from = std::clamp(x_(start), 76.0, 690.0);
-    return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}H690\"/>", from, y_(line.rate)) + text_at(690, y_(line.rate) - 5, "end", line.name);
+    return fmt::format("<path class=\"roof\" d=\"M{:.1f} {:.1f}H690\"/>", from, y_(line.rate)) +
+        text_at(690, y_(line.rate) - 5, "end", line.name);
   }
 
   std::string drawn(const Roofline::Point& point) const {
-    return fmt::format("<g class=\"{}\"><title>{}</title><circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/></g>", point.measured ? "measured" : "predicted", escaped(point.title), x_(point.intensity), y_(point.rate));
+    return fmt::format("<g class=\"{}\"><title>{}</title><circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"/></g>",
+        point.measured ? "measured" : "predicted", escaped(point.title), x_(point.intensity), y_(point.rate));
   }
 
   const Roofline& of_;

@@ -15,7 +15,8 @@ std::string caption(const poly::Projection& projection);  // what the window lea
 // Operations a second over operations a byte, both logarithmic.
 struct Roofline {
   struct Line { std::string name; double rate = 0; };    // operations, or bytes, a second
-  struct Point { std::string name, title; double intensity = 0, rate = 0; bool measured = false; };  // without a name: not labelled
+  // without a name: not labelled
+  struct Point { std::string name, title; double intensity = 0, rate = 0; bool measured = false; };
   std::vector<Line> arithmetic, memory;
   std::vector<Point> points;
 };

@@ -11,7 +11,11 @@ namespace {
 std::size_t length_at(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t k) { return k < text.size() ? static_cast<unsigned char>(text[k]) : 0U; };
   const unsigned first = byte(at);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xF0 && first < 0xF5 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC2 && first < 0xE0 ? 2 : 0;
+  const std::size_t length = first < 0x80 ? 1
+      : first >= 0xF0 && first < 0xF5     ? 4
+      : first >= 0xE0 && first < 0xF0     ? 3
+      : first >= 0xC2 && first < 0xE0     ? 2
+                                          : 0;
   std::uint32_t code = first & (0x7FU >> (length < 2 ? 0 : length));
   for (std::size_t k = 1; k < length; ++k) {
     if ((byte(at + k) & 0xC0U) != 0x80U) return 0;

@@ -28,7 +28,9 @@ poly::Operations operations_of(const poly::Program& program, const codegen::Grou
     const poly::Node& node = program.nodes[static_cast<std::size_t>(leaf.node)];
     const auto* statement = std::get_if<poly::Statement>(&node);
     if (leaf.is<codegen::forms::Fill>()) continue;
-    if (statement && codegen::scan_of(*statement)) sum.count += static_cast<std::int64_t>(codegen::elements(program, statement->target.tensor)) * (poly::scalar_operations(statement->value) + 1);
+    if (statement && codegen::scan_of(*statement))
+      sum.count += static_cast<std::int64_t>(codegen::elements(program, statement->target.tensor)) *
+          (poly::scalar_operations(statement->value) + 1);
     else {
       const poly::Operations counted = poly::operations(program, node);
       sum = {sum.count + counted.count, sum.exact && counted.exact};
@@ -52,12 +54,18 @@ std::string launch_table(const std::vector<Row>& rows, const Links& links, bool 
     const Row& row = rows[k];
     html += fmt::format("<tr><td class=\"number\">{}</td>", k + 1);
     if (halves) html += fmt::format("<td>{}</td>", escaped(row.part));
-    html += fmt::format("<td><span{}>{}</span></td><td>{}</td>", links.attributes(row.origin), escaped(row.name), escaped(row.leaves));
-    if (timed) html += fmt::format("<td class=\"number\">{}</td>{}<td class=\"number\">{}</td>", milliseconds(row.predicted.milliseconds), bar(all > 0 ? row.predicted.milliseconds / all : 0), milliseconds(row.predicted.core));
+    html += fmt::format(
+        "<td><span{}>{}</span></td><td>{}</td>", links.attributes(row.origin), escaped(row.name), escaped(row.leaves));
+    if (timed)
+      html += fmt::format("<td class=\"number\">{}</td>{}<td class=\"number\">{}</td>",
+          milliseconds(row.predicted.milliseconds), bar(all > 0 ? row.predicted.milliseconds / all : 0),
+          milliseconds(row.predicted.core));
     if (measured) html += fmt::format("<td class=\"number\">{}</td>", row.measured ? milliseconds(*row.measured) : "");
-    html += fmt::format("<td class=\"number\">{}{}</td><td class=\"number\">{}</td>", row.exact ? "" : "≤ ", grouped(row.operations), grouped(row.predicted.bytes.must));
+    html += fmt::format("<td class=\"number\">{}{}</td><td class=\"number\">{}</td>", row.exact ? "" : "≤ ",
+        grouped(row.operations), grouped(row.predicted.bytes.must));
     if (timed) html += fmt::format("<td class=\"number\">{}</td>", grouped(row.predicted.bytes.memory));
-    html += fmt::format("<td class=\"number\">{:.3g}</td></tr>\n", row.predicted.bytes.must > 0 ? row.operations / row.predicted.bytes.must : 0);
+    html += fmt::format("<td class=\"number\">{:.3g}</td></tr>\n",
+        row.predicted.bytes.must > 0 ? row.operations / row.predicted.bytes.must : 0);
   }
   return html + "</tbody></table></div>\n";
 }
@@ -67,7 +75,9 @@ std::set<int> float_widths(const Report& report) {
   std::set<int> widths;
   for (const Part& part : report.parts)
     for (const poly::Node& node : part.stages.plan->program.nodes)
-      if (const auto* statement = std::get_if<poly::Statement>(&node); statement && lang::is_float(statement->value.type())) widths.insert(std::max(4, lang::bytes(statement->value.type())));
+      if (const auto* statement = std::get_if<poly::Statement>(&node);
+          statement && lang::is_float(statement->value.type()))
+        widths.insert(std::max(4, lang::bytes(statement->value.type())));
   return widths;
 }
 
@@ -77,9 +87,11 @@ Roofline roofline_of(const Report& report, const std::vector<Row>& rows) {
     const double cycles = machine->gigahertz * 1e9;
     for (const int width : float_widths(report)) {
       const double rate = 2 * machine->arithmetic / width * cycles;
-      roofline.arithmetic.push_back({fmt::format("multiply-adds of f{}: {}", 8 * width, scaled(rate, " operations/s")), rate});
+      roofline.arithmetic.push_back(
+          {fmt::format("multiply-adds of f{}: {}", 8 * width, scaled(rate, " operations/s")), rate});
     }
-    for (const auto& [name, level] : {std::pair{"second cache", &machine->l2}, std::pair{"last cache", &machine->l3}, std::pair{"memory", &machine->memory}}) {
+    for (const auto& [name, level] : {std::pair{"second cache", &machine->l2}, std::pair{"last cache", &machine->l3},
+             std::pair{"memory", &machine->memory}}) {
       const double rate = codegen::model::line / level->line * cycles;
       roofline.memory.push_back({fmt::format("{}: {}", name, scaled(rate, "B/s")), rate});
     }
@@ -91,8 +103,10 @@ Roofline roofline_of(const Report& report, const std::vector<Row>& rows) {
     const auto add = [&](double ms, bool measured) {
       if (ms <= 0) return;
       const double rate = row.operations / (ms * 1e-3);
-      const std::string title = fmt::format("{}. {}: {}, {:.3g} operations a byte, {} {}", k + 1, row.name, scaled(rate, " operations/s"), intensity, milliseconds(ms), measured ? "measured" : "predicted");
-      roofline.points.push_back({measured && row.predicted.milliseconds > 0 ? std::string() : fmt::format("{}", k + 1), title, intensity, rate, measured});
+      const std::string title = fmt::format("{}. {}: {}, {:.3g} operations a byte, {} {}", k + 1, row.name,
+          scaled(rate, " operations/s"), intensity, milliseconds(ms), measured ? "measured" : "predicted");
+      roofline.points.push_back({measured && row.predicted.milliseconds > 0 ? std::string() : fmt::format("{}", k + 1),
+          title, intensity, rate, measured});
     };
     add(row.predicted.milliseconds, false);
     if (row.measured) add(*row.measured, true);
@@ -107,15 +121,20 @@ std::vector<Row> rows_of(const Report& report, const Origins& origins) {
   for (const Part& part : report.parts) {
     if (!part.stages.plan) continue;
     const codegen::Plan& plan = *part.stages.plan;
-    const codegen::model::PlanPrediction predicted = codegen::model::predict(plan, part.stages.strides, report.request.target);
+    const codegen::model::PlanPrediction predicted =
+        codegen::model::predict(plan, part.stages.strides, report.request.target);
     const std::vector<Origin> groups = origins_of_groups(origins, part.stages);
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       std::vector<std::string> leaves;
-      for (const codegen::Compute& leaf : plan.groups[g].body) leaves.push_back(fmt::format("{} {}", codegen::word_of(leaf.form), plan.program.tensor(codegen::target_of(plan.program, leaf.node)).name));
+      for (const codegen::Compute& leaf : plan.groups[g].body)
+        leaves.push_back(fmt::format("{} {}", codegen::word_of(leaf.form),
+            plan.program.tensor(codegen::target_of(plan.program, leaf.node)).name));
       const poly::Operations operations = operations_of(plan.program, plan.groups[g]);
-      rows.push_back({part.title, plan.groups[g].name, fmt::format("{}", fmt::join(leaves, ", ")), groups[g], static_cast<double>(operations.count), operations.exact, predicted.groups[g]});
+      rows.push_back({part.title, plan.groups[g].name, fmt::format("{}", fmt::join(leaves, ", ")), groups[g],
+          static_cast<double>(operations.count), operations.exact, predicted.groups[g]});
     }
-    for (std::size_t k = 0; k < part.measured.size(); ++k) rows[rows.size() - plan.groups.size() + part.stages.lowered->steps[k].group].measured = part.measured[k];
+    for (std::size_t k = 0; k < part.measured.size(); ++k)
+      rows[rows.size() - plan.groups.size() + part.stages.lowered->steps[k].group].measured = part.measured[k];
   }
   return rows;
 }
@@ -125,13 +144,26 @@ std::string launches(const Report& report, const std::vector<Row>& rows, const L
   const bool measured = std::ranges::any_of(rows, [](const Row& row) { return row.measured.has_value(); });
   std::string html;
   if (const Roofline roofline = roofline_of(report, rows); !roofline.points.empty()) {
-    std::string about = machine ? fmt::format("Roofs are those of the model's machine, one core of {} at {:g} GHz; filled points are the model's prediction for one core, where data lie in the caches as the call before left them", machine->name, machine->gigahertz) : fmt::format("The model has no machine for target {}, so there are no roofs", report.request.target.name);
+    std::string about = machine
+        ? fmt::format(
+              "Roofs are those of the model's machine, one core of {} at {:g} GHz; filled points are the model's prediction for one core, where data lie in the caches as the call before left them",
+              machine->name, machine->gigahertz)
+        : fmt::format("The model has no machine for target {}, so there are no roofs", report.request.target.name);
     if (measured) about += "; rings are the median of measured calls";
-    if (measured && machine) about += report.request.threads_hint == 1 ? " on one thread" : fmt::format(" on {} threads", report.request.threads_hint);
-    html += figure(draw(roofline, "roofline: operations a second over operations a byte"), about + ". Numbers are those of the table.");
-    const auto missing = std::ranges::count_if(rows, [](const Row& row) { return row.operations <= 0 || row.predicted.bytes.must <= 0; });
-    if (missing > 0) html += fmt::format("<p class=\"quiet\">{} launch{} without arithmetic or memory {} not drawn.</p>\n", missing, missing == 1 ? "" : "es", missing == 1 ? "is" : "are");
-  } else if (!machine) html += fmt::format("<p class=\"quiet\">The model predicts no times for target {}; `--measure` shows measured ones where it runs.</p>\n", escaped(report.request.target.name));
+    if (measured && machine)
+      about += report.request.threads_hint == 1 ? " on one thread"
+                                                : fmt::format(" on {} threads", report.request.threads_hint);
+    html += figure(draw(roofline, "roofline: operations a second over operations a byte"),
+        about + ". Numbers are those of the table.");
+    const auto missing = std::ranges::count_if(
+        rows, [](const Row& row) { return row.operations <= 0 || row.predicted.bytes.must <= 0; });
+    if (missing > 0)
+      html += fmt::format("<p class=\"quiet\">{} launch{} without arithmetic or memory {} not drawn.</p>\n", missing,
+          missing == 1 ? "" : "es", missing == 1 ? "is" : "are");
+  } else if (!machine)
+    html += fmt::format(
+        "<p class=\"quiet\">The model predicts no times for target {}; `--measure` shows measured ones where it runs.</p>\n",
+        escaped(report.request.target.name));
   return html + launch_table(rows, links, machine != nullptr, measured, report.parts.size() > 1);
 }
 

@@ -1,6 +1,7 @@
 // A compilation as one page of HTML: no other file and no network, text where there is no JavaScript.
 //
-// Statements of the text, of each Program, launches, loops and code light up together where one came from the other (codegen/origin.h).
+// Statements of the text, of each Program, launches, loops and code light up together where one came from the other
+// (codegen/origin.h).
 #pragma once
 
 #include <optional>
@@ -18,8 +19,10 @@ namespace tilec::cli::report {
 struct Part {
   std::string title;                                   // of a half: `forward`
   codegen::Stages stages;
-  std::string code, language;                          // assembly, or the text of the kernels, as `--emit=LANGUAGE` prints it; empty: none
-  std::vector<double> measured = {};                   // milliseconds of each step of `stages.lowered`; empty: not measured
+  std::string code, language;                          // assembly, or the text of the kernels, as `--emit=LANGUAGE`
+                                                       // prints it; empty: none
+  std::vector<double> measured = {};                   // milliseconds of each step of `stages.lowered`; empty: not
+                                                       // measured
   std::int64_t workspace = 0;                          // bytes
 };
 struct Report {

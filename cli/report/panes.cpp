@@ -26,7 +26,8 @@ std::string Links::attributes(const Origin& origin) const {
   if (known.empty()) return {};
   const std::size_t shown = std::min<std::size_t>(known.size(), 4);
   const std::string more = known.size() > shown ? fmt::format(" +{}", known.size() - shown) : "";
-  return fmt::format(" data-of=\"{}\" data-chip=\"{}{}\" style=\"--id: {}\"", fmt::join(known, " "), fmt::join(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(shown), " "), more, known.front());
+  return fmt::format(" data-of=\"{}\" data-chip=\"{}{}\" style=\"--id: {}\"", fmt::join(known, " "),
+      fmt::join(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(shown), " "), more, known.front());
 }
 
 namespace {
@@ -45,19 +46,24 @@ std::string linked(const Chunk& chunk, const Links& links) {
 }
 
 std::string pane(const std::string& title, const std::string& about, const Chunks& chunks, const Links& links) {
-  std::string html = fmt::format("<section class=\"pane\"><h3>{} <small>{}</small></h3><pre>", escaped(title), escaped(about));
+  std::string html =
+      fmt::format("<section class=\"pane\"><h3>{} <small>{}</small></h3><pre>", escaped(title), escaped(about));
   std::size_t bytes = 0, all = 0;
   for (const Chunk& chunk : chunks) all += chunk.text.size();
   for (const Chunk& chunk : chunks) {
     if (bytes >= longest_pane) break;
     const std::size_t room = longest_pane - bytes;
-    const std::size_t end = chunk.text.size() <= room ? chunk.text.size() : chunk.text.rfind('\n', room) == std::string::npos ? room : chunk.text.rfind('\n', room) + 1;
+    const std::size_t end = chunk.text.size() <= room       ? chunk.text.size()
+        : chunk.text.rfind('\n', room) == std::string::npos ? room
+                                                            : chunk.text.rfind('\n', room) + 1;
     html += linked({chunk.text.substr(0, end), chunk.origin}, links);
     bytes += end;
     if (end < chunk.text.size()) break;
   }
   html += "</pre>";
-  if (bytes < all) html += fmt::format("<p class=\"quiet\">Cut: these are {} of {} bytes.</p>", grouped(static_cast<std::int64_t>(bytes)), grouped(static_cast<std::int64_t>(all)));
+  if (bytes < all)
+    html += fmt::format("<p class=\"quiet\">Cut: these are {} of {} bytes.</p>",
+        grouped(static_cast<std::int64_t>(bytes)), grouped(static_cast<std::int64_t>(all)));
   return html + "</section>\n";
 }
 
@@ -132,7 +138,9 @@ Chunks source_text(const Report& report, const Origins& origins, const Links& li
     }
     for (const lang::Function* function : functions) {
       if (!shown.contains(function)) continue;
-      chunks.push_back({fmt::format("{}// {}, line {}\n", chunks.empty() ? "" : "\n", source.name, lang::position(source, function->span.begin).line), {}});
+      chunks.push_back({fmt::format("{}// {}, line {}\n", chunks.empty() ? "" : "\n", source.name,
+                            lang::position(source, function->span.begin).line),
+          {}});
       add_range(chunks, report, origins, links, function->span);
     }
   }
@@ -152,7 +160,8 @@ Chunks plan_text(const codegen::Plan& plan, const std::vector<Origin>& groups) {
 }
 
 // Kernels, each once, and what all launches of it came from.
-std::vector<std::pair<const codegen::Step*, Origin>> kernels_of(const codegen::Lowered& lowered, const std::vector<Origin>& groups) {
+std::vector<std::pair<const codegen::Step*, Origin>> kernels_of(
+    const codegen::Lowered& lowered, const std::vector<Origin>& groups) {
   std::vector<std::pair<const codegen::Step*, Origin>> kernels;
   std::map<std::string, std::size_t> where;
   for (const codegen::Step& step : lowered.steps) {
@@ -188,7 +197,9 @@ Chunks code_text(const Part& part, const std::vector<Origin>& groups) {
   Chunks chunks(1);
   for (const std::string& line : lines_of(part.code)) {
     const char first = line.front();
-    const bool begins = assembly ? first != '\t' && first != ' ' && first != '.' && first != '#' && line.ends_with(":\n") : first != ' ' && first != '}' && line.find('(') != std::string::npos;
+    const bool begins = assembly
+        ? first != '\t' && first != ' ' && first != '.' && first != '#' && line.ends_with(":\n")
+        : first != ' ' && first != '}' && line.find('(') != std::string::npos;
     const bool labelled = begins && !(assembly && (line.starts_with(".L") || line.starts_with("\".L")));
     if (assembly && line.starts_with("\t.section")) chunks.emplace_back();  // constants, of what follows
     if (labelled) {
@@ -202,7 +213,9 @@ Chunks code_text(const Part& part, const std::vector<Origin>& groups) {
   return chunks;
 }
 
-const char* name_of(const codegen::Derivative& derivative) { return derivative.batch ? "Batch" : derivative.forward ? "Forward derivative" : "Gradient"; }
+const char* name_of(const codegen::Derivative& derivative) {
+  return derivative.batch ? "Batch" : derivative.forward ? "Forward derivative" : "Gradient";
+}
 
 }  // namespace
 
@@ -214,17 +227,27 @@ std::vector<Origin> origins_of_groups(const Origins& origins, const Stages& stag
 }
 
 std::string panes(const Report& report, const Origins& origins, const Links& links) {
-  std::string html = "<div class=\"panes\">\n" + pane("Source", report.sources[0].name, source_text(report, origins, links), links);
-  if (report.derivative) html += pane(name_of(report.request.derivatives.back()), "in the sizes of the text", program_text(*report.derivative, origins.of(*report.derivative)), links);
+  std::string html =
+      "<div class=\"panes\">\n" + pane("Source", report.sources[0].name, source_text(report, origins, links), links);
+  if (report.derivative)
+    html += pane(name_of(report.request.derivatives.back()), "in the sizes of the text",
+        program_text(*report.derivative, origins.of(*report.derivative)), links);
   for (const Part& part : report.parts) {
     const Stages& stages = part.stages;
     const std::string of = part.title.empty() ? "" : part.title + ": ";
-    html += pane("Reduced program", of + "one writer for each element", program_text(*stages.reduced, origins.of(*stages.reduced)), links);
+    html += pane("Reduced program", of + "one writer for each element",
+        program_text(*stages.reduced, origins.of(*stages.reduced)), links);
     if (!stages.plan) continue;
     const std::vector<Origin> groups = origins_of_groups(origins, stages);
-    html += pane("Plan", fmt::format("{}{} launches on {}", of, stages.plan->groups.size(), report.request.target.name), plan_text(*stages.plan, groups), links);
-    if (stages.lowered) html += pane("Loops", of + "a nest for each kernel", loops_text(*stages.lowered, groups), links);
-    if (!part.code.empty()) html += pane(part.language == "asm" ? "Assembly" : part.language == "cuda" ? "CUDA C++" : "OpenCL C", part.title, code_text(part, groups), links);
+    html += pane("Plan", fmt::format("{}{} launches on {}", of, stages.plan->groups.size(), report.request.target.name),
+        plan_text(*stages.plan, groups), links);
+    if (stages.lowered)
+      html += pane("Loops", of + "a nest for each kernel", loops_text(*stages.lowered, groups), links);
+    if (!part.code.empty())
+      html += pane(part.language == "asm" ? "Assembly"
+              : part.language == "cuda"   ? "CUDA C++"
+                                          : "OpenCL C",
+          part.title, code_text(part, groups), links);
   }
   return html + "</div>\n";
 }

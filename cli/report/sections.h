@@ -38,7 +38,8 @@ struct Row {                                             // a launch
 std::vector<Row> rows_of(const Report& report, const Origins& origins);
 std::vector<Origin> origins_of_groups(const Origins& origins, const codegen::Stages& stages);  // of a plan
 
-std::string panes(const Report& report, const Origins& origins, const Links& links);  // from the text to the code, side by side
+// from the text to the code, side by side
+std::string panes(const Report& report, const Origins& origins, const Links& links);
 std::string contractions(const Report& report, const Origins& origins, const Links& links);
 std::string launches(const Report& report, const std::vector<Row>& rows, const Links& links);  // roofline and table
 

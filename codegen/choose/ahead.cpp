@@ -18,7 +18,13 @@ namespace {
 class Steps {
  public:
   Steps(const Facts& f, const Compute& leaf, std::int64_t chunk)
-      : f_(f), leaf_(leaf), n_(position(leaf.n)), m_(position(leaf.m())), level_(level_that_waits(f.nest, leaf).value_or(leaf.k.size() - 1)), asking_(*f.nest.dim(leaf.k[level_])), bytes_(lang::bytes(f.nest.value->type())) {
+      : f_(f),
+        leaf_(leaf),
+        n_(position(leaf.n)),
+        m_(position(leaf.m())),
+        level_(level_that_waits(f.nest, leaf).value_or(leaf.k.size() - 1)),
+        asking_(*f.nest.dim(leaf.k[level_])),
+        bytes_(lang::bytes(f.nest.value->type())) {
     for (std::size_t l = 0; l < leaf.k.size(); ++l) {
       const std::size_t d = *f.nest.dim(leaf.k[l]);
       (l <= level_ ? steps_ : inside_) *= static_cast<double>(extent(d));
@@ -36,13 +42,22 @@ class Steps {
       if (!waits(read)) continue;
       // What is read again asks again: worth it where all readings take less time than fetching does.
       const double times = readings(read), each = lines_of(read);
-      if (times > model::ahead::ever_readings || (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * each)) return 0;
-      if (leaf_.is<forms::Reduce>() ? each > model::ahead::short_run : !inner_.empty() && each > model::ahead::most_of_step && !in_turn(read)) return 0;
+      if (times > model::ahead::ever_readings ||
+          (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * each))
+        return 0;
+      if (leaf_.is<forms::Reduce>() ? each > model::ahead::short_run
+                                    : !inner_.empty() && each > model::ahead::most_of_step && !in_turn(read))
+        return 0;
       all += each;
     }
     return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
   }
-  double cycles() const { return inside_ * std::max(static_cast<double>(leaf_.rows) * std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2, 4.0); }
+  double cycles() const {
+    return inside_ *
+        std::max(static_cast<double>(leaf_.rows) *
+                std::ceil(static_cast<double>(columns_) / static_cast<double>(leaf_.lanes)) / 2,
+            4.0);
+  }
   double steps() const { return steps_; }
   const std::string& asks() const { return leaf_.k[level_]; }
   double in_a_row() const { return static_cast<double>(extent(asking_)); }
@@ -50,13 +65,18 @@ class Steps {
   double block() const { return steps_ * std::max(cycles(), lines() * model::line / model::memory_bytes); }
   // Whether all that waits lies along n, and one block reads it and no other.
   bool read_once() const {
-    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1); });
+    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) {
+      return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1);
+    });
   }
   // Whether a step goes on, or nearly, where the last one ended: steps are the order of memory.
   bool goes_on() const {
-    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) { return !waits(read) || static_cast<double>(coefficient(read, asking_) * bytes_) < model::ahead::apart; });
+    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) {
+      return !waits(read) || static_cast<double>(coefficient(read, asking_) * bytes_) < model::ahead::apart;
+    });
   }
-  // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks from one of its turns to the next.
+  // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks
+  // from one of its turns to the next.
   struct Further {
     std::vector<std::string> along;
     double turns = 1e9, blocks = 1;
@@ -76,13 +96,17 @@ class Steps {
     for (const FlatAccess& read : f_.nest.reads) {
       if (!waits(read)) continue;
       const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
-      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 && !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
+      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 &&
+          !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
       all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
     }
     return all;
   }
   // How many blocks or turns of so many blocks take as long as memory does.
-  double apart_by(double blocks) const { return std::clamp(std::ceil(model::ahead::in_flight / (block() * blocks)), 1.0, static_cast<double>(model::ahead::most_blocks)); }
+  double apart_by(double blocks) const {
+    return std::clamp(
+        std::ceil(model::ahead::in_flight / (block() * blocks)), 1.0, static_cast<double>(model::ahead::most_blocks));
+  }
   // Loops around the blocks, their steps no wider than `reach` bytes. None: of some read there is no such loop.
   std::optional<Further> by_turns(double reach, double least) const {
     Further all;
@@ -94,7 +118,8 @@ class Steps {
         const std::size_t d = *f_.nest.dim(*index);
         const auto step = static_cast<double>(coefficient(read, d) * bytes_);
         if (step > reach) return std::nullopt;
-        if (step == 0 || static_cast<double>(extent(d)) < least * apart_by(between)) between *= static_cast<double>(extent(d));
+        if (step == 0 || static_cast<double>(extent(d)) < least * apart_by(between))
+          between *= static_cast<double>(extent(d));
         else all.add(*index, static_cast<double>(extent(d)), between), found = true;
       }
       if (!found) return std::nullopt;
@@ -110,14 +135,19 @@ class Steps {
 
   int position(const std::string& name) const { return name.empty() ? -1 : static_cast<int>(*f_.nest.dim(name)); }
   std::int64_t extent(std::size_t d) const { return f_.extent[d]; }
-  std::int64_t coefficient(const FlatAccess& read, std::size_t d) const { return std::abs(read.offset.coefficients[d]); }
-  double blocks(int d, std::int64_t of) const { return d < 0 ? 1 : std::ceil(static_cast<double>(extent(static_cast<std::size_t>(d))) / static_cast<double>(of)); }
+  std::int64_t coefficient(const FlatAccess& read, std::size_t d) const {
+    return std::abs(read.offset.coefficients[d]);
+  }
+  double blocks(int d, std::int64_t of) const {
+    return d < 0 ? 1 : std::ceil(static_cast<double>(extent(static_cast<std::size_t>(d))) / static_cast<double>(of));
+  }
 
   // Nor does a step read all that lies between it and the next.
   bool waits(const FlatAccess& read) const {
     if (!asks_for(f_.nest, leaf_, read, asking_, bytes_) || kept(read)) return false;
     const auto step = static_cast<double>(coefficient(read, asking_) * bytes_);
-    const bool apart = m_ >= 0 && static_cast<double>(coefficient(read, static_cast<std::size_t>(m_)) * bytes_) >= model::ahead::apart;
+    const bool apart =
+        m_ >= 0 && static_cast<double>(coefficient(read, static_cast<std::size_t>(m_)) * bytes_) >= model::ahead::apart;
     return step >= std::min(model::page, 2 * lines_of(read, apart ? 1 : leaf_.rows) * model::line);
   }
   // Whether blocks of n read the same again and again, and the second cache has it from the first of them.
@@ -125,12 +155,19 @@ class Steps {
     if (leaf_.is<forms::Reduce>() || n_ < 0 || coefficient(read, static_cast<std::size_t>(n_)) != 0) return false;
     if (leaf_.block() && !leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1) return false;
     const double bytes = steps_ * lines_of(read, m_ < 0 ? 1 : extent(static_cast<std::size_t>(m_))) * model::line;
-    return blocks(n_, columns_) > model::ahead::most_readings && bytes <= model::ahead::share_of_l2 * static_cast<double>(f_.l2);
+    return blocks(n_, columns_) > model::ahead::most_readings &&
+        bytes <= model::ahead::share_of_l2 * static_cast<double>(f_.l2);
   }
   double readings(const FlatAccess& read) const { return codegen::readings(f_.nest, leaf_, read, f_.extent); }
-  double lines_of(const FlatAccess& read) const { return lines_of(read, new_rows(read.offset, m_, leaf_.rows, asking_).count); }
-  bool in_turn(const FlatAccess& read) const { return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value(); }
-  double lines_of(const FlatAccess& read, std::int64_t rows) const { return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size()); }
+  double lines_of(const FlatAccess& read) const {
+    return lines_of(read, new_rows(read.offset, m_, leaf_.rows, asking_).count);
+  }
+  bool in_turn(const FlatAccess& read) const {
+    return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value();
+  }
+  double lines_of(const FlatAccess& read, std::int64_t rows) const {
+    return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size());
+  }
 
   const Facts& f_;
   const Compute& leaf_;
@@ -142,21 +179,29 @@ class Steps {
   std::vector<std::pair<std::size_t, std::int64_t>> inner_;
 };
 
-// How many steps of the reduction that asks take as long as memory does, or up to twice as long where the first cache holds what they ask for; 0: it
-// has too few.
+// How many steps of the reduction that asks take as long as memory does, or up to twice as long where the first cache
+// holds what they ask for; 0: it has too few.
 std::int64_t steps_ahead(const Steps& steps, std::int64_t l1) {
-  const double least = std::clamp(std::ceil(model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::window_steps));
+  const double least = std::clamp(std::ceil(model::ahead::memory / steps.cycles()),
+      static_cast<double>(model::ahead::least_steps), static_cast<double>(model::ahead::window_steps));
   const double held = model::ahead::share_of_l1 * static_cast<double>(l1) / (steps.lines() * model::line);
-  const double most = std::floor(std::min({std::ceil(2 * model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::most_steps), held}));
-  return 2 * least <= steps.in_a_row() ? static_cast<std::int64_t>(std::clamp(std::floor(steps.in_a_row() / 2), least, std::max(least, most))) : 0;
+  const double most = std::floor(std::min(
+      {std::ceil(2 * model::ahead::memory / steps.cycles()), static_cast<double>(model::ahead::most_steps), held}));
+  return 2 * least <= steps.in_a_row()
+      ? static_cast<std::int64_t>(std::clamp(std::floor(steps.in_a_row() / 2), least, std::max(least, most)))
+      : 0;
 }
 
-// Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the second cache holds what comes
-// between. `nearer`: half of those there are, where there are no more than that.
-std::vector<Ahead> early(const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1, bool nearer = false) {
-  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks, far = steps.apart_by(further.blocks);
+// Blocks or turns that are far enough from those that read, where there are more than `least` times as many and the
+// second cache holds what comes between. `nearer`: half of those there are, where there are no more than that.
+std::vector<Ahead> early(
+    const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1, bool nearer = false) {
+  const double bytes = steps.steps() * steps.lines() * model::line * further.blocks,
+               far = steps.apart_by(further.blocks);
   const double count = nearer && further.turns <= far ? std::max(1.0, std::floor(further.turns / 2)) : far;
-  return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2) ? further.by(count) : std::vector<Ahead>();
+  return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2)
+      ? further.by(count)
+      : std::vector<Ahead>();
 }
 
 // The nearest first: what goes on with lines that the core knows.
@@ -171,14 +216,18 @@ Asking asking(const Facts& f, const Compute& leaf) {
   };
   const bool blocks_wait = contract != nullptr && !steps.goes_on();
   if (blocks_wait) {
-    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks); !blocks.empty()) return {std::move(blocks), true};
+    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks); !blocks.empty())
+      return {std::move(blocks), true};
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
   const std::int64_t count = steps_ahead(steps, f.l1);
-  if (count > 0 && model::ahead::least_row * static_cast<double>(count) <= steps.in_a_row()) return {{{steps.asks(), count}}};
-  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty()) return {std::move(turns)};
+  if (count > 0 && model::ahead::least_row * static_cast<double>(count) <= steps.in_a_row())
+    return {{{steps.asks(), count}}};
+  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty())
+    return {std::move(turns)};
   if (count > 0) return {{{steps.asks(), count}}};
-  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty()) return {std::move(turns)};
+  if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity(), 1); !turns.empty())
+    return {std::move(turns)};
   const bool masked = f.extent[*f.nest.dim(leaf.n)] < leaf.lanes;  // then a core fetches not even the next line
   return {contract != nullptr || masked ? early(f, steps, steps.by_blocks(), 1, true) : std::vector<Ahead>()};
 }
@@ -186,10 +235,12 @@ Asking asking(const Facts& f, const Compute& leaf) {
 // The same accumulators as rows of one vector, where these are all rows and hide each other's latency.
 std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
   if (leaf.vectors < 2 || leaf.m().empty()) return std::nullopt;
-  const auto strips = static_cast<double>(f.nest.dims[*f.nest.dim(leaf.n)].extent) / static_cast<double>(leaf.lanes);  // of the whole row: turns lie side by side
+  // of the whole row: turns lie side by side
+  const auto strips = static_cast<double>(f.nest.dims[*f.nest.dim(leaf.n)].extent) / static_cast<double>(leaf.lanes);
   if (strips < model::ahead::strips_of_row) return std::nullopt;
   const std::int64_t all = f.extent[*f.nest.dim(leaf.m())];
-  if (all > std::min(leaf.rows * leaf.vectors, model::blocks::most_rows) || static_cast<double>(all) < model::latency) return std::nullopt;
+  if (all > std::min(leaf.rows * leaf.vectors, model::blocks::most_rows) || static_cast<double>(all) < model::latency)
+    return std::nullopt;
   Compute narrow = leaf;
   narrow.rows = all;
   narrow.vectors = 1;
@@ -221,16 +272,19 @@ class Around {
     if (m_inner()) std::ranges::rotate(loops_, loops_.end() - 1);
     for (std::size_t tap = taps; tap-- > 0;) add(leaf.k[tap], 1);
     for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) add(*index, 1);
-    if (!folds_) for (std::size_t k = taps; k < leaf.k.size(); ++k) inner_.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
+    if (!folds_)
+      for (std::size_t k = taps; k < leaf.k.size(); ++k)
+        inner_.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
   }
 
-  // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them, else steps that others ask for in
-  // turn. None: nothing is far enough, or too far.
+  // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them, else
+  // steps that others ask for in turn. None: nothing is far enough, or too far.
   std::optional<Ahead> ahead_of(const FlatAccess& access, std::int64_t bytes) const {
     if (std::optional<Ahead> blocks = by_blocks(access, bytes)) return blocks;
     return by_steps(access, bytes);
   }
-  // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead well enough.
+  // Rows of a block, each a page away from the next, that lanes go along for long: so many streams a core fetches ahead
+  // well enough.
   bool followed(const FlatAccess& access, std::int64_t bytes) const {
     if (leaf_.m().empty() || leaf_.n.empty() || leaf_.rows < model::ahead::rows_followed) return false;
     const std::size_t m = *f_.nest.dim(leaf_.m()), n = *f_.nest.dim(leaf_.n);
@@ -241,10 +295,14 @@ class Around {
 
  private:
   std::optional<Ahead> by_blocks(const FlatAccess& access, std::int64_t bytes) const {
-    const auto in_turn = leaf_.m().empty() ? std::nullopt : codegen::in_turn(f_.nest, leaf_, access, *f_.nest.dim(leaf_.m()), leaf_.rows, leaf_.vectors * leaf_.lanes, bytes);
+    const auto in_turn = leaf_.m().empty() ? std::nullopt
+                                           : codegen::in_turn(f_.nest, leaf_, access, *f_.nest.dim(leaf_.m()),
+                                                 leaf_.rows, leaf_.vectors * leaf_.lanes, bytes);
     if (!in_turn && !reads_little(access.offset, inner_)) return std::nullopt;
-    double lines = in_turn ? static_cast<double>(in_turn->lines) :
-                             static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_).size());
+    double lines = in_turn ? static_cast<double>(in_turn->lines)
+                           : static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows,
+                                 position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_)
+                                     .size());
     if (!in_turn && !inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
     for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
@@ -253,45 +311,59 @@ class Around {
         cycles *= turns;
         continue;
       }
-      if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes)) return std::nullopt;
+      if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes))
+        return std::nullopt;
       const double count = count_ahead(cycles, lines);
       if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) {
         lines *= turns, cycles *= turns;
         continue;
       }
-      return turns > count && lines * count <= model::ahead::most_lines_between ? std::optional(Ahead{index, static_cast<std::int64_t>(count)}) : std::nullopt;
+      return turns > count && lines * count <= model::ahead::most_lines_between
+          ? std::optional(Ahead{index, static_cast<std::int64_t>(count)})
+          : std::nullopt;
     }
     return std::nullopt;
   }
   // How many take as long as memory does, of so many cycles and lines each.
-  static double count_ahead(double cycles, double lines) { return std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes)); }
+  static double count_ahead(double cycles, double lines) {
+    return std::ceil(model::ahead::between / std::max(cycles, lines * model::line / model::memory_bytes));
+  }
   // Steps of a reduction around the innermost one.
   std::optional<Ahead> by_steps(const FlatAccess& access, std::int64_t bytes) const {
     if (inner_.size() < 2) return std::nullopt;
     if (!leaf_.n.empty() && access.offset.coefficients[*f_.nest.dim(leaf_.n)] == 0 &&
-        static_cast<double>(f_.extent[*f_.nest.dim(leaf_.n)]) > model::ahead::most_readings * static_cast<double>(leaf_.vectors * leaf_.lanes)) return std::nullopt;
+        static_cast<double>(f_.extent[*f_.nest.dim(leaf_.n)]) >
+            model::ahead::most_readings * static_cast<double>(leaf_.vectors * leaf_.lanes))
+      return std::nullopt;
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2 * static_cast<double>(inner_.back().second);
     for (std::size_t level = inner_.size() - 1; level-- > 0;) {
       const auto& [d, turns] = inner_[level];
-      const auto in_turn = access.offset.coefficients[d] ? codegen::in_turn(f_.nest, leaf_, access, d, leaf_.rows, leaf_.vectors * leaf_.lanes, bytes) : std::nullopt;
+      const auto in_turn = access.offset.coefficients[d]
+          ? codegen::in_turn(f_.nest, leaf_, access, d, leaf_.rows, leaf_.vectors * leaf_.lanes, bytes)
+          : std::nullopt;
       if (in_turn) {
         const auto lines = static_cast<double>(in_turn->lines);
         const double count = count_ahead(cycles, lines);
         if (lines * count > model::ahead::most_lines_between) return std::nullopt;
-        if (static_cast<double>(turns) >= model::ahead::least_turns * count) return Ahead{f_.nest.dims[d].name, static_cast<std::int64_t>(count)};
+        if (static_cast<double>(turns) >= model::ahead::least_turns * count)
+          return Ahead{f_.nest.dims[d].name, static_cast<std::int64_t>(count)};
       }
       cycles *= static_cast<double>(turns);
     }
     return std::nullopt;
   }
-  void add(const std::string& index, std::int64_t step) { loops_.emplace_back(index, std::ceil(static_cast<double>(f_.extent[*f_.nest.dim(index)]) / static_cast<double>(step))); }
+  void add(const std::string& index, std::int64_t step) {
+    loops_.emplace_back(
+        index, std::ceil(static_cast<double>(f_.extent[*f_.nest.dim(index)]) / static_cast<double>(step)));
+  }
   int position(const std::string& index) const { return index.empty() ? -1 : static_cast<int>(*f_.nest.dim(index)); }
   bool m_inner() const { return leaf_.block() && leaf_.block()->m_inner && !leaf_.m().empty(); }
   // Whether the next turn, as that of a window, reads mostly what the block has.
   bool overlaps(const Form& offset, const std::string& index) const {
     const auto within = [&](const std::string& side, std::int64_t values) {
       if (side.empty() || side == index) return false;
-      const std::int64_t step = offset.coefficients[*f_.nest.dim(side)], moved = offset.coefficients[*f_.nest.dim(index)];
+      const std::int64_t step = offset.coefficients[*f_.nest.dim(side)],
+                         moved = offset.coefficients[*f_.nest.dim(index)];
       return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f_.extent[*f_.nest.dim(side)]);
     };
     return within(leaf_.m(), leaf_.rows) || within(leaf_.n, leaf_.vectors * leaf_.lanes);
@@ -325,29 +397,37 @@ void ask_for_streams(const Facts& f, Compute& leaf) {
   const Around around(f, leaf);
   const std::int64_t bytes = lang::bytes(f.nest.value->type());
   const std::size_t d = *f.nest.dim(leaf.k.back());
-  const auto moves = [&](const FlatAccess& read) { return [&](const Ahead& one) { return read.offset.coefficients[*f.nest.dim(one.index)] != 0; }; };
+  const auto moves = [&](const FlatAccess& read) {
+    return [&](const Ahead& one) { return read.offset.coefficients[*f.nest.dim(one.index)] != 0; };
+  };
   const bool by_blocks = asks_by_block(f.nest, leaf);
   std::int64_t step = 0;
   for (const FlatAccess& read : f.nest.reads) {
     const std::int64_t moved = std::abs(read.offset.coefficients[d]);
     if (streams_under_masks(f.nest, leaf, read, bytes)) {
       if (!by_blocks || !around.ahead_of(read, bytes)) step = std::max(step, moved);
-    } else if (!by_blocks && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read))) return;
+    } else if (!by_blocks && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read)))
+      return;
   }
   if (!step || std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); })) return;
-  const auto count = std::min(std::ceil(model::ahead::of_stream / static_cast<double>(step * bytes)), std::floor(static_cast<double>(f.extent[d]) / 2));
-  if (count * static_cast<double>(step * bytes) >= model::ahead::least_of_stream) leaf.ahead.insert(leaf.ahead.begin(), {leaf.k.back(), static_cast<std::int64_t>(count)});
+  const auto count = std::min(std::ceil(model::ahead::of_stream / static_cast<double>(step * bytes)),
+      std::floor(static_cast<double>(f.extent[d]) / 2));
+  if (count * static_cast<double>(step * bytes) >= model::ahead::least_of_stream)
+    leaf.ahead.insert(leaf.ahead.begin(), {leaf.k.back(), static_cast<std::int64_t>(count)});
 }
 
 // A block of one row goes along a stream that a core fetches ahead by itself.
-bool claims(const Facts& f, const Compute& leaf) { return (leaf.rows > 1 || !leaf.k.empty()) && leaves_cache(f.nest, f.nest.target, f.stored); }
+bool claims(const Facts& f, const Compute& leaf) {
+  return (leaf.rows > 1 || !leaf.k.empty()) && leaves_cache(f.nest, f.nest.target, f.stored);
+}
 
 }  // namespace
 
 void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
   leaf.ahead.clear();
-  if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>())) ask_for_rows(f, leaf);
+  if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()))
+    ask_for_rows(f, leaf);
   if (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) ask_for_blocks(f, leaf);
   if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf);
 }

@@ -2,8 +2,8 @@
 //
 //   dB[n, k] = +(A[m, k] * dC[m, n])   with 168 rows of dC, 128 bytes of each a step, 5.6 kB apart   ⇒   ahead 2 n
 //
-// A core fetches ahead what lies close to what it just read. Where each step of a sum reads another page, every step waits for memory.
-// So does every store of a block that writes many rows.
+// A core fetches ahead what lies close to what it just read. Where each step of a sum reads another page, every step
+// waits for memory. So does every store of a block that writes many rows.
 #pragma once
 
 #include "codegen/leaf_choice.h"

@@ -17,14 +17,16 @@ using model::line;
 
 class Search {
  public:
-  Search(const Boxed& c, Class lanes, unsigned packed, const Target& target) : c_(c), lanes_(lanes), packed_(packed), target_(target) {
+  Search(const Boxed& c, Class lanes, unsigned packed, const Target& target)
+      : c_(c), lanes_(lanes), packed_(packed), target_(target) {
     for (int t = 0; t < 3; ++t) {
       double count = c_.bytes;
       for (const Boxed::Dimension& d : c_.tensors[t]) count *= static_cast<double>(d.size);
       bytes_[t] = count, all_ += count;
       side_by_side_[t] = side_by_side(t);
       for (std::size_t k = 0; k < c_.extent.size(); ++k)
-        mentions_[t].push_back(std::any_of(c_.tensors[t].begin(), c_.tensors[t].end(), [&](const Boxed::Dimension& d) { return d.coefficients[k] != 0; }));
+        mentions_[t].push_back(std::any_of(c_.tensors[t].begin(), c_.tensors[t].end(),
+            [&](const Boxed::Dimension& d) { return d.coefficients[k] != 0; }));
     }
   }
 
@@ -34,7 +36,8 @@ class Search {
     best.steps.assign(count, 1);
     for (std::size_t k = 0; k < count; ++k) if (c_.whole[k]) best.steps[k] = c_.extent[k];
     for (int t = 0; t < 3; ++t)
-      if (const auto k = side_by_side_[t]; k && !c_.whole[*k]) best.steps[*k] = std::min<std::int64_t>(c_.extent[*k], whole_lines);
+      if (const auto k = side_by_side_[t]; k && !c_.whole[*k])
+        best.steps[*k] = std::min<std::int64_t>(c_.extent[*k], whole_lines);
     const double room = share_of_l2 * static_cast<double>(target_.l2);
     best.cycles = cycles(best.steps);
     for (bool grows = true; grows;) {
@@ -71,7 +74,8 @@ class Search {
 
   static double length(const Boxed::Dimension& d, const std::vector<std::int64_t>& steps) {
     double sum = 1;
-    for (std::size_t k = 0; k < steps.size(); ++k) sum += static_cast<double>(std::abs(d.coefficients[k]) * (steps[k] - 1));
+    for (std::size_t k = 0; k < steps.size(); ++k)
+      sum += static_cast<double>(std::abs(d.coefficients[k]) * (steps[k] - 1));
     return sum;
   }
   double elements(int t, const std::vector<std::int64_t>& steps) const {
@@ -103,15 +107,21 @@ class Search {
     return run;
   }
 
-  static double per_line(const Level& level, double lines_of_run) { return lines_of_run >= long_run ? level.streamed : level.scattered; }
+  static double per_line(const Level& level, double lines_of_run) {
+    return lines_of_run >= long_run ? level.streamed : level.scattered;
+  }
 
-  // What it takes to have the boxes' parts of a tensor in the first cache: once from where it lies, then from where it was left.
+  // What it takes to have the boxes' parts of a tensor in the first cache: once from where it lies, then from where it
+  // was left.
   double fetched(int t, const std::vector<std::int64_t>& steps, double times) const {
-    const double length = run(t, steps) * c_.bytes / line, lines = elements(t, steps) / run(t, steps) * (length + torn_line);
+    const double length = run(t, steps) * c_.bytes / line,
+                 lines = elements(t, steps) / run(t, steps) * (length + torn_line);
     double boxes = 1;
     for (std::size_t k = 0; k < steps.size(); ++k) if (mentions_[t][k]) boxes *= parts(steps, k);
     const Level& first = all_ > all_of_l3 * static_cast<double>(target_.l3) ? memory : last;
-    const Level& again = bytes_[t] < again_of_l2 * static_cast<double>(target_.l2) ? second : bytes_[t] < again_of_l3 * static_cast<double>(target_.l3) ? last : memory;
+    const Level& again = bytes_[t] < again_of_l2 * static_cast<double>(target_.l2) ? second
+        : bytes_[t] < again_of_l3 * static_cast<double>(target_.l3)                ? last
+                                                                                   : memory;
     return lines * boxes * (per_line(first, length) + (times - 1) * per_line(again, length)) * (t == 2 ? 2 : 1);
   }
   double parts(const std::vector<std::int64_t>& steps, std::size_t k) const {
@@ -147,11 +157,16 @@ class Search {
       points *= static_cast<double>(steps[k]);
     }
     const auto loop = [&](Class c) {
-      const bool one = c == Class::Batch ? packed_ == 7 : c == Class::Reduced ? (packed_ & 3) == 3 : c == Class::First ? (packed_ & 5) == 5 : (packed_ & 6) == 6;
+      const bool one = c == Class::Batch ? packed_ == 7
+          : c == Class::Reduced          ? (packed_ & 3) == 3
+          : c == Class::First            ? (packed_ & 5) == 5
+                                         : (packed_ & 6) == 6;
       return one ? along[static_cast<std::size_t>(c)] : longest[static_cast<std::size_t>(c)];
     };
-    const double n = loop(lanes_), vectors = std::ceil(n / c_.lanes), depth = along[static_cast<std::size_t>(Class::Reduced)];
-    double rows = lanes_ == Class::Batch ? std::max(loop(Class::First), loop(Class::Second)) : loop(lanes_ == Class::First ? Class::Second : Class::First);
+    const double n = loop(lanes_), vectors = std::ceil(n / c_.lanes),
+                 depth = along[static_cast<std::size_t>(Class::Reduced)];
+    double rows = lanes_ == Class::Batch ? std::max(loop(Class::First), loop(Class::Second))
+                                         : loop(lanes_ == Class::First ? Class::Second : Class::First);
     double wide = std::min(vectors, most_vectors);
     wide = vectors / std::ceil(vectors / wide);
     rows = rows / std::ceil(rows / std::min(most_rows, std::floor(most_accumulators / std::max(1.0, wide))));
@@ -171,7 +186,9 @@ class Search {
       const auto count = static_cast<std::int64_t>(parts(steps, k));
       std::int64_t each = (c_.extent[k] + count - 1) / count;
       const auto w = static_cast<std::int64_t>(c_.lanes);
-      if (each > w && (c_.classes[k] == lanes_ || std::count(std::begin(side_by_side_), std::end(side_by_side_), k) > 0)) each = (each + w - 1) / w * w;
+      if (each > w &&
+          (c_.classes[k] == lanes_ || std::count(std::begin(side_by_side_), std::end(side_by_side_), k) > 0))
+        each = (each + w - 1) / w * w;
       steps[k] = std::min(each, c_.extent[k]);
     }
   }

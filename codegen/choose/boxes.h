@@ -1,8 +1,10 @@
 // How large the boxes of a tiled contraction should be, and what the contraction then costs (codegen/tile.h).
 //
-//   C[b, n, m : 1541, 104, 48] = +(A[k, m, b] * B[n, k, b])   ⇒   16 b at a time, all of n, m, k: 0.5 MB, every line read once
+//   C[b, n, m : 1541, 104, 48] = +(A[k, m, b] * B[n, k, b])
+//     ⇒  16 b at a time, all of n, m, k: 0.5 MB, every line read once
 //
-// A box has whole lines of every tensor, and what it copies fits half of the second cache. Beyond that it grows where this saves most.
+// A box has whole lines of every tensor, and what it copies fits half of the second cache. Beyond that it grows where
+// this saves most.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +14,13 @@
 
 namespace tilec::codegen {
 
-enum class Class { Batch, First, Second, Reduced, Single };  // First, Second: of the result and of that operand; Single: anything else
+enum class Class { Batch, First, Second, Reduced, Single };  // First, Second: of the result and of that operand;
+                                                             // Single: anything else
 
 // A contraction of two operands in numbers: tensors 0 and 1 are its operands, 2 is its result.
 struct Boxed {
-  struct Dimension { std::vector<std::int64_t> coefficients; std::int64_t stride = 0, size = 0; };  // of each index; in elements
+  // of each index; in elements
+  struct Dimension { std::vector<std::int64_t> coefficients; std::int64_t stride = 0, size = 0; };
   std::vector<std::int64_t> extent;
   std::vector<Class> classes;
   std::vector<bool> whole;                             // every box has all values of the index

@@ -1,10 +1,11 @@
 // Which tensors of a contraction are copied, and into which orders.
 //
-// An index is of the batch (in all tensors), of the rows or the columns (in the result and one operand), or reduced. Lanes run over the
-// columns, say. Then every tensor lies best in classes: result [batch, rows, columns], operand of the columns [batch, reduced, columns], the
-// other one [batch, rows, reduced]. Neighbours of a class in one order everywhere are one loop, so that three columns of 31 fill lanes as
-// 93 do. Each tensor may stay as it is or be copied into that form; within a class, the tensors that stay say the order. That makes eight
-// layouts for each class that lanes may run over, and the model of the leaf says what each is worth.
+// An index is of the batch (in all tensors), of the rows or the columns (in the result and one operand), or reduced.
+// Lanes run over the columns, say. Then every tensor lies best in classes: result [batch, rows, columns], operand of
+// the columns [batch, reduced, columns], the other one [batch, rows, reduced]. Neighbours of a class in one order
+// everywhere are one loop, so that three columns of 31 fill lanes as 93 do. Each tensor may stay as it is or be copied
+// into that form; within a class, the tensors that stay say the order. That makes eight layouts for each class that
+// lanes may run over, and the model of the leaf says what each is worth.
 #include "codegen/choose/layout.h"
 
 #include <algorithm>
@@ -35,17 +36,26 @@ namespace copies = model::copies;
 // `run`: how many elements stay side by side.
 double copy_cycles(double count, double bytes, double run, const Target& target) {
   const double size = count * bytes;
-  const double each = 2 * size <= static_cast<double>(target.l2) ? copies::in_l2 : 2 * size <= static_cast<double>(target.l3) / 2 ? copies::in_l3 : copies::in_memory;
-  return copies::start + count * (each * std::max(bytes, 2.0) / 4 + (run < copies::vector_run ? copies::short_run / run : 0));
+  const double each = 2 * size <= static_cast<double>(target.l2) ? copies::in_l2
+      : 2 * size <= static_cast<double>(target.l3) / 2           ? copies::in_l3
+                                                                 : copies::in_memory;
+  return copies::start +
+      count * (each * std::max(bytes, 2.0) / 4 + (run < copies::vector_run ? copies::short_run / run : 0));
 }
 
 class Search {
  public:
-  Search(const Program& program, const Strides& strides, const Statement& s, const Target& target) : program_(program), strides_(strides), s_(s), target_(target) {
+  Search(const Program& program, const Strides& strides, const Statement& s, const Target& target)
+      : program_(program), strides_(strides), s_(s), target_(target) {
     const std::size_t count = s.indices.size();
     for (std::size_t k = 0; k < count; ++k) {
       const bool out = is_output_index(s, k), a = in_read(0, k), b = in_read(1, k);
-      class_.push_back(out ? (a && b ? Class::Batch : a ? Class::First : b ? Class::Second : Class::Single) : a && b ? Class::Reduced : Class::Single);
+      class_.push_back(out ? (a && b     ? Class::Batch
+                                     : a ? Class::First
+                                     : b ? Class::Second
+                                         : Class::Single)
+              : a && b     ? Class::Reduced
+                           : Class::Single);
     }
     for (const Access& read : s.reads) sizes_.push_back(elements(program, read.tensor));
     outputs_ = 1;
@@ -55,8 +65,8 @@ class Search {
   bool has_singles() const { return has(Class::Single); }
   bool has(Class c) const { return std::find(class_.begin(), class_.end(), c) != class_.end(); }
 
-  // The layouts in which lanes run over the class, tensors of `copied` (bits: reads 0 and 1, the result) are copied, and `last` is the
-  // innermost index of the class.
+  // The layouts in which lanes run over the class, tensors of `copied` (bits: reads 0 and 1, the result) are copied,
+  // and `last` is the innermost index of the class.
   std::optional<Layouts> layouts(Class lanes, unsigned copied, std::optional<std::size_t> last) const {
     Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, {}, 0};
     const std::vector<double> key = keys(lanes, copied, last);
@@ -72,8 +82,8 @@ class Search {
     return made;
   }
 
-  // As the tensors lie, but with one index of the class innermost in those of `copied`: the other indices stay outside, where a copy has long runs and a
-  // turn has a part of it.
+  // As the tensors lie, but with one index of the class innermost in those of `copied`: the other indices stay outside,
+  // where a copy has long runs and a turn has a part of it.
   std::optional<Layouts> moved(unsigned copied, std::size_t index) const {
     Layouts made{std::vector<std::vector<std::size_t>>(s_.reads.size()), {}, {}, 0};
     const auto to_end = [](std::vector<std::size_t>& order, auto is) {
@@ -85,7 +95,8 @@ class Search {
     for (std::size_t r = 0; r < 2; ++r) {
       if (!(copied >> r & 1)) continue;
       made.reads[r] = as_it_is(r);
-      if (!to_end(made.reads[r], [&](std::size_t d) { return mentions(s_.reads[r].element[d], index); })) return std::nullopt;
+      if (!to_end(made.reads[r], [&](std::size_t d) { return mentions(s_.reads[r].element[d], index); }))
+        return std::nullopt;
     }
     if (copied >> 2 & 1) {
       made.target = as_it_is();
@@ -102,8 +113,12 @@ class Search {
   double copies(const Layouts& layouts) const {
     double cycles = 0;
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
-      if (!layouts.reads[r].empty()) cycles += copy_cycles(sizes_[r], lang::bytes(program_.tensor(s_.reads[r].tensor).dtype), run(r, layouts.reads[r].back()), target_);
-    if (!layouts.target.empty()) cycles += copy_cycles(outputs_, lang::bytes(program_.tensor(s_.target.tensor).dtype), static_cast<double>(extent(s_, layouts.target.back())), target_);
+      if (!layouts.reads[r].empty())
+        cycles += copy_cycles(sizes_[r], lang::bytes(program_.tensor(s_.reads[r].tensor).dtype),
+            run(r, layouts.reads[r].back()), target_);
+    if (!layouts.target.empty())
+      cycles += copy_cycles(outputs_, lang::bytes(program_.tensor(s_.target.tensor).dtype),
+          static_cast<double>(extent(s_, layouts.target.back())), target_);
     return cycles;
   }
 
@@ -123,7 +138,8 @@ class Search {
       const double bytes = 2 * count * lang::bytes(program_.tensor(id).dtype);
       cycles += model::threads::cycles_of_a_launch * (1 + bytes / model::threads::bytes_of_a_launch);
     };
-    for (std::size_t r = 0; r < s_.reads.size(); ++r) if (!layouts.reads[r].empty()) copy(s_.reads[r].tensor, sizes_[r]);
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      if (!layouts.reads[r].empty()) copy(s_.reads[r].tensor, sizes_[r]);
     if (!layouts.target.empty()) copy(s_.target.tensor, outputs_);
     return cycles;
   }
@@ -133,7 +149,9 @@ class Search {
     Strides strides;
     for (std::size_t r = 0; r < s_.reads.size(); ++r) {
       seen.reads[r].tensor = static_cast<TensorId>(r);
-      strides.push_back(layouts.reads[r].empty() ? strides_[static_cast<std::size_t>(s_.reads[r].tensor)] : permuted(extents(program_.tensor(s_.reads[r].tensor)), layouts.reads[r]));
+      strides.push_back(layouts.reads[r].empty()
+              ? strides_[static_cast<std::size_t>(s_.reads[r].tensor)]
+              : permuted(extents(program_.tensor(s_.reads[r].tensor)), layouts.reads[r]));
     }
     seen.target.tensor = static_cast<TensorId>(s_.reads.size());
     strides.push_back(strides_[static_cast<std::size_t>(s_.target.tensor)]);
@@ -159,8 +177,10 @@ class Search {
     for (std::size_t t = 0; t < 3; ++t) {
       const Access& access = t == 2 ? s_.target : s_.reads[t];
       for (std::size_t d = 0; d < access.element.size(); ++d) {
-        made.tensors[t].push_back({{}, std::abs(strides_[static_cast<std::size_t>(access.tensor)][d]), program_.tensor(access.tensor).shape[d].get()});
-        for (const poly::Size& c : access.element[d].coefficients) made.tensors[t].back().coefficients.push_back(c.get());
+        made.tensors[t].push_back({{}, std::abs(strides_[static_cast<std::size_t>(access.tensor)][d]),
+            program_.tensor(access.tensor).shape[d].get()});
+        for (const poly::Size& c : access.element[d].coefficients)
+          made.tensors[t].back().coefficients.push_back(c.get());
       }
     }
     for (std::size_t k = 0; k < class_.size(); ++k) made.whole.push_back(bounds_outputs(s_, k));
@@ -184,7 +204,10 @@ class Search {
   }
 
   // Cycles of the multiply-adds alone.
-  double least() const { return points(s_) / (model::pipes * static_cast<double>(target_.vector_bytes) / std::max(4, lang::bytes(s_.value.type()))); }
+  double least() const {
+    return points(s_) /
+        (model::pipes * static_cast<double>(target_.vector_bytes) / std::max(4, lang::bytes(s_.value.type())));
+  }
 
   std::vector<std::size_t> windows(Class c) const {
     std::vector<std::size_t> found;
@@ -203,13 +226,16 @@ class Search {
   }
 
   bool in_read(std::size_t r, std::size_t k) const {
-    return std::any_of(s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
+    return std::any_of(
+        s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
   }
 
-  static std::vector<std::int64_t> permuted(const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& order) {
+  static std::vector<std::int64_t> permuted(
+      const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& order) {
     std::vector<std::int64_t> strides(shape.size());
     std::int64_t stride = 1;
-    for (std::size_t at = order.size(); at-- > 0;) strides[order[at]] = stride, stride *= std::max<std::int64_t>(1, shape[order[at]]);
+    for (std::size_t at = order.size(); at-- > 0;)
+      strides[order[at]] = stride, stride *= std::max<std::int64_t>(1, shape[order[at]]);
     return strides;
   }
 
@@ -219,17 +245,21 @@ class Search {
     return std::abs(sum);
   }
   std::int64_t in_tensor(std::size_t tensor, std::size_t k) const {
-    return tensor == 2 ? stride_in(s_.target, k, strides_[static_cast<std::size_t>(s_.target.tensor)]) : stride_in(s_.reads[tensor], k, strides_[static_cast<std::size_t>(s_.reads[tensor].tensor)]);
+    return tensor == 2 ? stride_in(s_.target, k, strides_[static_cast<std::size_t>(s_.target.tensor)])
+                       : stride_in(s_.reads[tensor], k, strides_[static_cast<std::size_t>(s_.reads[tensor].tensor)]);
   }
 
-  // Per index its place within its class: the larger, the further out. The first of these tensors that stays as it is says it.
+  // Per index its place within its class: the larger, the further out. The first of these tensors that stays as it is
+  // says it.
   std::vector<double> keys(Class lanes, unsigned copied, std::optional<std::size_t> last) const {
     std::vector<double> key;
     for (std::size_t k = 0; k < class_.size(); ++k) {
       const Class c = class_[k];
       const std::size_t of_lanes = lanes == Class::First ? 0 : 1;
       const std::size_t own = c == Class::First ? 0 : 1;
-      std::vector<std::size_t> voices = c == Class::Reduced ? std::vector<std::size_t>{of_lanes, 1 - of_lanes} : c == Class::Batch ? std::vector<std::size_t>{2, of_lanes, 1 - of_lanes} : std::vector<std::size_t>{2, own};
+      std::vector<std::size_t> voices = c == Class::Reduced ? std::vector<std::size_t>{of_lanes, 1 - of_lanes}
+          : c == Class::Batch                               ? std::vector<std::size_t>{2, of_lanes, 1 - of_lanes}
+                                                            : std::vector<std::size_t>{2, own};
       const auto stays = std::find_if(voices.begin(), voices.end(), [&](std::size_t t) { return !(copied >> t & 1); });
       key.push_back(static_cast<double>(in_tensor(stays == voices.end() ? voices.front() : *stays, k)));
       if (k == last) key.back() = 0;
@@ -237,7 +267,9 @@ class Search {
     return key;
   }
 
-  int outside(Class c, Class lanes) const { return c == Class::Single ? 0 : c == lanes ? 4 : c == Class::Batch ? 1 : c == Class::Reduced ? 3 : 2; }
+  int outside(Class c, Class lanes) const {
+    return c == Class::Single ? 0 : c == lanes ? 4 : c == Class::Batch ? 1 : c == Class::Reduced ? 3 : 2;
+  }
 
   std::vector<std::size_t> order_of(std::size_t r, Class lanes, const std::vector<double>& key) const {
     const Access& read = s_.reads[r];
@@ -246,7 +278,8 @@ class Search {
     for (std::size_t d = 0; d < place.size(); ++d)
       for (std::size_t k = 0; k < class_.size(); ++k) {
         if (!mentions(read.element[d], k)) continue;
-        const int at = is_output_index(s_, k) ? outside(class_[k], lanes) + 10 : outside(class_[k], lanes);  // a window goes where its output index does
+        // a window goes where its output index does
+        const int at = is_output_index(s_, k) ? outside(class_[k], lanes) + 10 : outside(class_[k], lanes);
         if (at > place[d].outside) place[d] = {at, key[k]};
       }
     for (Place& p : place) p.outside %= 10;
@@ -271,13 +304,15 @@ class Search {
   std::vector<std::size_t> as_it_is(std::size_t r) const {
     const std::vector<std::int64_t>& strides = strides_[static_cast<std::size_t>(s_.reads[r].tensor)];
     std::vector<std::size_t> order = in_order(strides.size());
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
+    std::stable_sort(order.begin(), order.end(),
+        [&](std::size_t a, std::size_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
     return order;
   }
   std::vector<std::size_t> as_it_is() const {
     std::vector<std::size_t> order;
     for (std::size_t k = 0; k < class_.size(); ++k) if (is_output_index(s_, k)) order.push_back(k);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return in_tensor(2, a) > in_tensor(2, b); });
+    std::stable_sort(
+        order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return in_tensor(2, a) > in_tensor(2, b); });
     return order;
   }
 
@@ -290,9 +325,10 @@ class Search {
   double outputs_ = 1;
 };
 
-// A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best without. `all`: every one
-// of them, where somebody asks.
-void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost, Layouts& best, std::vector<Layouts>* all) {
+// A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best
+// without. `all`: every one of them, where somebody asks.
+void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const Target& target, double cost,
+    Layouts& best, std::vector<Layouts>* all) {
   double bar = (cost > model::memory_decides * search.least() ? model::boxes_up_to : model::clearly_less) * cost;
   for (const Class lanes : {Class::First, Class::Second, Class::Batch}) {
     if (!search.has(lanes)) continue;
@@ -302,7 +338,8 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
       if (!made) continue;
       const Boxes boxes = choose_boxes(boxed, lanes, copied, target);
       if (boxes.cycles >= bar && all == nullptr) continue;
-      for (std::size_t k = 0; k < boxes.steps.size(); ++k) if (boxes.steps[k] < boxed.extent[k]) made->boxes.emplace_back(k, boxes.steps[k]);
+      for (std::size_t k = 0; k < boxes.steps.size(); ++k)
+        if (boxes.steps[k] < boxed.extent[k]) made->boxes.emplace_back(k, boxes.steps[k]);
       if (made->boxes.empty()) continue;
       made->cost = boxes.cycles;
       if (all != nullptr) all->push_back(*made);
@@ -313,19 +350,23 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
   }
 }
 
-Layouts search_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone, std::vector<Layouts>* all) {
+Layouts search_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today,
+    const Target& target, bool alone, std::vector<Layouts>* all) {
   Layouts best = today;
-  if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign) return best;
+  if (has_threads(target) || s.reads.size() != 2 || !reduces(s) || scan_of(s) || s.aggregation == Aggregation::Assign)
+    return best;
   const Search search(program, strides, s, target);
   const double at_least = search.least();
   const Boxed boxed = search.boxed();
   const Choice leaf = search.leaf(today);
   const double copies_today = search.copies(today), in_cache = leaf.cost - leaf.again + copies_today;
   best.cost = std::max(leaf.cost, streaming_cycles(boxed, 0, target)) + copies_today;
-  // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all runs long.
+  // Of boxes nobody estimates how long the runs are that they write: they are compared with what costs least were all
+  // runs long.
   double whole = std::max(leaf.cost - leaf.torn, streaming_cycles(boxed, 0, target)) + copies_today;
   const bool computes = at_least > model::mostly_computes * streaming_cycles(boxed, 0, target);
-  if (in_cache < model::worth_a_search || ((all == nullptr || computes) && in_cache < model::near_the_best * at_least)) return best;
+  if (in_cache < model::worth_a_search || ((all == nullptr || computes) && in_cache < model::near_the_best * at_least))
+    return best;
   if (all != nullptr) all->push_back(best);
   const bool stages = may_stage(program, strides, s);
   double bar = model::clearly_less * best.cost, whole_bar = model::clearly_less * whole;
@@ -344,22 +385,26 @@ Layouts search_layouts(const Program& program, const Strides& strides, const Sta
         const Choice seen = search.leaf(*made);
         made->cost = copies + std::max(seen.cost, streamed);
         if (all != nullptr) all->push_back(*made);
-        if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar) whole_bar = whole = unbroken;
+        if (const double unbroken = copies + std::max(seen.cost - seen.torn, streamed); unbroken < whole_bar)
+          whole_bar = whole = unbroken;
         if (made->cost < bar) bar = made->cost, best = std::move(*made);
       }
   }
-  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s)) consider_boxes(search, boxed, stages, target, whole, best, all);
+  if (!computes && !search.has_singles() && (alone || stands_alone(program, s)) && may_tile(program, strides, s))
+    consider_boxes(search, boxed, stages, target, whole, best, all);
   return best;
 }
 
 // The layouts of which each moves one index of lanes, by their cost.
-std::vector<Layouts> layouts_that_move(const Program& program, const Strides& strides, const Statement& s, const Target& target, double bar) {
+std::vector<Layouts> layouts_that_move(
+    const Program& program, const Strides& strides, const Statement& s, const Target& target, double bar) {
   const Search search(program, strides, s, target);
   const Boxed boxed = search.boxed();
   const bool stages = may_stage(program, strides, s);
   const double at_least = search.least();
   std::vector<Layouts> all;
-  for (const auto& [lanes, tensors] : {std::pair{Class::First, 5U}, {Class::Second, 6U}, {Class::Batch, 7U}})  // that have the class, as bits
+  // that have the class, as bits
+  for (const auto& [lanes, tensors] : {std::pair{Class::First, 5U}, {Class::Second, 6U}, {Class::Batch, 7U}})
     for (const std::size_t index : search.indices(lanes))
       for (unsigned copied = 1; copied < 8; ++copied) {
         if ((copied & ~tensors) || (copied >> 2 && !stages)) continue;
@@ -383,22 +428,29 @@ bool stands_alone(const Program& program, const Statement& s) {
   const auto reads_it = [&](const poly::Node& node) {
     const auto* other = std::get_if<Statement>(&node);
     if (!other) return reads(node, s.target.tensor);
-    return std::any_of(other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
+    return std::any_of(
+        other->reads.begin(), other->reads.end(), [&](const Access& read) { return read.tensor == s.target.tensor; });
   };
-  return std::none_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) && std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
+  return std::none_of(s.reads.begin(), s.reads.end(),
+             [&](const Access& read) { return maker(program, read.tensor) != nullptr; }) &&
+      std::none_of(program.nodes.begin(), program.nodes.end(), reads_it);
 }
 
-Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
+Layouts choose_layouts(const Program& program, const Strides& strides, const Statement& s, const Layouts& today,
+    const Target& target, bool alone) {
   return search_layouts(program, strides, s, today, target, alone, nullptr);
 }
 
-std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides& strides, const Statement& s, const Layouts& today, const Target& target, bool alone) {
+std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides& strides, const Statement& s,
+    const Layouts& today, const Target& target, bool alone) {
   std::vector<Layouts> all;
-  Layouts chosen = search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
+  Layouts chosen =
+      search_layouts(program, strides, s, today, target, alone, alone || stands_alone(program, s) ? &all : nullptr);
   std::ranges::stable_sort(all, {}, &Layouts::cost);
   std::vector<Layouts> others;
   for (Layouts& one : all)
-    if (!one.lies_as(chosen) && std::ranges::none_of(others, [&](const Layouts& other) { return one.lies_as(other); })) others.push_back(std::move(one));
+    if (!one.lies_as(chosen) && std::ranges::none_of(others, [&](const Layouts& other) { return one.lies_as(other); }))
+      others.push_back(std::move(one));
   all = std::move(others);
   if (all.size() >= model::layouts_looked_at) all.resize(model::layouts_looked_at - 1);
   all.insert(all.begin(), std::move(chosen));
@@ -406,7 +458,8 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   const std::size_t most = all.size() + model::moved_looked_at;
   for (Layouts& one : layouts_that_move(program, strides, s, target, all.front().cost)) {
     if (all.size() == most) break;
-    if (std::ranges::none_of(all, [&](const Layouts& other) { return one.lies_as(other); })) all.push_back(std::move(one));
+    if (std::ranges::none_of(all, [&](const Layouts& other) { return one.lies_as(other); }))
+      all.push_back(std::move(one));
   }
   return all;
 }

@@ -17,24 +17,35 @@
 namespace tilec::codegen {
 
 struct Layouts {
-  std::vector<std::vector<std::size_t>> reads;         // per read, its tensor's dimensions in the copy's order; empty: no copy
-  std::vector<std::size_t> target;                     // output indices of the statement in the order of a staged result; empty: none
-  std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};  // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
+  std::vector<std::vector<std::size_t>> reads;         // per read, its tensor's dimensions in the copy's order; empty:
+                                                       // no copy
+  std::vector<std::size_t> target;                     // output indices of the statement in the order of a staged
+                                                       // result; empty: none
+  // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
+  std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};
   double cost = 0;                                     // cycles, copies included
   bool moves = false;                                  // one index, and leaves all others where they are
-  bool lies_as(const Layouts& other) const { return reads == other.reads && target == other.target && boxes == other.boxes; }
+  bool lies_as(const Layouts& other) const {
+    return reads == other.reads && target == other.target && boxes == other.boxes;
+  }
 };
 
-// `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal less.
-// `alone`: whoever reads the result does not want to share rows with it.
-Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
-// The same, and behind it others that a better model may prefer, the cheapest first. That one alone where the statement's neighbours have a say.
-std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
+// `today`: copies that are made otherwise, with no staged result. Other layouts are chosen where they cost a good deal
+// less. `alone`: whoever reads the result does not want to share rows with it.
+Layouts choose_layouts(const poly::Program& program, const Strides& strides, const poly::Statement& s,
+    const Layouts& today, const Target& target, bool alone = false);
+// The same, and behind it others that a better model may prefer, the cheapest first. That one alone where the
+// statement's neighbours have a say.
+std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const Strides& strides,
+    const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
-// On a GPU, where the statement is a staged contraction whose blocks take less with copies than without, the copies included; else as it lies.
-Layouts layouts_for_tiles(const poly::Program& program, const Strides& strides, const poly::Statement& s, const Target& target);
+// On a GPU, where the statement is a staged contraction whose blocks take less with copies than without, the copies
+// included; else as it lies.
+Layouts layouts_for_tiles(
+    const poly::Program& program, const Strides& strides, const poly::Statement& s, const Target& target);
 
-// Nothing here computes what the statement reads or reads what it computes: such statements may share rows, which boxes would forbid.
+// Nothing here computes what the statement reads or reads what it computes: such statements may share rows, which boxes
+// would forbid.
 bool stands_alone(const poly::Program& program, const poly::Statement& s);
 
 }  // namespace tilec::codegen

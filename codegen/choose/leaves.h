@@ -1,6 +1,7 @@
 // The leaf of each statement, where the model knows a faster one than that which costs least by counts.
 //
-//   contract dB_s  over k0  n b0  k m0  block 1x1   predicted 7.3 ms   ⇒   contract dB_s  m k0  n b0  k m0  block 6x2  taps 1   predicted 2.0
+//   contract dB_s  over k0  n b0  k m0  block 1x1   predicted 7.3 ms
+//     ⇒  contract dB_s  m k0  n b0  k m0  block 6x2  taps 1   predicted 2.0
 //
 // A count weighs hundreds of blocks and knows little of the caches. The model is asked about the few best.
 #pragma once
@@ -11,8 +12,8 @@
 namespace tilec::codegen {
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
-// Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were weighed with such vectors were others,
-// and as often slower.
+// Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were
+// weighed with such vectors were others, and as often slower.
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen

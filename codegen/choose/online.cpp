@@ -15,7 +15,8 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t warp = model::threads::warp;
-constexpr std::int64_t most_registers = 255;           // of a thread: CUDA C++ Programming Guide, "Compute Capabilities"
+constexpr std::int64_t most_registers = 255;           // of a thread: CUDA C++ Programming Guide, "Compute
+                                                       // Capabilities"
 
 std::int64_t extent(const Nest& nest, std::size_t d) { return nest.dims[d].extent; }
 
@@ -25,16 +26,21 @@ Compute leaf_of(const Nest& nest, int node, const OnlinePart& part, std::int64_t
   leaf.node = node;
   leaf.form = forms::Online{nest.dims[part.row].name, depth};
   leaf.n = nest.dims[part.column].name;
-  for (std::size_t d = 0; d < nest.dims.size(); ++d) if (d != part.row && d != part.column && !nest.dims[d].reduction) leaf.outer.push_back(nest.dims[d].name);
+  for (std::size_t d = 0; d < nest.dims.size(); ++d)
+    if (d != part.row && d != part.column && !nest.dims[d].reduction) leaf.outer.push_back(nest.dims[d].name);
   if (part.role == OnlinePart::Product) leaf.k = {nest.dims[part.depth].name};
   if (part.role == OnlinePart::Sum) leaf.k = {nest.dims[part.over].name};
   return leaf;
 }
 
 // All leaves of a block of `height` rows and `depth` of what is passed over, `tall` rows of a thread.
-std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t tall, std::int64_t depth) {
+std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, const std::vector<int>& nodes,
+    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t tall,
+    std::int64_t depth) {
   const std::int64_t lanes = threads * tall / height;
-  if (height % tall || threads % (height / tall) || threads % height || depth % lanes || depth % (threads / height) || depth / lanes > 8) return std::nullopt;
+  if (height % tall || threads % (height / tall) || threads % height || depth % lanes || depth % (threads / height) ||
+      depth / lanes > 8)
+    return std::nullopt;
   std::vector<Compute> leaves;
   for (std::size_t l = 0; l < nests.size(); ++l) {
     const OnlinePart& part = parts[l];
@@ -54,18 +60,24 @@ std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, co
 }
 
 // Of all blocks, one multiprocessor's part, as if its threads hid each other's latency.
-double cycles_of(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t depth, const Target& target) {
+double cycles_of(const std::vector<Nest>& nests, const std::vector<Compute>& leaves,
+    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t height, std::int64_t depth,
+    const Target& target) {
   const Nest& first = nests.front();
-  const double rows = static_cast<double>(extent(first, parts.front().row)), over = static_cast<double>(extent(first, parts.front().over));
-  double blocks = std::ceil(rows / static_cast<double>(height)), multiplied = 0, accesses = 0, registers = model::threads::other_registers, each = 0;
+  const double rows = static_cast<double>(extent(first, parts.front().row)),
+               over = static_cast<double>(extent(first, parts.front().over));
+  double blocks = std::ceil(rows / static_cast<double>(height)), multiplied = 0, accesses = 0,
+         registers = model::threads::other_registers, each = 0;
   for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const Compute& leaf = leaves[l];
-    const double block = static_cast<double>(leaf.rows * leaf.vectors), sides = static_cast<double>(leaf.rows + leaf.vectors);
+    const double block = static_cast<double>(leaf.rows * leaf.vectors),
+                 sides = static_cast<double>(leaf.rows + leaf.vectors);
     if (parts[l].role == OnlinePart::Product || parts[l].role == OnlinePart::Sum) {
       const bool product = parts[l].role == OnlinePart::Product;
       // Multiplications of an element of the tile, and accesses to shared memory of a warp.
-      const double steps = product ? static_cast<double>(extent(nests[l], parts[l].depth)) : static_cast<double>(leaf.lanes * leaf.vectors);
+      const double steps = product ? static_cast<double>(extent(nests[l], parts[l].depth))
+                                   : static_cast<double>(leaf.lanes * leaf.vectors);
       multiplied += steps;
       accesses += steps * sides * model::threads::turns_of_operand / block;
       registers += product ? 0 : block;
@@ -75,29 +87,41 @@ double cycles_of(const std::vector<Nest>& nests, const std::vector<Compute>& lea
     }
   }
   double most = 0;
-  for (std::size_t l = 0; l < leaves.size(); ++l) if (parts[l].role == OnlinePart::Product) most = std::max(most, static_cast<double>(leaves[l].rows * leaves[l].vectors));
+  for (std::size_t l = 0; l < leaves.size(); ++l)
+    if (parts[l].role == OnlinePart::Product)
+      most = std::max(most, static_cast<double>(leaves[l].rows * leaves[l].vectors));
   registers += most + model::pass::other_registers;
   const double shared = static_cast<double>(online_bytes(nests, leaves, threads)) + model::pass::shared_of_block;
-  const double resident = std::max(1.0, std::floor(std::min({static_cast<double>(target.shared_bytes) / shared, model::threads::registers / (registers * static_cast<double>(threads)), model::pass::threads / static_cast<double>(threads)})));
+  const double resident = std::max(1.0,
+      std::floor(std::min({static_cast<double>(target.shared_bytes) / shared,
+          model::threads::registers / (registers * static_cast<double>(threads)),
+          model::pass::threads / static_cast<double>(threads)})));
   const double warps = static_cast<double>(threads) / static_cast<double>(warp);
-  const double elements = static_cast<double>(height) * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
-  const double fma = multiplied / (model::threads::issues * static_cast<double>(warp)), lsu = (accesses + each) / static_cast<double>(warp);
-  const double one = elements * (std::max(fma, lsu) + model::pass::beside * std::min(fma, lsu) + model::pass::of_element / (model::threads::issues * static_cast<double>(warp)));
+  const double elements =
+      static_cast<double>(height) * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
+  const double fma = multiplied / (model::threads::issues * static_cast<double>(warp)),
+               lsu = (accesses + each) / static_cast<double>(warp);
+  const double one = elements *
+      (std::max(fma, lsu) + model::pass::beside * std::min(fma, lsu) +
+          model::pass::of_element / (model::threads::issues * static_cast<double>(warp)));
   const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors));  // blocks of one multiprocessor
   const double together = std::min(resident, waves);
-  const double hidden = std::max(1.0, 1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
+  const double hidden = std::max(1.0,
+      1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
   return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
 }
 
 // A warp has `tall` results above one another, and all columns.
-std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t tall, std::int64_t depth) {
+std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nests, const std::vector<int>& nodes,
+    const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t tall, std::int64_t depth) {
   std::vector<Compute> leaves;
   for (std::size_t l = 0; l < nests.size(); ++l) {
     Compute leaf = leaf_of(nests[l], nodes[l], parts[l], depth);
     leaf.as<forms::Online>()->instruction = i.name;
     leaf.rows = 2 * tall, leaf.vectors = 1, leaf.lanes = 4;
     if (parts[l].role == OnlinePart::Product || parts[l].role == OnlinePart::Sum) {
-      const std::int64_t columns = parts[l].role == OnlinePart::Product ? depth : (extent(nests[l], parts[l].column) + i.k - 1) / i.k * i.k;
+      const std::int64_t columns =
+          parts[l].role == OnlinePart::Product ? depth : (extent(nests[l], parts[l].column) + i.k - 1) / i.k * i.k;
       leaf.rows = tall, leaf.vectors = columns / i.n, leaf.lanes = i.threads();
       if (leaf.rows * leaf.vectors * i.registers_of_c() > model::pass::most_results) return std::nullopt;
     }
@@ -107,39 +131,57 @@ std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nes
 }
 
 // As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements.
-double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t threads, std::int64_t depth, const Target& target) {
+double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<Compute>& leaves,
+    const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t threads, std::int64_t depth,
+    const Target& target) {
   const Nest& first = nests.front();
-  const double rows = static_cast<double>(extent(first, parts.front().row)), over = static_cast<double>(extent(first, parts.front().over)), height = static_cast<double>(online_rows(leaves.front(), threads));
-  double blocks = std::ceil(rows / height), multiplied = 0, accesses = 0, issued = 0, registers = model::threads::other_registers + model::pass::other_registers;
+  const double rows = static_cast<double>(extent(first, parts.front().row)),
+               over = static_cast<double>(extent(first, parts.front().over)),
+               height = static_cast<double>(online_rows(leaves.front(), threads));
+  double blocks = std::ceil(rows / height), multiplied = 0, accesses = 0, issued = 0,
+         registers = model::threads::other_registers + model::pass::other_registers;
   for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const Compute& leaf = leaves[l];
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
     const bool product = parts[l].role == OnlinePart::Product;
-    const double width = static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
+    const double width =
+        static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
     const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.tf32, program, nests[l], parts[l]);
     const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);
     multiplied += width * times;
-    issued += width * times / static_cast<double>(i.n * i.k) + (split.of_row > 1 ? model::pass::of_parts : 0) + (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
+    issued += width * times / static_cast<double>(i.n * i.k) + (split.of_row > 1 ? model::pass::of_parts : 0) +
+        (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
     accesses += width * 2 / (128 * static_cast<double>(i.m) * tall);
     const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
-    registers += product ? 2 * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall : results;
+    registers +=
+        product ? 2 * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall : results;
   }
-  const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) + model::pass::shared_of_block;
-  const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared, model::threads::registers / (registers * static_cast<double>(threads)), model::pass::threads / static_cast<double>(threads)}));
+  const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) +
+      model::pass::shared_of_block;
+  const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared,
+      model::threads::registers / (registers * static_cast<double>(threads)),
+      model::pass::threads / static_cast<double>(threads)}));
   if (resident < 1 || registers > static_cast<double>(most_registers)) return std::numeric_limits<double>::infinity();
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
-  const double tensor = multiplied / model::pass::multiplied_by_warps, issue = (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
-  const double most = std::max({tensor, issue, accesses}), one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));
-  const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors)), together = std::min(resident, waves), warps = static_cast<double>(threads) / static_cast<double>(warp);
-  const double hidden = std::max(1.0, 1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
+  const double tensor = multiplied / model::pass::multiplied_by_warps,
+               issue =
+                   (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
+  const double most = std::max({tensor, issue, accesses}),
+               one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));
+  const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors)),
+               together = std::min(resident, waves), warps = static_cast<double>(threads) / static_cast<double>(warp);
+  const double hidden = std::max(1.0,
+      1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
   return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
 }
 
 }  // namespace
 
-std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, const Target& target) {
+std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const std::vector<Nest>& nests,
+    const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over,
+    const Target& target) {
   std::vector<OnlinePart> parts;
   for (const Nest& nest : nests) {
     auto part = online_part(nest, rows.back(), over);

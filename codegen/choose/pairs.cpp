@@ -1,5 +1,5 @@
-// Windows and residue classes of one sum, seen together: what they cost as they are, and what one product without windows costs that
-// all of them read.
+// Windows and residue classes of one sum, seen together: what they cost as they are, and what one product without
+// windows costs that all of them read.
 #include "codegen/choose/pairs.h"
 
 #include <algorithm>
@@ -41,7 +41,10 @@ double shape_points(const poly::Tensor& tensor) {
 
 double cycles_between(const poly::Tensor& sums, const Target& target) {
   const double bytes = shape_points(sums) * lang::bytes(sums.dtype);
-  return bytes / model::line * (2 * bytes <= static_cast<double>(target.l2) ? in_second : 2 * bytes <= static_cast<double>(target.l3) ? in_last : in_memory);
+  return bytes / model::line *
+      (2 * bytes <= static_cast<double>(target.l2)          ? in_second
+              : 2 * bytes <= static_cast<double>(target.l3) ? in_last
+                                                            : in_memory);
 }
 
 struct Member { std::size_t n; std::vector<std::size_t> summed; PairSums made; };
@@ -68,7 +71,9 @@ std::vector<Member> sharing(const Program& program, const Strides& strides, Memb
   const auto& s = std::get<Statement>(program.nodes[n]);
   for (std::size_t other = n + 1; other < program.nodes.size(); ++other) {
     const auto* t = std::get_if<Statement>(&program.nodes[other]);
-    if (t == nullptr || t->reads.size() != 2 || t->reads[0].tensor != s.reads[0].tensor || t->reads[1].tensor != s.reads[1].tensor) continue;
+    if (t == nullptr || t->reads.size() != 2 || t->reads[0].tensor != s.reads[0].tensor ||
+        t->reads[1].tensor != s.reads[1].tensor)
+      continue;
     auto next = member(program, strides, other);
     if (next && next->made.form == all.front().made.form) all.push_back(std::move(*next));
   }
@@ -91,7 +96,8 @@ bool lanes_in_window(const Program& program, const Strides& strides, const std::
   return std::any_of(all.begin(), all.end(), meets);
 }
 
-// Counts take lanes at the borders of windows for too cheap, and sums over far rows for too dear: where they do not decide, the model plans both.
+// Counts take lanes at the borders of windows for too cheap, and sums over far rows for too dear: where they do not
+// decide, the model plans both.
 bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   if (!model::predicts_time(r.target)) return false;
   std::vector<Statement> own;
@@ -106,7 +112,9 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   if (today <= enough) return false;
   std::size_t moved = 0;
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (auto made = pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed)) moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
+    if (auto made =
+            pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed))
+      moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
   const double bar = windows_take * today;
   return time_of(std::move(pairs), bar) < bar;
 }
@@ -121,10 +129,13 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
   for (const Member& m : all) windows += points(std::get<Statement>(program.nodes[m.n]));
   const double pairs = shape_points(made.tensor);
   if (pairs * lang::bytes(made.tensor.dtype) > static_cast<double>(model::largest_temporary)) return false;
-  if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) > most_points * windows) return false;
+  if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) >
+      most_points * windows)
+    return false;
   double today = 0;
   for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
-  program.tensors.push_back(made.tensor);              // for as long as the question is asked: a copy of the program for each would take the square
+  program.tensors.push_back(made.tensor);              // for as long as the question is asked: a copy of the program
+                                                       // for each would take the square
   strides.push_back(strides_between(made.tensor, target));
   const double product = cost(program, strides, made.of_pair, target, true), sums = cycles_between(made.tensor, target);
   program.tensors.pop_back();
@@ -148,7 +159,8 @@ void choose_pairs(Rewriting& r) {
     std::size_t moved = 0;
     for (const Member& m : all) {
       const std::size_t at = m.n + moved;
-      if (auto made = pair_sums(r.program, r.strides, std::get<Statement>(r.program.nodes[at]), m.summed)) moved = sum_pairs(r, at, std::move(*made), m.summed) - m.n;
+      if (auto made = pair_sums(r.program, r.strides, std::get<Statement>(r.program.nodes[at]), m.summed))
+        moved = sum_pairs(r, at, std::move(*made), m.summed) - m.n;
     }
     ++n;
   }

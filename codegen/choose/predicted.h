@@ -1,4 +1,5 @@
-// What the model says of a program as its directives leave it so far: milliseconds, with the leaves that would be chosen.
+// What the model says of a program as its directives leave it so far: milliseconds, with the leaves that would be
+// chosen.
 #pragma once
 
 #include <limits>

@@ -16,7 +16,8 @@ namespace {
 
 std::vector<directives::Share> shares_of(const Rewriting& r) {
   std::vector<directives::Share> shares;
-  for (const Directive& one : r.done) if (const auto* share = std::get_if<directives::Share>(&one)) shares.push_back(*share);
+  for (const Directive& one : r.done)
+    if (const auto* share = std::get_if<directives::Share>(&one)) shares.push_back(*share);
   return shares;
 }
 
@@ -24,7 +25,8 @@ std::vector<directives::Share> shares_of(const Rewriting& r) {
 
 void share_rows_that_pay(Rewriting& r) {
   double work = 0;
-  for (const poly::Node& node : r.program.nodes) if (const auto* s = std::get_if<poly::Statement>(&node)) work += cycles(*s);
+  for (const poly::Node& node : r.program.nodes)
+    if (const auto* s = std::get_if<poly::Statement>(&node)) work += cycles(*s);
   if (work < model::worth_parting || !model::predicts_time(r.target)) return share_rows(r);
   const Rewriting before = r;
   share_rows(r);
@@ -35,11 +37,13 @@ void share_rows_that_pay(Rewriting& r) {
     std::vector<directives::Share> others = kept;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(n));
     Rewriting apart = before;
-    if (std::ranges::any_of(others, [&](const directives::Share& share) { return apply(apart, share).has_value(); })) continue;
+    if (std::ranges::any_of(others, [&](const directives::Share& share) { return apply(apart, share).has_value(); }))
+      continue;
     const double with = predicted(apart, least);
     if (with >= model::faster_apart * least) continue;
     least = with, kept = std::move(others);
-    r.program = std::move(apart.program), r.strides = std::move(apart.strides), r.done = std::move(apart.done), r.rows = std::move(apart.rows), r.parts = std::move(apart.parts);
+    r.program = std::move(apart.program), r.strides = std::move(apart.strides), r.done = std::move(apart.done),
+    r.rows = std::move(apart.rows), r.parts = std::move(apart.parts);
   }
 }
 

@@ -5,8 +5,8 @@
 
 namespace tilec::codegen {
 
-// Rows are shared for the bytes that this saves. Long sets whose statements would rather go over their operands in other orders, each its own,
-// are taken apart where the model knows that to be clearly faster.
+// Rows are shared for the bytes that this saves. Long sets whose statements would rather go over their operands in
+// other orders, each its own, are taken apart where the model knows that to be clearly faster.
 void share_rows_that_pay(Rewriting& r);
 
 // What the model says of a program whose rows are shared or not, whichever takes less.

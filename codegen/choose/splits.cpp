@@ -30,7 +30,8 @@ Rewriting cut(const Rewriting& whole, const Cut& by) {
 bool has_rows_alone(const poly::Program& program, const Statement& s) {
   const auto reads_alike = [&](const poly::Node& node) {
     const auto* other = std::get_if<Statement>(&node);
-    return other != nullptr && other->target.tensor != s.target.tensor && std::ranges::any_of(s.reads, [&](const poly::Access& read) { return reads(node, read.tensor); });
+    return other != nullptr && other->target.tensor != s.target.tensor &&
+        std::ranges::any_of(s.reads, [&](const poly::Access& read) { return reads(node, read.tensor); });
   };
   return stands_alone(program, s) && std::ranges::none_of(program.nodes, reads_alike);
 }
@@ -51,7 +52,8 @@ double with_copies(Rewriting whole) {
 }  // namespace
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
-  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !reads_again(r.program, s)) return std::nullopt;
+  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !reads_again(r.program, s))
+    return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);
   if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;
@@ -61,7 +63,8 @@ std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
     if (is_output_index(s, k)) continue;
     for (const std::int64_t chunk : model::parts_looked_at) {
       if (2 * chunk > extent(s, k)) break;
-      if (const double time = predicted(cut(whole, {k, chunk}), least); time < least) best = Cut{k, chunk}, least = time;
+      if (const double time = predicted(cut(whole, {k, chunk}), least); time < least)
+        best = Cut{k, chunk}, least = time;
     }
   }
   return best && least < model::clearly_faster * with_copies(whole) ? best : std::nullopt;

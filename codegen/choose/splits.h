@@ -1,6 +1,7 @@
 // Reductions that take less time in parts, on a CPU, by what the model says of the parts.
 //
-//   dB[k, n] = +(dC[m, n, x] * A[2*m + 2*k, x])   with 20 MB of dC, read again for each k   ⇒   split dB  over m  by 128: 2.5 MB a part
+//   dB[k, n] = +(dC[m, n, x] * A[2*m + 2*k, x])   with 20 MB of dC, read again for each k
+//     ⇒  split dB  over m  by 128: 2.5 MB a part
 #pragma once
 
 #include <optional>

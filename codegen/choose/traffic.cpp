@@ -21,7 +21,9 @@ namespace {
 
 constexpr auto of_a_line = static_cast<std::int64_t>(model::element_of_line);  // strips of a part would tear lines
 
-double bytes_of(const Program& program, TensorId id) { return elements(program, id) * lang::bytes(program.tensor(id).dtype); }
+double bytes_of(const Program& program, TensorId id) {
+  return elements(program, id) * lang::bytes(program.tensor(id).dtype);
+}
 
 std::vector<Access> accesses(const Statement& s) {
   std::vector<Access> all = s.reads;
@@ -43,7 +45,8 @@ RowBytes bytes_of_a_row(const Program& program, const std::vector<Member>& membe
       double row = bytes_of(program, access.tensor);
       bool last = false;                               // another one for each of the last rows
       for (const std::size_t k : member.rows) {
-        last = std::any_of(access.element.begin(), access.element.end(), [&](const poly::Affine& e) { return mentions(e, k); });
+        last = std::any_of(
+            access.element.begin(), access.element.end(), [&](const poly::Affine& e) { return mentions(e, k); });
         if (last) row /= std::max(1.0, static_cast<double>(extent(*member.statement, k)));
       }
       double& most = (last ? each : common)[access.tensor];
@@ -68,36 +71,45 @@ double bytes_saved(const Program& program, const std::vector<Member>& members, c
   }
   for (const TensorId id : read) if (!made.contains(id)) together += bytes_from_memory(program, id, target);
   const auto inside = [&](const poly::Node& node) {
-    return std::any_of(members.begin(), members.end(), [&](const Member& member) { return std::get_if<Statement>(&node) == member.statement; });
+    return std::any_of(members.begin(), members.end(),
+        [&](const Member& member) { return std::get_if<Statement>(&node) == member.statement; });
   };
   for (const TensorId id : made) {
     const double bytes = bytes_from_memory(program, id, target);
     if (bytes == 0) continue;
-    const bool outside = is_output(program, id) || std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& node) { return !inside(node) && reads(node, id); });
+    const bool outside = is_output(program, id) ||
+        std::any_of(program.nodes.begin(), program.nodes.end(),
+            [&](const poly::Node& node) { return !inside(node) && reads(node, id); });
     if (outside) together += bytes;
   }
   return apart - together;
 }
 
-bool lies_along(const Program& program, const Strides& strides, const Statement& s, std::size_t k, const Target& target) {
+bool lies_along(
+    const Program& program, const Strides& strides, const Statement& s, std::size_t k, const Target& target) {
   return std::ranges::any_of(accesses(s), [&](const Access& access) {
     if (bytes_from_memory(program, access.tensor, target) == 0) return false;
     std::int64_t stride = 0;
     bool others = false;
     for (std::size_t d = 0; d < access.element.size(); ++d) {
       stride += access.element[d].coefficients[k].get() * strides[static_cast<std::size_t>(access.tensor)][d];
-      for (std::size_t j = 0; j < s.indices.size(); ++j) others = others || (j != k && mentions(access.element[d], j) && extent(s, j) > 1);
+      for (std::size_t j = 0; j < s.indices.size(); ++j)
+        others = others || (j != k && mentions(access.element[d], j) && extent(s, j) > 1);
     }
     return stride == 1 && others;
   });
 }
 
-bool fits_strip(const RowBytes& row, const Target& target) { return row.of(model::narrowest_strip) <= model::held_in_l2 * static_cast<double>(target.l2); }
+bool fits_strip(const RowBytes& row, const Target& target) {
+  return row.of(model::narrowest_strip) <= model::held_in_l2 * static_cast<double>(target.l2);
+}
 
 std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target) {
   const auto lines = [](std::int64_t width) { return std::max<std::int64_t>(1, width / of_a_line) * of_a_line; };
-  const auto fit = lines(static_cast<std::int64_t>((model::held_in_l2 * static_cast<double>(target.l2) - row.common) / std::max(1.0, row.each)));
-  const auto shared = std::max(model::narrowest_strip, lines((extent + model::strips_wanted - 1) / model::strips_wanted + of_a_line - 1));
+  const auto fit = lines(static_cast<std::int64_t>(
+      (model::held_in_l2 * static_cast<double>(target.l2) - row.common) / std::max(1.0, row.each)));
+  const auto shared = std::max(
+      model::narrowest_strip, lines((extent + model::strips_wanted - 1) / model::strips_wanted + of_a_line - 1));
   return std::max<std::int64_t>(1, std::min({fit, shared, extent}));
 }
 

@@ -1,6 +1,8 @@
-// Bytes that statements move from and to memory: what decides which of them share a launch, and how many rows its turns have.
+// Bytes that statements move from and to memory: what decides which of them share a launch, and how many rows its turns
+// have.
 //
-//   Mx[j] = >(X[i, j]);  E[i, j] = =(exp(X[i, j] - Mx[j]));  S[j] = +(E[i, j]);  Y[i, j] = =(E[i, j] / S[j]);      X of 12 MB
+//   Mx[j] = >(X[i, j]);  E[i, j] = =(exp(X[i, j] - Mx[j]));  S[j] = +(E[i, j]);  Y[i, j] = =(E[i, j] / S[j]);
+//     with X of 12 MB,
 //     a launch each: X twice, E three times, Y once: 72 MB      one launch by strips of j: X and Y once: 24 MB
 //
 // A tensor that the second-level cache holds moves nothing.
@@ -32,9 +34,10 @@ RowBytes bytes_of_a_row(const poly::Program& program, const std::vector<Member>&
 // What a launch for each moves beyond what one launch of all of them moves.
 double bytes_saved(const poly::Program& program, const std::vector<Member>& members, const Target& target);
 
-// Whether neighbours along index k lie side by side in a large tensor, in which the statement goes along other indices too: turns have
-// strips of it then.
-bool lies_along(const poly::Program& program, const Strides& strides, const poly::Statement& s, std::size_t k, const Target& target);
+// Whether neighbours along index k lie side by side in a large tensor, in which the statement goes along other indices
+// too: turns have strips of it then.
+bool lies_along(const poly::Program& program, const Strides& strides, const poly::Statement& s, std::size_t k,
+    const Target& target);
 // How wide a strip is; whether the second-level cache holds one as wide as a line.
 std::int64_t strip_of(const RowBytes& row, std::int64_t extent, const Target& target);
 bool fits_strip(const RowBytes& row, const Target& target);

@@ -13,19 +13,30 @@ namespace {
 
 class Search {
  public:
-  Search(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target)
-      : group_(group), why_(why), program_(program), strides_(strides), nest_(nest), target_(target), chosen_(group.body.front()), turns_(turns(group.loops)) {}
+  Search(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
+      const Target& target)
+      : group_(group),
+        why_(why),
+        program_(program),
+        strides_(strides),
+        nest_(nest),
+        target_(target),
+        chosen_(group.body.front()),
+        turns_(turns(group.loops)) {}
 
   // Whether there are other turns now.
   bool run() {
     const model::Prediction today = predict(group_);
     const bool folds = chosen_.is<forms::Reduce>();
     if (!folds && today.milliseconds < model::worth_asking) return false;
-    if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_)) return false;
+    if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_))
+      return false;
     double points = 1;
     for (const Dim& dim : nest_.dims) points *= static_cast<double>(dim.extent);
-    const double least = model::least_milliseconds(model::arithmetic(points, nest_.value->type(), target_), today.bytes.must, target_);
-    far_ = !folds && today.milliseconds >= model::worth_other_orders && today.milliseconds > model::far_from_orders * least;
+    const double least =
+        model::least_milliseconds(model::arithmetic(points, nest_.value->type(), target_), today.bytes.must, target_);
+    far_ = !folds && today.milliseconds >= model::worth_other_orders &&
+        today.milliseconds > model::far_from_orders * least;
     const std::vector<Loop> loops = group_.loops;
     best_ = (folds ? model::clearly_faster : model::faster_by_parts) * today.milliseconds;
     if (!folds) {
@@ -49,11 +60,13 @@ class Search {
   std::int64_t extent(const std::string& name) const { return nest_.dims[*nest_.dim(name)].extent; }
   double turns(const std::vector<Loop>& loops) const {
     double count = 1;
-    for (const Loop& loop : loops) count *= std::ceil(static_cast<double>(extent(loop.index)) / static_cast<double>(loop.step));
+    for (const Loop& loop : loops)
+      count *= std::ceil(static_cast<double>(extent(loop.index)) / static_cast<double>(loop.step));
     return count;
   }
 
-  // The first loop whose turns have one value each, by as many values as leave few turns: what is left of it is a loop inside each.
+  // The first loop whose turns have one value each, by as many values as leave few turns: what is left of it is a loop
+  // inside each.
   std::vector<std::vector<Loop>> parts_of_first(const std::vector<Loop>& loops) const {
     std::vector<std::vector<Loop>> made;
     const auto first = std::ranges::find(loops, 1, &Loop::step);
@@ -72,7 +85,9 @@ class Search {
     std::vector<Loop> made;
     for (const Dim& dim : nest_.dims) {
       if (dim.reduction) continue;
-      const std::int64_t unit = dim.name == chosen_.n ? chosen_.lanes * chosen_.vectors : dim.name == chosen_.m() ? chosen_.rows : 1;
+      const std::int64_t unit = dim.name == chosen_.n ? chosen_.lanes * chosen_.vectors
+          : dim.name == chosen_.m()                   ? chosen_.rows
+                                                      : 1;
       for (const double parts : {model::turns_of_rows, model::most_turns}) {
         const auto wanted = static_cast<std::int64_t>(std::ceil(static_cast<double>(dim.extent) / parts));
         const Loop loop{dim.name, (wanted + unit - 1) / unit * unit};
@@ -87,7 +102,8 @@ class Search {
     const Facts turn = facts(nest_, loops, target_);
     consider(loops, choose_leaf(turn, chosen_.node));
     if (!far_) return;
-    for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about)) consider(loops, Choice{std::move(leaf), 0, {}});
+    for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about))
+      consider(loops, Choice{std::move(leaf), 0, {}});
   }
   void consider(std::vector<Loop> loops, Choice choice) {
     Group group = group_;
@@ -112,12 +128,14 @@ class Search {
   const Compute chosen_;
   const double turns_;
   double best_ = 0;
-  bool far_ = false;                                   // from what would be enough: leaves that cost more by counts are predicted too
+  bool far_ = false;                                   // from what would be enough: leaves that cost more by counts are
+                                                       // predicted too
 };
 
 }  // namespace
 
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest, const Target& target) {
+bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
+    const Target& target) {
   const Compute& leaf = group.body.front();
   const bool has_turns = leaf.is<forms::Reduce>() || leaf.is<forms::Map>() || leaf.is<forms::Contract>();
   if (model::machine_of(target) == nullptr || group.loops.empty() || !has_turns) return false;

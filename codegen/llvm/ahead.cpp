@@ -43,19 +43,26 @@ bool has_parallel(const Body& body) {
   });
 }
 
-std::int64_t bytes_of(const Package& layout, std::int64_t workers) { return (poly::Exact(layout.locals) * workers + layout.workspace).get(); }
+std::int64_t bytes_of(const Package& layout, std::int64_t workers) {
+  return (poly::Exact(layout.locals) * workers + layout.workspace).get();
+}
 
 // What functions of one module are made with.
 class Maker {
  public:
-  Maker(llvm::Module& module, const Machine& on, const Target& target) : module_(module), around_{&module, {}, {}, on.cpu, on.features, target.vector_bytes, 0} {}
+  Maker(llvm::Module& module, const Machine& on, const Target& target)
+      : module_(module), around_{&module, {}, {}, on.cpu, on.features, target.vector_bytes, 0} {}
 
   llvm::LLVMContext& context() const { return module_.getContext(); }
   Type* pointer() const { return llvm::PointerType::getUnqual(context()); }
   Type* i32() const { return Type::getInt32Ty(context()); }
   Type* i64() const { return Type::getInt64Ty(context()); }
-  FunctionType* entry_type(std::size_t ports) const { return FunctionType::get(i32(), std::vector<Type*>(ports + 1, pointer()), false); }
-  FunctionType* parallel_type() const { return FunctionType::get(Type::getVoidTy(context()), {i64(), i64(), pointer(), pointer()}, false); }
+  FunctionType* entry_type(std::size_t ports) const {
+    return FunctionType::get(i32(), std::vector<Type*>(ports + 1, pointer()), false);
+  }
+  FunctionType* parallel_type() const {
+    return FunctionType::get(Type::getVoidTy(context()), {i64(), i64(), pointer(), pointer()}, false);
+  }
 
   Function* internal(FunctionType* type, const std::string& name) { return new_function(around_, type, name); }
 
@@ -67,7 +74,9 @@ class Maker {
     return made;
   }
 
-  Builder begin(Function* function, const char* block = "entry") const { return Builder(BasicBlock::Create(context(), block, function)); }
+  Builder begin(Function* function, const char* block = "entry") const {
+    return Builder(BasicBlock::Create(context(), block, function));
+  }
   llvm::Module& module() const { return module_; }
 
  private:
@@ -80,13 +89,15 @@ void define_parallel_for(Maker& maker) {
   Function* f = maker.external(maker.parallel_type(), parallel_for);
   f->setLinkage(GlobalValue::WeakAnyLinkage);
   Builder b = maker.begin(f);
-  BasicBlock *entry = b.GetInsertBlock(), *loop = BasicBlock::Create(maker.context(), "loop", f), *done = BasicBlock::Create(maker.context(), "done", f);
+  BasicBlock *entry = b.GetInsertBlock(), *loop = BasicBlock::Create(maker.context(), "loop", f),
+             *done = BasicBlock::Create(maker.context(), "done", f);
   Value* count = f->getArg(0);
   b.CreateCondBr(b.CreateICmpSGT(count, b.getInt64(0)), loop, done);
   b.SetInsertPoint(loop);
   llvm::PHINode* turn = b.CreatePHI(b.getInt64Ty(), 2);
   turn->addIncoming(b.getInt64(0), entry);
-  b.CreateCall(FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}, false), f->getArg(2), {f->getArg(3), turn, b.getInt64(0)});
+  b.CreateCall(FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}, false), f->getArg(2),
+      {f->getArg(3), turn, b.getInt64(0)});
   Value* next = b.CreateAdd(turn, b.getInt64(1));
   turn->addIncoming(next, loop);
   b.CreateCondBr(b.CreateICmpSLT(next, count), loop, done);
@@ -94,13 +105,15 @@ void define_parallel_for(Maker& maker) {
   b.CreateRetVoid();
 }
 
-// tilec_parallel (runtime/parallel.h) over `tilec_parallel_for`. Its context is how many workers there may be; null: as many as turns.
+// tilec_parallel (runtime/parallel.h) over `tilec_parallel_for`. Its context is how many workers there may be; null: as
+// many as turns.
 class Pools {
  public:
   Pools(Maker& maker, std::int64_t workers) : maker_(maker), workers_(workers) {}
 
   Constant* of(const Loops& loops) {
-    if (workers_ == 1 || !has_parallel(loops.functions.back().body)) return llvm::ConstantPointerNull::get(llvm::PointerType::getUnqual(maker_.context()));
+    if (workers_ == 1 || !has_parallel(loops.functions.back().body))
+      return llvm::ConstantPointerNull::get(llvm::PointerType::getUnqual(maker_.context()));
     const std::int64_t limit = local_bytes(loops) > 0 ? workers_ : 0;
     GlobalVariable*& pool = limit > 0 ? limited_ : unlimited_;
     if (!pool) pool = made(limit);
@@ -112,16 +125,20 @@ class Pools {
     auto* workers = ConstantInt::getSigned(maker_.i64(), limit);
     Constant* context = llvm::ConstantExpr::getIntToPtr(workers, maker_.pointer());
     Constant* fields = llvm::ConstantStruct::getAnon({context, run(), workers});
-    return new GlobalVariable(maker_.module(), fields->getType(), true, GlobalValue::InternalLinkage, fields, "tilec.pool");
+    return new GlobalVariable(
+        maker_.module(), fields->getType(), true, GlobalValue::InternalLinkage, fields, "tilec.pool");
   }
 
   Function* run() {
     if (run_) return run_;
-    run_ = maker_.internal(FunctionType::get(Type::getVoidTy(maker_.context()), {maker_.pointer(), maker_.i64(), maker_.pointer(), maker_.pointer()}, false), "tilec.run");
+    run_ = maker_.internal(FunctionType::get(Type::getVoidTy(maker_.context()),
+                               {maker_.pointer(), maker_.i64(), maker_.pointer(), maker_.pointer()}, false),
+        "tilec.run");
     Builder b = maker_.begin(run_);
     Value *limit = b.CreatePtrToInt(run_->getArg(0), b.getInt64Ty()), *count = run_->getArg(1);
     Value* all = b.CreateOr(b.CreateICmpEQ(limit, b.getInt64(0)), b.CreateICmpSLT(count, limit));
-    b.CreateCall(maker_.module().getOrInsertFunction(parallel_for, maker_.parallel_type()), {count, b.CreateSelect(all, count, limit), run_->getArg(2), run_->getArg(3)});
+    b.CreateCall(maker_.module().getOrInsertFunction(parallel_for, maker_.parallel_type()),
+        {count, b.CreateSelect(all, count, limit), run_->getArg(2), run_->getArg(3)});
     b.CreateRetVoid();
     return run_;
   }
@@ -136,7 +153,11 @@ class Pools {
 class Driver {
  public:
   Driver(Function* function, const Version& version, const std::vector<std::int64_t>& checks, std::int64_t workers)
-      : function_(function), layout_(version.layout), checks_(checks), workers_(workers), b_(BasicBlock::Create(function->getContext(), "entry", function)) {}
+      : function_(function),
+        layout_(version.layout),
+        checks_(checks),
+        workers_(workers),
+        b_(BasicBlock::Create(function->getContext(), "entry", function)) {}
 
   void write(const Version& version, const std::map<std::string, Function*>& bodies, Pools& pools) {
     look_at_pointers();
@@ -152,7 +173,8 @@ class Driver {
     }
     for (std::size_t k = 0; k < checks_.size(); ++k) {
       Value* first = b_.CreateLoad(b_.getInt64Ty(), places_[layout_.inputs.size() + seen() + 2 * k]);
-      leave_if(b_.CreateICmpULT(first, b_.getInt64(static_cast<std::uint64_t>(checks_[k]))), first_index + static_cast<int>(k));
+      leave_if(b_.CreateICmpULT(first, b_.getInt64(static_cast<std::uint64_t>(checks_[k]))),
+          first_index + static_cast<int>(k));
     }
     b_.CreateRet(b_.getInt32(0));
   }
@@ -162,12 +184,14 @@ class Driver {
   Value* workspace() const { return function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1); }
 
   Value* is_misplaced(Value* pointer, std::uint64_t unit) {
-    Value* crooked = b_.CreateICmpNE(b_.CreateAnd(b_.CreatePtrToInt(pointer, b_.getInt64Ty()), b_.getInt64(unit - 1)), b_.getInt64(0));
+    Value* crooked = b_.CreateICmpNE(
+        b_.CreateAnd(b_.CreatePtrToInt(pointer, b_.getInt64Ty()), b_.getInt64(unit - 1)), b_.getInt64(0));
     return b_.CreateOr(b_.CreateIsNull(pointer), crooked);
   }
 
   void leave_if(Value* condition, int status) {
-    BasicBlock *out = BasicBlock::Create(b_.getContext(), "out", function_), *on = BasicBlock::Create(b_.getContext(), "on", function_);
+    BasicBlock *out = BasicBlock::Create(b_.getContext(), "out", function_),
+               *on = BasicBlock::Create(b_.getContext(), "on", function_);
     b_.CreateCondBr(condition, out, on);
     b_.SetInsertPoint(out);
     b_.CreateRet(b_.getInt32(static_cast<std::uint32_t>(status)));
@@ -180,10 +204,12 @@ class Driver {
     Value* misplaced = nullptr;
     for (std::size_t k = 0; k < layout_.inputs.size() + seen(); ++k) {
       const int buffer = static_cast<int>(k);
-      const bool used = std::ranges::any_of(layout_.launches, [&](const Launch& l) { return std::ranges::count(l.buffers, buffer) > 0; });
+      const bool used = std::ranges::any_of(
+          layout_.launches, [&](const Launch& l) { return std::ranges::count(l.buffers, buffer) > 0; });
       if (!used || layout_.buffers[k].bytes == 0) continue;
       const Port& port = k < layout_.inputs.size() ? layout_.inputs[k] : layout_.outputs[k - layout_.inputs.size()];
-      Value* this_one = is_misplaced(function_->getArg(static_cast<unsigned>(k)), static_cast<std::uint64_t>(lang::bytes(port.dtype)));
+      Value* this_one = is_misplaced(
+          function_->getArg(static_cast<unsigned>(k)), static_cast<std::uint64_t>(lang::bytes(port.dtype)));
       misplaced = misplaced ? b_.CreateOr(misplaced, this_one) : this_one;
     }
     if (misplaced) leave_if(misplaced, no_tensor);
@@ -196,7 +222,9 @@ class Driver {
     for (std::size_t k = ports; k < layout_.buffers.size(); ++k) places_.push_back(inside(layout_.buffers[k].offset));
     locals_ = inside(layout_.workspace);
   }
-  Value* inside(std::int64_t offset) { return b_.CreateGEP(b_.getInt8Ty(), workspace(), b_.getInt64(static_cast<std::uint64_t>(offset))); }
+  Value* inside(std::int64_t offset) {
+    return b_.CreateGEP(b_.getInt8Ty(), workspace(), b_.getInt64(static_cast<std::uint64_t>(offset)));
+  }
 
   Function* function_;
   const Package& layout_;
@@ -210,18 +238,36 @@ class Driver {
 // Where `cpuid` says that a CPU has a feature.
 struct Bit { const char* feature; unsigned leaf, reg, bit; };  // reg: eax, ebx, ecx, edx
 constexpr Bit bits_of_cpuid[] = {
-    {"sse", 1, 3, 25},        {"sse2", 1, 3, 26},     {"sse3", 1, 2, 0},       {"ssse3", 1, 2, 9},      {"fma", 1, 2, 12},       {"sse4.1", 1, 2, 19},
-    {"sse4.2", 1, 2, 20},     {"movbe", 1, 2, 22},    {"popcnt", 1, 2, 23},    {"avx", 1, 2, 28},       {"f16c", 1, 2, 29},      {"bmi", 7, 1, 3},
-    {"avx2", 7, 1, 5},        {"bmi2", 7, 1, 8},      {"avx512f", 7, 1, 16},   {"avx512dq", 7, 1, 17},  {"avx512cd", 7, 1, 28},  {"avx512bw", 7, 1, 30},
-    {"avx512vl", 7, 1, 31},   {"lzcnt", 0x80000001, 2, 5},
+    {"sse", 1, 3, 25},
+    {"sse2", 1, 3, 26},
+    {"sse3", 1, 2, 0},
+    {"ssse3", 1, 2, 9},
+    {"fma", 1, 2, 12},
+    {"sse4.1", 1, 2, 19},
+    {"sse4.2", 1, 2, 20},
+    {"movbe", 1, 2, 22},
+    {"popcnt", 1, 2, 23},
+    {"avx", 1, 2, 28},
+    {"f16c", 1, 2, 29},
+    {"bmi", 7, 1, 3},
+    {"avx2", 7, 1, 5},
+    {"bmi2", 7, 1, 8},
+    {"avx512f", 7, 1, 16},
+    {"avx512dq", 7, 1, 17},
+    {"avx512cd", 7, 1, 28},
+    {"avx512bw", 7, 1, 30},
+    {"avx512vl", 7, 1, 31},
+    {"lzcnt", 0x80000001, 2, 5},
 };
 constexpr std::array<unsigned, 3> leaves_of_cpuid = {1, 7, 0x80000001};
 
-// i32 tilec.version(): 1 + the last version that this CPU can run, 0: none. Asked once; threads that ask at one time find the same.
+// i32 tilec.version(): 1 + the last version that this CPU can run, 0: none. Asked once; threads that ask at one time
+// find the same.
 class Chooser {
  public:
   Chooser(Maker& maker, const std::vector<Version>& versions) : maker_(maker) {
-    auto* known = new GlobalVariable(maker.module(), maker.i32(), false, GlobalValue::InternalLinkage, ConstantInt::getSigned(maker.i32(), -1), "tilec.known");
+    auto* known = new GlobalVariable(maker.module(), maker.i32(), false, GlobalValue::InternalLinkage,
+        ConstantInt::getSigned(maker.i32(), -1), "tilec.known");
     function_ = maker.internal(FunctionType::get(maker.i32(), false), "tilec.version");
     Builder b = maker.begin(function_);
     auto* old = b.CreateAlignedLoad(maker.i32(), known, llvm::Align(4));
@@ -244,7 +290,8 @@ class Chooser {
   Registers cpuid(Builder& b, unsigned leaf) const {
     auto* four = llvm::StructType::get(maker_.i32(), maker_.i32(), maker_.i32(), maker_.i32());
     auto* type = FunctionType::get(four, {maker_.i32(), maker_.i32()}, false);
-    Value* all = b.CreateCall(type, llvm::InlineAsm::get(type, "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}", true), {b.getInt32(leaf), b.getInt32(0)});
+    Value* all = b.CreateCall(type, llvm::InlineAsm::get(type, "cpuid", "={ax},={bx},={cx},={dx},{ax},{cx}", true),
+        {b.getInt32(leaf), b.getInt32(0)});
     Registers registers{};
     for (unsigned r = 0; r < 4; ++r) registers[r] = b.CreateExtractValue(all, r);
     return registers;
@@ -274,7 +321,8 @@ class Chooser {
     b.CreateCondBr(b.CreateICmpNE(b.CreateAnd(leaf_1_ecx, b.getInt32(1u << 27)), b.getInt32(0)), there, on);
     b.SetInsertPoint(there);
     auto* type = FunctionType::get(llvm::StructType::get(maker_.i32(), maker_.i32()), {maker_.i32()}, false);
-    Value* low = b.CreateExtractValue(b.CreateCall(type, llvm::InlineAsm::get(type, "xgetbv", "={ax},={dx},{cx}", true), {b.getInt32(0)}), 0);
+    Value* low = b.CreateExtractValue(
+        b.CreateCall(type, llvm::InlineAsm::get(type, "xgetbv", "={ax},={dx},{cx}", true), {b.getInt32(0)}), 0);
     b.CreateBr(on);
     b.SetInsertPoint(on);
     llvm::PHINode* value = b.CreatePHI(maker_.i32(), 2);
@@ -286,15 +334,19 @@ class Chooser {
     std::array<Registers, leaves_of_cpuid.size()> leaves{};
     for (std::size_t l = 0; l < leaves.size(); ++l) leaves[l] = leaf(b, leaves_of_cpuid[l]);
     Value* saved = saved_by_system(b, leaves[0][2]);
-    const auto all_of = [&](Value* where, unsigned mask) { return b.CreateICmpEQ(b.CreateAnd(where, b.getInt32(mask)), b.getInt32(mask)); };
+    const auto all_of = [&](Value* where, unsigned mask) {
+      return b.CreateICmpEQ(b.CreateAnd(where, b.getInt32(mask)), b.getInt32(mask));
+    };
     Value* chosen = b.getInt32(0);
     for (std::size_t v = 0; v < versions.size(); ++v) {
       std::array<std::array<unsigned, 4>, leaves_of_cpuid.size()> masks{};
       unsigned state = 0;
       for (const std::string& feature : features_of(versions[v].target)) {
-        const auto* bit = std::ranges::find_if(bits_of_cpuid, [&](const Bit& known) { return feature == known.feature; });
+        const auto* bit =
+            std::ranges::find_if(bits_of_cpuid, [&](const Bit& known) { return feature == known.feature; });
         if (bit == std::end(bits_of_cpuid)) throw lang::InternalError("no bit of cpuid is known for `" + feature + "`");
-        masks[static_cast<std::size_t>(std::ranges::find(leaves_of_cpuid, bit->leaf) - leaves_of_cpuid.begin())][bit->reg] |= 1u << bit->bit;
+        masks[static_cast<std::size_t>(std::ranges::find(leaves_of_cpuid, bit->leaf) - leaves_of_cpuid.begin())]
+             [bit->reg] |= 1u << bit->bit;
         state |= feature.starts_with("avx512") ? 0xe6u : feature.starts_with("avx") ? 0x6u : 0;
       }
       Value* fits = all_of(saved, state);
@@ -310,24 +362,31 @@ class Chooser {
   Function* function_ = nullptr;
 };
 
-std::string name_of_version(const EntryPoint& entry, std::size_t v) { return entry.versions.size() == 1 ? entry.name : fmt::format("{}.{}", entry.name, v); }
+std::string name_of_version(const EntryPoint& entry, std::size_t v) {
+  return entry.versions.size() == 1 ? entry.name : fmt::format("{}.{}", entry.name, v);
+}
 
-std::size_t ports_of(const EntryPoint& entry) { return entry.versions[0].layout.inputs.size() + entry.versions[0].layout.outputs.size() - 2 * entry.checks.size(); }
+std::size_t ports_of(const EntryPoint& entry) {
+  return entry.versions[0].layout.inputs.size() + entry.versions[0].layout.outputs.size() - 2 * entry.checks.size();
+}
 
 // The functions of version `v` of every entry point.
-void write_version(llvm::Module& module, const std::vector<EntryPoint>& entries, std::size_t v, std::int64_t workers, bool alone) {
+void write_version(
+    llvm::Module& module, const std::vector<EntryPoint>& entries, std::size_t v, std::int64_t workers, bool alone) {
   const Target& target = entries[0].versions[v].target;
   const Machine on = machine(target);
   set_up(module, on);
   Maker maker(module, on, target);
   std::vector<Function*> functions;
-  for (const EntryPoint& entry : entries) functions.push_back(maker.external(maker.entry_type(ports_of(entry)), name_of_version(entry, v)));
+  for (const EntryPoint& entry : entries)
+    functions.push_back(maker.external(maker.entry_type(ports_of(entry)), name_of_version(entry, v)));
   const bool parallel = workers > 1 && std::ranges::any_of(entries, has_parallel_loops);
   if (alone && parallel) define_parallel_for(maker);
   Pools pools(maker, workers);
   for (std::size_t e = 0; e < entries.size(); ++e) {
     const Version& version = entries[e].versions[v];
-    Driver(functions[e], version, entries[e].checks, workers).write(version, bodies(module, on, target, version.kernels), pools);
+    Driver(functions[e], version, entries[e].checks, workers)
+        .write(version, bodies(module, on, target, version.kernels), pools);
   }
 }
 
@@ -350,7 +409,8 @@ void define_choice(Maker& maker, const EntryPoint& entry, const Chooser& chooser
   for (std::size_t v = 0; v < entry.versions.size(); ++v) {
     Builder call = maker.begin(f, "version");
     which->addCase(b.getInt32(static_cast<std::uint32_t>(v + 1)), call.GetInsertBlock());
-    call.CreateRet(call.CreateCall(maker.module().getOrInsertFunction(name_of_version(entry, v), f->getFunctionType()), arguments));
+    call.CreateRet(call.CreateCall(
+        maker.module().getOrInsertFunction(name_of_version(entry, v), f->getFunctionType()), arguments));
   }
   Builder(none).CreateRet(b.getInt32(no_cpu));
 }
@@ -365,7 +425,8 @@ std::int64_t workspace_bytes(const EntryPoint& entry, std::int64_t workers) {
 
 bool has_parallel_loops(const EntryPoint& entry) {
   return std::ranges::any_of(entry.versions, [](const Version& version) {
-    return std::ranges::any_of(version.kernels, [](const Loops* loops) { return has_parallel(loops->functions.back().body); });
+    return std::ranges::any_of(
+        version.kernels, [](const Loops* loops) { return has_parallel(loops->functions.back().body); });
   });
 }
 
@@ -387,11 +448,14 @@ std::string object_ahead(const std::vector<EntryPoint>& entries, std::int64_t wo
     for (const EntryPoint& entry : entries) define_choice(maker, entry, chooser);
     define_sizes(maker, entries, workers);
     if (workers > 1 && std::ranges::any_of(entries, has_parallel_loops)) define_parallel_for(maker);
-    for (std::size_t v = 0; v < versions; ++v) {       // a module each: functions of one name may be called with vectors that only one CPU has
+    for (std::size_t v = 0; v < versions; ++v) {       // a module each: functions of one name may be called with
+                                                       // vectors that only one CPU has
       auto part = std::make_unique<llvm::Module>("tilec", context);
       write_version(*part, entries, v, workers, false);
-      if (llvm::Linker::linkModules(module, std::move(part))) throw lang::InternalError("LLVM does not link the versions of a program");
-      for (const EntryPoint& entry : entries) module.getFunction(name_of_version(entry, v))->setLinkage(GlobalValue::InternalLinkage);
+      if (llvm::Linker::linkModules(module, std::move(part)))
+        throw lang::InternalError("LLVM does not link the versions of a program");
+      for (const EntryPoint& entry : entries)
+        module.getFunction(name_of_version(entry, v))->setLinkage(GlobalValue::InternalLinkage);
     }
   }
   check(module);
@@ -404,7 +468,8 @@ std::string archive_of(std::string_view object, const std::string& member) {
     one.emplace_back(llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), member));
     return one;
   }();
-  auto made = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU, true, false, [](llvm::Error fault) { llvm::consumeError(std::move(fault)); });
+  auto made = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU,
+      true, false, [](llvm::Error fault) { llvm::consumeError(std::move(fault)); });
   if (!made) throw lang::InternalError("LLVM writes no archive: " + llvm::toString(made.takeError()));
   return (*made)->getBuffer().str();
 }

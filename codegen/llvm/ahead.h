@@ -6,8 +6,9 @@
 //     k1_O.body(workspace + 0, K, O, pool, locals)
 //     return 0
 //
-// A pool is a constant whose `run` calls `tilec_parallel_for`, which is defined here as a weak function: the turns, one after the other. All
-// other functions are local to the object. docs/decisions/ahead_of_time.md says why the interface is as it is.
+// A pool is a constant whose `run` calls `tilec_parallel_for`, which is defined here as a weak function: the turns, one
+// after the other. All other functions are local to the object. docs/decisions/ahead_of_time.md says why the interface
+// is as it is.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,18 @@ struct Version {
 
 struct EntryPoint {
   std::string name;                                    // a C identifier, of no function of C's library
-  std::vector<Version> versions;                       // several, of x86-64: a call runs the last one that its CPU can run
-  std::vector<std::int64_t> checks;                    // of index k, how many there are: two last outputs each, as poly/checked.h makes them
+  std::vector<Version> versions;                       // several, of x86-64: a call runs the last one that its CPU can
+                                                       // run
+  std::vector<std::int64_t> checks;                    // of index k, how many there are: two last outputs each, as
+                                                       // poly/checked.h makes them
 };
 
 // Bytes, with what `workers` that run at one time have of their own.
 std::int64_t workspace_bytes(const EntryPoint& entry, std::int64_t workers);
 bool has_parallel_loops(const EntryPoint& entry);
 
-// `workers`: how many there may be where they need memory; 1: all turns run in the thread that calls, and `tilec_parallel_for` is not there.
+// `workers`: how many there may be where they need memory; 1: all turns run in the thread that calls, and
+// `tilec_parallel_for` is not there.
 std::string object_ahead(const std::vector<EntryPoint>& entries, std::int64_t workers);
 
 std::string archive_of(std::string_view object, const std::string& member);  // of one member, and no date

@@ -1,12 +1,18 @@
-// The obvious translation of an operator is one LLVM instruction; this file is about where that instruction has no meaning.
+// The obvious translation of an operator is one LLVM instruction; this file is about where that instruction has no
+// meaning.
 //
-//   sdiv by 0, INT_MIN / -1, a shift by the width    poison in LLVM, a number in Tile: guarded, unless the divisor is a constant
-//   sdiv of vectors                                  no machine has it. Up to 32 bits a float type of twice the digits divides exactly: where x/y is no
-//                                                    integer it is at least 1/y away from one, more than rounding moves it
+//   sdiv by 0, INT_MIN / -1, a shift by the width    poison in LLVM, a number in Tile: guarded, unless the divisor is a
+//                                                    constant
+//   sdiv of vectors                                  no machine has it. Up to 32 bits a float type of twice the digits
+//                                                    divides exactly: where x/y is no integer it is at least 1/y away
+//                                                    from one, more than rounding moves it
 //   fptosi of NaN or 1e30                            llvm.fptosi.sat
-//   max(NaN, 1), max(-0, 0)                          x86 `maxps` gives one operand: a select puts the NaN back, `and` of both ways round 0
-//   f64 → f16                                        through f32 it would round twice: 1 + 2^-11 + 2^-40 goes to the even neighbour.
-//                                                    Rounding to odd in between keeps the sticky bit (Boldo, Melquiond 2008)
+//   max(NaN, 1), max(-0, 0)                          x86 `maxps` gives one operand: a select puts the NaN back, `and`
+//                                                    of both ways round 0
+//   f64 → f16                                        through f32 it would round twice: 1 + 2^-11 + 2^-40 goes to the
+//                                                    even neighbour.
+//                                                    Rounding to odd in between keeps the sticky bit (Boldo, Melquiond
+//                                                    2008)
 //   f32 → bf16                                       no instruction that keeps subnormals: integer arithmetic
 #include "codegen/llvm/arith.h"
 
@@ -56,13 +62,15 @@ Value* from_storage(Builder& b, Value* value, DType type) {
 namespace {
 
 [[noreturn]] void no_such(Op op, DType type) {
-  throw lang::InternalError(std::string("LLVM emitter: `") + std::string(lang::info(op).name) + "` on " + std::string(lang::name(type)));
+  throw lang::InternalError(
+      std::string("LLVM emitter: `") + std::string(lang::info(op).name) + "` on " + std::string(lang::name(type)));
 }
 
 bool is_constant_nonzero(Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   if (!c) return false;
-  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(v->getType()->isVectorTy() ? c->getSplatValue() : c);  // none where lanes differ
+  // none where lanes differ
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantInt>(v->getType()->isVectorTy() ? c->getSplatValue() : c);
   return number && !number->isZero();
 }
 
@@ -109,7 +117,8 @@ Value* divide(Builder& b, bool remainder, bool is_signed, Value* x, Value* y) {
 // By squaring, every bit of the exponent spelled out: no lane waits for another.
 Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
   Type* type = base->getType();
-  llvm::Constant *zero = constant_integer(type, 0), *one = constant_integer(type, 1), *minus_one = constant_integer(type, -1);
+  llvm::Constant *zero = constant_integer(type, 0), *one = constant_integer(type, 1),
+                 *minus_one = constant_integer(type, -1);
   Value *result = one, *square = base;
   for (unsigned bit = 0; bit + (is_signed ? 1 : 0) < type->getScalarSizeInBits(); ++bit) {
     Value* set = b.CreateICmpNE(b.CreateAnd(exponent, constant_integer(type, std::int64_t{1} << bit)), zero);
@@ -118,7 +127,8 @@ Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
   }
   if (!is_signed) return result;
   Value* alternating = b.CreateSelect(b.CreateICmpEQ(b.CreateAnd(exponent, one), zero), one, minus_one);
-  Value* inverse = b.CreateSelect(b.CreateICmpEQ(base, one), one, b.CreateSelect(b.CreateICmpEQ(base, minus_one), alternating, zero));
+  Value* inverse = b.CreateSelect(
+      b.CreateICmpEQ(base, one), one, b.CreateSelect(b.CreateICmpEQ(base, minus_one), alternating, zero));
   return b.CreateSelect(b.CreateICmpSLT(exponent, zero), inverse, result);
 }
 
@@ -126,18 +136,21 @@ Value* power(Builder& b, bool is_signed, Value* base, Value* exponent) {
 template <typename Spell>
 Value* shared(Builder& b, Op op, bool is_signed, Value* x, Value* y, Spell spell) {
   Value* const operands[] = {x, y};
-  return spelled_or_called(b, std::string(lang::info(op).name) + (is_signed ? ".signed" : ".unsigned"), operands, [&](Builder& at, std::span<Value* const> v) { return spell(at, v[0], v[1]); });
+  return spelled_or_called(b, std::string(lang::info(op).name) + (is_signed ? ".signed" : ".unsigned"), operands,
+      [&](Builder& at, std::span<Value* const> v) { return spell(at, v[0], v[1]); });
 }
 
 Value* quotient(Builder& b, Op op, bool is_signed, Value* x, Value* y) {
   if (llvm::isa<llvm::Constant>(y)) return divide(b, op == Op::Mod, is_signed, x, y);
-  return shared(b, op, is_signed, x, y, [&](Builder& at, Value* of, Value* by) { return divide(at, op == Op::Mod, is_signed, of, by); });
+  return shared(b, op, is_signed, x, y,
+      [&](Builder& at, Value* of, Value* by) { return divide(at, op == Op::Mod, is_signed, of, by); });
 }
 
 // A constant exponent folds to its products.
 Value* integer_power(Builder& b, bool is_signed, Value* base, Value* exponent) {
   if (llvm::isa<llvm::Constant>(exponent)) return power(b, is_signed, base, exponent);
-  return shared(b, Op::Pow, is_signed, base, exponent, [&](Builder& at, Value* x, Value* y) { return power(at, is_signed, x, y); });
+  return shared(b, Op::Pow, is_signed, base, exponent,
+      [&](Builder& at, Value* x, Value* y) { return power(at, is_signed, x, y); });
 }
 
 Value* shift(Builder& b, Op op, bool is_signed, Value* x, Value* by) {
@@ -168,15 +181,18 @@ Value* compare(Builder& b, Op op, DType type, Value* x, Value* y) {
 }
 
 // y where it is beyond x, else x: one `maxps`.
-Value* beyond(Builder& b, Op op, DType type, Value* x, Value* y) { return b.CreateSelect(compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, y, x), y, x); }
+Value* beyond(Builder& b, Op op, DType type, Value* x, Value* y) {
+  return b.CreateSelect(compare(b, op == Op::Max ? Op::Gt : Op::Lt, type, y, x), y, x);
+}
 
 const llvm::ConstantFP* real_constant(const Value* v) {
   const auto* c = llvm::dyn_cast<llvm::Constant>(v);
   return c ? llvm::dyn_cast_or_null<llvm::ConstantFP>(v->getType()->isVectorTy() ? c->getSplatValue() : c) : nullptr;
 }
 
-// A NaN is kept and -0 lies below 0, so that the order of operands is not seen. `maxps y, x` gives x where both are zeros, or one is NaN:
-// where the operands are equal the two ways round differ in a sign at most, and `and` takes the sign that is plus. A constant needs one.
+// A NaN is kept and -0 lies below 0, so that the order of operands is not seen. `maxps y, x` gives x where both are
+// zeros, or one is NaN: where the operands are equal the two ways round differ in a sign at most, and `and` takes the
+// sign that is plus. A constant needs one.
 Value* extreme_float(Builder& b, Op op, DType type, Value* x, Value* y) {
   if (real_constant(x)) std::swap(x, y);
   const llvm::ConstantFP* number = real_constant(y);
@@ -185,7 +201,9 @@ Value* extreme_float(Builder& b, Op op, DType type, Value* x, Value* y) {
     Value* result = wins ? beyond(b, op, type, y, x) : beyond(b, op, type, x, y);
     return wins ? b.CreateSelect(b.CreateFCmpUNO(x, x), x, result) : result;
   }
-  const auto bits = [&](Value* v) { return b.CreateBitCast(v, like(b.getIntNTy(v->getType()->getScalarSizeInBits()), v)); };
+  const auto bits = [&](Value* v) {
+    return b.CreateBitCast(v, like(b.getIntNTy(v->getType()->getScalarSizeInBits()), v));
+  };
   Value *one = bits(beyond(b, op, type, x, y)), *other = bits(beyond(b, op, type, y, x));
   Value* both = b.CreateBitCast(op == Op::Max ? b.CreateAnd(one, other) : b.CreateOr(one, other), x->getType());
   return b.CreateSelect(b.CreateFCmpUNO(x, y), llvm::ConstantFP::getNaN(x->getType()), both);
@@ -198,9 +216,11 @@ Value* extreme(Builder& b, Op op, DType type, Value* x, Value* y) {
 
 Value* sign(Builder& b, DType type, Value* x) {
   if (lang::is_float(type)) {
-    Value* magnitude = b.CreateSelect(b.CreateFCmpOEQ(x, constant(x->getType(), 0)), constant(x->getType(), 0), constant(x->getType(), 1));
+    Value* magnitude = b.CreateSelect(
+        b.CreateFCmpOEQ(x, constant(x->getType(), 0)), constant(x->getType(), 0), constant(x->getType(), 1));
     Value* one = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, x);
-    Value* unsigned_zero = b.CreateSelect(b.CreateFCmpOEQ(x, constant(x->getType(), 0)), constant(x->getType(), 0), one);
+    Value* unsigned_zero =
+        b.CreateSelect(b.CreateFCmpOEQ(x, constant(x->getType(), 0)), constant(x->getType(), 0), one);
     return b.CreateSelect(b.CreateFCmpUNO(x, x), x, unsigned_zero);
   }
   Value* positive = b.CreateZExt(compare(b, Op::Gt, type, x, constant_integer(x->getType(), 0)), x->getType());
@@ -208,7 +228,8 @@ Value* sign(Builder& b, DType type, Value* x) {
   return b.CreateSub(positive, b.CreateZExt(b.CreateICmpSLT(x, constant_integer(x->getType(), 0)), x->getType()));
 }
 
-// Half away from zero, as C: x + copysign(largest number below 1/2) truncated, which no addition of 1/2 gets right near 1/2.
+// Half away from zero, as C: x + copysign(largest number below 1/2) truncated, which no addition of 1/2 gets right near
+// 1/2.
 Value* round_half_away(Builder& b, Value* x) {
   const bool is_double = x->getType()->getScalarType()->isDoubleTy();
   Value* half = constant(x->getType(), is_double ? 0x1.fffffffffffffp-2 : 0x1.fffffep-2);
@@ -282,7 +303,9 @@ Value* apply(Builder& b, Op op, DType type, std::span<Value* const> v) {
   switch (op) {
     case Op::Select: return b.CreateSelect(v[0], v[1], v[2]);
     case Op::Eq:
-    case Op::Ne: if (type == DType::F16 || type == DType::BF16) no_such(op, type); return compare(b, op, type, v[0], v[1]);
+    case Op::Ne:
+      if (type == DType::F16 || type == DType::BF16) no_such(op, type);
+      return compare(b, op, type, v[0], v[1]);
     default: break;
   }
   if (type == DType::F16 || type == DType::BF16) no_such(op, type);
@@ -323,7 +346,8 @@ Value* narrow_to_odd(Builder& b, Value* x) {
   Value* near = b.CreateFPTrunc(x, like(b.getFloatTy(), x));
   Value* back = b.CreateFPExt(near, x->getType());
   Value* bits = b.CreateBitCast(near, like(b.getInt32Ty(), x));
-  Value* even = b.CreateICmpEQ(b.CreateAnd(bits, constant_integer(bits->getType(), 1)), constant_integer(bits->getType(), 0));
+  Value* even =
+      b.CreateICmpEQ(b.CreateAnd(bits, constant_integer(bits->getType(), 1)), constant_integer(bits->getType(), 0));
   Value* inexact = b.CreateFCmpONE(back, x);
   const auto magnitude = [&](Value* v) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, v); };
   Value* above = b.CreateFCmpOGT(magnitude(back), magnitude(x));
@@ -336,7 +360,8 @@ Value* f32_to_bf16(Builder& b, Value* x) {
   Value* bits = b.CreateBitCast(x, like(b.getInt32Ty(), x));
   const auto number = [&](std::int64_t n) { return constant_integer(bits->getType(), n); };
   Value* upper = b.CreateLShr(bits, number(16));
-  Value* rounded = b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(b.CreateAnd(upper, number(1)), number(0x7fff))), number(16));
+  Value* rounded =
+      b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(b.CreateAnd(upper, number(1)), number(0x7fff))), number(16));
   Value* quiet = b.CreateOr(upper, number(0x40));      // adding could carry a NaN into infinity
   return b.CreateTrunc(b.CreateSelect(b.CreateFCmpUNO(x, x), quiet, rounded), like(b.getInt16Ty(), x));
 }
@@ -347,12 +372,14 @@ Value* half_to_f32(Builder& b, Value* x, DType from) {
   return b.CreateBitCast(wide, like(b.getFloatTy(), x));
 }
 
-// An integer that is exact in f64 where x is; else floor(x / 2¹¹) with what is left as an odd last bit: at most 53 bits again.
+// An integer that is exact in f64 where x is; else floor(x / 2¹¹) with what is left as an odd last bit: at most 53 bits
+// again.
 Value* integer_to_odd(Builder& b, Value* x, DType from) {
   if (lang::bits(from) < 64) return x;
   const auto number = [&](std::int64_t n) { return constant_integer(x->getType(), n); };
   constexpr std::int64_t exact = std::int64_t{1} << 53, low = 0x7ff;
-  Value* fits = lang::is_signed(from) ? b.CreateICmpULE(b.CreateAdd(x, number(exact)), number(2 * exact)) : b.CreateICmpULE(x, number(exact));
+  Value* fits = lang::is_signed(from) ? b.CreateICmpULE(b.CreateAdd(x, number(exact)), number(2 * exact))
+                                      : b.CreateICmpULE(x, number(exact));
   Value* odd = b.CreateOr(b.CreateAnd(x, number(~low)), number(low + 1));
   Value* whole = b.CreateICmpEQ(b.CreateAnd(x, number(low)), number(0));
   return b.CreateSelect(b.CreateOr(fits, whole), x, odd);

@@ -1,9 +1,10 @@
-// Scalar operations on LLVM values, as docs/language.md#types defines them: total, typed, the same for one value and for a vector.
+// Scalar operations on LLVM values, as docs/language.md#types defines them: total, typed, the same for one value and
+// for a vector.
 //
 //   apply(b, Op::Div, I32, {x, y})  ⇒  select(y == 0, 0, sdiv x, (y == 0 or x == min and y == -1 ? 1 : y))
 //
-// In registers Bool is i1, f16 and bf16 are their 16 bits (only convert() looks inside); in memory Bool is a byte 0 or 1.
-// All operands have one shape: scalars, or vectors of one length.
+// In registers Bool is i1, f16 and bf16 are their 16 bits (only convert() looks inside); in memory Bool is a byte 0 or
+// 1. All operands have one shape: scalars, or vectors of one length.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

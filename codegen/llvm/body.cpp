@@ -34,7 +34,11 @@ llvm::Function* new_function(const Surroundings& around, llvm::FunctionType* typ
 }
 
 BodyEmitter::BodyEmitter(const Surroundings& around, llvm::Function* function, Value* pool, Value* locals)
-    : around_(around), function_(function), pool_(pool), locals_(locals), builder_(BasicBlock::Create(function->getContext(), "entry", function)) {
+    : around_(around),
+      function_(function),
+      pool_(pool),
+      locals_(locals),
+      builder_(BasicBlock::Create(function->getContext(), "entry", function)) {
   int base = 0;
   for (const auto& [name, global] : around.tables) {
     Place table;
@@ -76,7 +80,9 @@ const Place& BodyEmitter::memory(const std::string& name) const {
   return at->second;
 }
 
-BasicBlock* BodyEmitter::block(const char* name) { return BasicBlock::Create(function_->getContext(), name, function_); }
+BasicBlock* BodyEmitter::block(const char* name) {
+  return BasicBlock::Create(function_->getContext(), name, function_);
+}
 
 void BodyEmitter::body(const Body& statements) {
   const Mark here = mark();
@@ -87,7 +93,8 @@ void BodyEmitter::body(const Body& statements) {
 void BodyEmitter::finish() {
   leave({0, 0, locals_used_});
   const bool x86 = llvm::Triple(around_.module->getTargetTriple()).isX86();
-  if (streamed_ && x86) builder_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});  // streaming stores are weakly ordered
+  // streaming stores are weakly ordered
+  if (streamed_ && x86) builder_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
   builder_.CreateRetVoid();
 }
 
@@ -95,7 +102,8 @@ void BodyEmitter::finish() {
 
 void BodyEmitter::statement(const View& s) {
   Place view = memory(s.base);
-  if (view.registers >= 0) throw InternalError("LLVM emitter: `" + s.name + "` views the register array `" + s.base + "`");
+  if (view.registers >= 0)
+    throw InternalError("LLVM emitter: `" + s.name + "` views the register array `" + s.base + "`");
   const Lanes offset = expr(s.offset);
   if (!offset.stride && !offset.value->getType()->isVectorTy()) {
     view.pointer = address(view, offset.value);
@@ -111,8 +119,10 @@ void BodyEmitter::statement(const View& s) {
 
 void BodyEmitter::statement(const Aligned& s) {
   const Place view = memory(s.view);
-  if (view.registers >= 0 || view.varying) throw InternalError("LLVM emitter: `" + s.view + "` has no address that all lanes share");
-  llvm::Value* rest = builder_.CreateAnd(builder_.CreatePtrToInt(view.pointer, builder_.getInt64Ty()), static_cast<std::uint64_t>(s.bytes - 1));
+  if (view.registers >= 0 || view.varying)
+    throw InternalError("LLVM emitter: `" + s.view + "` has no address that all lanes share");
+  llvm::Value* rest = builder_.CreateAnd(
+      builder_.CreatePtrToInt(view.pointer, builder_.getInt64Ty()), static_cast<std::uint64_t>(s.bytes - 1));
   define(s.name, Lanes{DType::Bool, builder_.CreateICmpEQ(rest, builder_.getInt64(0))});
 }
 
@@ -124,13 +134,15 @@ Value* BodyEmitter::stack(Type* type, std::uint64_t count) {
   return place;
 }
 
-// Register arrays start at zero, so that nothing is ever undefined. Scratch that is too large for a stack lies in the block of this worker.
+// Register arrays start at zero, so that nothing is ever undefined. Scratch that is too large for a stack lies in the
+// block of this worker.
 void BodyEmitter::statement(const Allocate& s) {
   Place m;
   m.type = s.type;
   if (s.memory == codegen::Memory::Register) {
     Type* element = element_type(builder_.getContext(), s.type);
-    Type* type = lanes_ ? static_cast<Type*>(llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_))) : element;
+    Type* type =
+        lanes_ ? static_cast<Type*>(llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_))) : element;
     m.registers = static_cast<int>(registers_.size());
     registers_.emplace_back(static_cast<std::size_t>(s.count), llvm::Constant::getNullValue(type));
     is_vector_.push_back(lanes_ > 0);
@@ -139,12 +151,15 @@ void BodyEmitter::statement(const Allocate& s) {
   }
   m.base = ++bases_;
   if (const std::int64_t bytes = local_bytes(s); bytes > 0) {
-    if (!locals_ || locals_used_ + bytes > around_.locals) throw InternalError("LLVM emitter: `" + s.name + "` has no place in the workspace");
-    m.pointer = builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), locals_, static_cast<std::uint64_t>(locals_used_));
+    if (!locals_ || locals_used_ + bytes > around_.locals)
+      throw InternalError("LLVM emitter: `" + s.name + "` has no place in the workspace");
+    m.pointer =
+        builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), locals_, static_cast<std::uint64_t>(locals_used_));
     locals_used_ += bytes;
   } else {
     stack_bytes_ += s.count * lang::bytes(s.type);
-    if (stack_bytes_ > (1 << 20)) throw InternalError("LLVM emitter: the locals of `" + function_->getName().str() + "` are too many for a stack");
+    if (stack_bytes_ > (1 << 20))
+      throw InternalError("LLVM emitter: the locals of `" + function_->getName().str() + "` are too many for a stack");
     m.pointer = stack(stored(s.type), static_cast<std::uint64_t>(s.count));
   }
   define(s.name, m);
@@ -155,11 +170,12 @@ void BodyEmitter::statement(const Prefetch& s) {
   const Lanes offset = expr(s.offset);
   if (!offset.stride && offset.value->getType()->isVectorTy()) return;  // a hint about scattered places: none
   Value* at = builder_.CreateGEP(stored(m.type), m.pointer, offset.value);  // perhaps behind the tensor's end
-  builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, builder_.getInt32(0), builder_.getInt32(s.first ? 3 : 2), builder_.getInt32(1)});
+  builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
+      {at, builder_.getInt32(0), builder_.getInt32(s.first ? 3 : 2), builder_.getInt32(1)});
 }
 
-// Transposes a square of n x n in log2(n) rounds. The round of `part` = s (n/2, …, 1) exchanges, in every square of 2s x 2s, the s x s
-// parts off the diagonal: lanes whose number has bit s take from the other register.
+// Transposes a square of n x n in log2(n) rounds. The round of `part` = s (n/2, …, 1) exchanges, in every square of 2s
+// x 2s, the s x s parts off the diagonal: lanes whose number has bit s take from the other register.
 void BodyEmitter::statement(const Transpose& s) {
   const Place& m = memory(s.name);
   Registers& array = registers_[static_cast<std::size_t>(m.registers)];
@@ -173,7 +189,8 @@ void BodyEmitter::statement(const Transpose& s) {
     }
     for (int row = 0; row < lanes_; ++row) {
       if (row & part) continue;
-      Value *&a = array[static_cast<std::size_t>(row)], *&b = array[static_cast<std::size_t>(row) + static_cast<std::size_t>(part)];
+      Value *&a = array[static_cast<std::size_t>(row)],
+            *&b = array[static_cast<std::size_t>(row) + static_cast<std::size_t>(part)];
       Value* first = builder_.CreateShuffleVector(a, b, low);
       b = builder_.CreateShuffleVector(a, b, high);
       a = first;
@@ -196,15 +213,18 @@ void BodyEmitter::statement(const Fold& s) {
   if (!lanes_) return define(s.name, in);
   Value* v = vector(in);
   int n = lanes_;
-  // LLVM 19 takes a tree of halves over products of bytes for its own dot-product reduction and forgets the last two levels.
-  if (s.how == Aggregation::Sum && lang::is_integer(in.type)) return define(s.name, Lanes{in.type, builder_.CreateAddReduce(v)});
+  // LLVM 19 takes a tree of halves over products of bytes for its own dot-product reduction and forgets the last two
+  // levels.
+  if (s.how == Aggregation::Sum && lang::is_integer(in.type))
+    return define(s.name, Lanes{in.type, builder_.CreateAddReduce(v)});
   for (; n > 1 && n % 2 == 0; n /= 2) {
     std::vector<int> low(static_cast<std::size_t>(n / 2)), high(low.size());
     for (int i = 0; i < n / 2; ++i) low[static_cast<std::size_t>(i)] = i, high[static_cast<std::size_t>(i)] = i + n / 2;
     v = combine(builder_, s.how, in.type, builder_.CreateShuffleVector(v, low), builder_.CreateShuffleVector(v, high));
   }
   Value* result = builder_.CreateExtractElement(v, std::uint64_t{0});
-  for (int i = 1; i < n; ++i) result = combine(builder_, s.how, in.type, result, builder_.CreateExtractElement(v, static_cast<std::uint64_t>(i)));
+  for (int i = 1; i < n; ++i)
+    result = combine(builder_, s.how, in.type, result, builder_.CreateExtractElement(v, static_cast<std::uint64_t>(i)));
   define(s.name, Lanes{in.type, result});
 }
 
@@ -216,7 +236,8 @@ void BodyEmitter::statement(const Store& s) {
   const Lanes offset = place(m, s.offset);
   const Lanes value = expr(s.value);
   const bool varies = value.stride || value.value->getType()->isVectorTy();
-  if (!offset.stride && !offset.value->getType()->isVectorTy() && !varies) return store_scalar(m, offset.value, to_storage(builder_, value.value, m.type));
+  if (!offset.stride && !offset.value->getType()->isVectorTy() && !varies)
+    return store_scalar(m, offset.value, to_storage(builder_, value.value, m.type));
   Value* v = to_storage(builder_, vector(value), m.type);
   const llvm::Align align(static_cast<std::uint64_t>(lang::bytes(m.type)));
   const auto* stride = llvm::dyn_cast_or_null<ConstantInt>(offset.stride);
@@ -234,12 +255,14 @@ void BodyEmitter::store_register(const Place& m, const Store& s) {
   const auto* at = llvm::dyn_cast<ConstantInt>(uniform(s.offset));
   Registers& array = registers_[static_cast<std::size_t>(m.registers)];
   if (!at || at->getSExtValue() < 0 || at->getSExtValue() >= static_cast<std::int64_t>(array.size()))
-    throw InternalError("LLVM emitter: register array `" + s.view + "` is stored at `" + print(s.offset) + "`, not a constant inside it");
+    throw InternalError("LLVM emitter: register array `" + s.view + "` is stored at `" + print(s.offset) +
+        "`, not a constant inside it");
   const auto element = static_cast<std::size_t>(at->getSExtValue());
   const Lanes in = expr(s.value);
   Value*& place = registers_[static_cast<std::size_t>(m.registers)][element];
   if (!is_vector_[static_cast<std::size_t>(m.registers)]) {
-    if (lanes_ && (in.stride || in.value->getType()->isVectorTy())) throw InternalError("LLVM emitter: a vector for the scalar register array `" + s.view + "`");
+    if (lanes_ && (in.stride || in.value->getType()->isVectorTy()))
+      throw InternalError("LLVM emitter: a vector for the scalar register array `" + s.view + "`");
     place = any_ ? builder_.CreateSelect(any_, in.value, place) : in.value;
     return;
   }
@@ -250,7 +273,8 @@ void BodyEmitter::store_register(const Place& m, const Store& s) {
   }
   // A masked load into a register keeps the other lanes by itself.
   auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(v);
-  if (call && call->getIntrinsicID() == llvm::Intrinsic::masked_load && call->use_empty() && call->getArgOperand(2) == mask_ && call->getType() == place->getType()) {
+  if (call && call->getIntrinsicID() == llvm::Intrinsic::masked_load && call->use_empty() &&
+      call->getArgOperand(2) == mask_ && call->getType() == place->getType()) {
     auto* old = llvm::dyn_cast<llvm::Instruction>(place);
     if (!old || old->getParent() != call->getParent() || old->comesBefore(call)) {
       call->setArgOperand(3, place);
@@ -276,7 +300,8 @@ void BodyEmitter::store_scalar(const Place& m, Value* offset, Value* value) {
   builder_.SetInsertPoint(after);
 }
 
-// A streaming store must be aligned, which only the address knows: to the whole vector, or to 16 bytes (what malloc gives), or not.
+// A streaming store must be aligned, which only the address knows: to the whole vector, or to 16 bytes (what malloc
+// gives), or not.
 void BodyEmitter::store_streaming(Value* pointer, Value* value) {
   auto* type = llvm::cast<llvm::FixedVectorType>(value->getType());
   const std::uint64_t bytes = type->getPrimitiveSizeInBits() / 8, element = type->getScalarSizeInBits() / 8;
@@ -293,13 +318,17 @@ void BodyEmitter::store_streaming(Value* pointer, Value* value) {
       std::vector<int> lanes(static_cast<std::size_t>(count));
       for (int i = 0; i < count; ++i) lanes[static_cast<std::size_t>(i)] = static_cast<int>(at / element) + i;
       Value* part = piece == bytes ? value : builder_.CreateShuffleVector(value, lanes);
-      auto* store = builder_.CreateAlignedStore(part, builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), pointer, at), llvm::Align(piece));
+      auto* store = builder_.CreateAlignedStore(
+          part, builder_.CreateConstInBoundsGEP1_64(builder_.getInt8Ty(), pointer, at), llvm::Align(piece));
       store->setMetadata(llvm::LLVMContext::MD_nontemporal, hint);
     }
   };
   Value* low = builder_.CreatePtrToInt(pointer, builder_.getInt64Ty());
-  const auto aligned = [&](std::uint64_t to) { return builder_.CreateICmpEQ(builder_.CreateAnd(low, builder_.getInt64(to - 1)), builder_.getInt64(0)); };
-  BasicBlock *wide = block("wide"), *other = block("other"), *narrow = block("narrow"), *plain = block("plain"), *after = block("streamed");
+  const auto aligned = [&](std::uint64_t to) {
+    return builder_.CreateICmpEQ(builder_.CreateAnd(low, builder_.getInt64(to - 1)), builder_.getInt64(0));
+  };
+  BasicBlock *wide = block("wide"), *other = block("other"), *narrow = block("narrow"), *plain = block("plain"),
+             *after = block("streamed");
   builder_.CreateCondBr(aligned(whole), wide, other);
   builder_.SetInsertPoint(wide);
   pieces(whole);
@@ -354,7 +383,8 @@ void collect_stores(const Body& body, std::set<std::string>& names) {
     if (const auto* strip = std::get_if<Interleave>(&s.node)) names.insert(strip->name);
     if (const auto* rows = std::get_if<FoldRows>(&s.node)) names.insert(rows->name);
     if (const auto* loop = std::get_if<For>(&s.node)) collect_stores(loop->body, names);
-    if (const auto* test = std::get_if<If>(&s.node)) collect_stores(test->then, names), collect_stores(test->otherwise, names);
+    if (const auto* test = std::get_if<If>(&s.node))
+      collect_stores(test->then, names), collect_stores(test->otherwise, names);
   }
 }
 
@@ -416,12 +446,14 @@ void BodyEmitter::branch(Value* condition, const Body& if_so, const Body& if_not
 // ---- loops
 
 void BodyEmitter::statement(const For& s) {
-  if (s.kind == Kind::Block || s.kind == Kind::Thread) throw InternalError("LLVM emitter: a Block or Thread loop, `" + s.index + "`");
+  if (s.kind == Kind::Block || s.kind == Kind::Thread)
+    throw InternalError("LLVM emitter: a Block or Thread loop, `" + s.index + "`");
   if (s.kind == Kind::Parallel) return parallel(s);
   Value* extent = uniform(s.extent);
   const auto* known = llvm::dyn_cast<ConstantInt>(extent);
   if (s.kind == Kind::Serial && !(known && known->getSExtValue() <= 1)) return serial(s, extent);
-  if (!known) throw InternalError("LLVM emitter: the extent of `" + s.index + "` is `" + print(s.extent) + "`, not a constant");
+  if (!known)
+    throw InternalError("LLVM emitter: the extent of `" + s.index + "` is `" + print(s.extent) + "`, not a constant");
   if (s.kind == Kind::Vector && known->getSExtValue() > 1) return vector_loop(s, known->getSExtValue());
   unroll(s, known->getSExtValue());
 }
@@ -453,8 +485,8 @@ void BodyEmitter::vector_loop(const For& s, std::int64_t extent) {
   lanes_ = 0;
 }
 
-// The test is at the bottom. Whatever the body stores in registers, and every view that advances, is a phi; a phi that turns out
-// to carry its own value is taken out again.
+// The test is at the bottom. Whatever the body stores in registers, and every view that advances, is a phi; a phi that
+// turns out to carry its own value is taken out again.
 void BodyEmitter::serial(const For& s, Value* extent) {
   const Mark here = mark();
   std::vector<Value*> steps;
@@ -491,7 +523,8 @@ void BodyEmitter::serial(const For& s, Value* extent) {
   Value* next = builder_.CreateAdd(index, builder_.getInt64(1), "", true, true);
   index->addIncoming(next, latch);
   builder_.CreateCondBr(builder_.CreateICmpSLT(next, extent), loop, after);
-  for (std::size_t k = 0; k < values.size(); ++k) values[k]->addIncoming(registers_[elements[k].first][elements[k].second], latch);
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k]->addIncoming(registers_[elements[k].first][elements[k].second], latch);
   for (llvm::PHINode* phi : values) {
     if (phi->getIncomingValue(1) != phi) continue;
     Value* same = phi->getIncomingValue(0);

@@ -3,8 +3,8 @@
 //   for k in serial K advance p by s      loop:  k = phi [0], [k']    p = phi [p0], [p + s]    acc_0 = phi [0], [t]   …
 //     acc[0] = fma(a, p[l], acc[0])   ⇒          t = fma(splat a, load <16 x float> p, acc_0)
 //
-// Every element of a Register array is an SSA value; Lets are names of values; a lane-varying i64 is a pair (base, stride), so
-// that an address is a scalar plus one of: a vector access, a splat, a shuffle of vectors, a gather.
+// Every element of a Register array is an SSA value; Lets are names of values; a lane-varying i64 is a pair (base,
+// stride), so that an address is a scalar plus one of: a vector access, a splat, a shuffle of vectors, a gather.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -43,14 +43,16 @@ struct Surroundings {
   std::map<std::string, llvm::GlobalVariable*> tables;
   std::string cpu, features;                           // of every function
   int vector_bytes = 64;
-  std::int64_t locals = 0;                             // bytes that each worker has of the kernel's workspace (codegen/locals.h)
+  std::int64_t locals = 0;                             // bytes that each worker has of the kernel's workspace
+                                                       // (codegen/locals.h)
 };
 
 llvm::Function* new_function(const Surroundings& around, llvm::FunctionType* type, const std::string& name);
 
 class BodyEmitter {
  public:
-  // `pool` and `locals`: null where the function runs no Parallel loop, and where no local is larger than a stack takes.
+  // `pool` and `locals`: null where the function runs no Parallel loop, and where no local is larger than a stack
+  // takes.
   BodyEmitter(const Surroundings& around, llvm::Function* function, llvm::Value* pool, llvm::Value* locals);
   void define(const std::string& name, Lanes value) { set(values_, name, std::move(value)); }
   void define(const std::string& name, Place place) { set(memory_, name, std::move(place)); }
@@ -117,12 +119,22 @@ class BodyEmitter {
   void statement(const Transpose& s);
   void statement(const Interleave& s);
   void statement(const FoldRows& s);
-  void statement(const Copy& s) { throw lang::InternalError("LLVM emitter: a copy to `" + s.to + "`, which is shared memory of a GPU"); }
+  void statement(const Copy& s) {
+    throw lang::InternalError("LLVM emitter: a copy to `" + s.to + "`, which is shared memory of a GPU");
+  }
   void statement(const Commit&) { throw lang::InternalError("LLVM emitter: a group of copies of a GPU"); }
-  void statement(const Fragment& s) { throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores"); }
-  void statement(const Pack& s) { throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores"); }
-  void statement(const Multiply& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a fragment of tensor cores"); }
-  void statement(const MultiplyShared& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }
+  void statement(const Fragment& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores");
+  }
+  void statement(const Pack& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores");
+  }
+  void statement(const Multiply& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.c + "` is a fragment of tensor cores");
+  }
+  void statement(const MultiplyShared& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores");
+  }
   void statement(const Await& s) { throw lang::InternalError("LLVM emitter: `" + s.c + "` is a sum of tensor cores"); }
   void statement(const CallStmt& s);
   void serial(const For& s, llvm::Value* extent);

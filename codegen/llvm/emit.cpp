@@ -1,4 +1,5 @@
-// A module per call: every kernel's functions, its tables, its entry point. Functions without calls that print alike are one.
+// A module per call: every kernel's functions, its tables, its entry point. Functions without calls that print alike
+// are one.
 #include "codegen/llvm/emit.h"
 
 #include <fmt/format.h>
@@ -26,7 +27,8 @@ bool has_calls(const Body& body) {
   for (const Stmt& s : body) {
     if (std::holds_alternative<CallStmt>(s.node)) return true;
     if (const auto* loop = std::get_if<For>(&s.node)) if (has_calls(loop->body)) return true;
-    if (const auto* test = std::get_if<If>(&s.node)) if (has_calls(test->then) || has_calls(test->otherwise)) return true;
+    if (const auto* test = std::get_if<If>(&s.node))
+      if (has_calls(test->then) || has_calls(test->otherwise)) return true;
   }
   return false;
 }
@@ -41,7 +43,8 @@ class ModuleEmitter {
   llvm::Function* body(const Loops& loops) {
     Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, local_bytes(loops)};
     for (const Table& t : loops.tables) around.tables[t.name] = table(t);
-    for (std::size_t i = 0; i + 1 < loops.functions.size(); ++i) around.functions[loops.functions[i].name] = shared(around, loops, loops.functions[i]);
+    for (std::size_t i = 0; i + 1 < loops.functions.size(); ++i)
+      around.functions[loops.functions[i].name] = shared(around, loops, loops.functions[i]);
     return function(around, loops.functions.back(), true);
   }
 
@@ -53,7 +56,8 @@ class ModuleEmitter {
     nameless.name.clear();
     std::string key = print(nameless);
     for (const Table& t : loops.tables)
-      if (key.find(t.name + "[") != std::string::npos) key += fmt::format("{} = [{}]\n", t.name, fmt::join(t.values, ", "));
+      if (key.find(t.name + "[") != std::string::npos)
+        key += fmt::format("{} = [{}]\n", t.name, fmt::join(t.values, ", "));
     llvm::Function*& known = shared_[key];
     if (!known) known = function(around, f, false);
     return known;
@@ -62,7 +66,8 @@ class ModuleEmitter {
   llvm::GlobalVariable* table(const Table& t) {
     std::vector<std::uint64_t> bits(t.values.begin(), t.values.end());
     auto* values = llvm::ConstantDataArray::get(module_.getContext(), bits);
-    auto* global = new llvm::GlobalVariable(module_, values->getType(), true, llvm::GlobalValue::InternalLinkage, values, t.name);
+    auto* global =
+        new llvm::GlobalVariable(module_, values->getType(), true, llvm::GlobalValue::InternalLinkage, values, t.name);
     global->setAlignment(llvm::Align(64));
     return global;
   }
@@ -73,13 +78,18 @@ class ModuleEmitter {
     std::vector<llvm::Type*> types(f.views.size(), llvm::PointerType::getUnqual(context));
     types.resize(types.size() + f.integers.size(), llvm::Type::getInt64Ty(context));
     if (is_kernel) types.insert(types.end(), 2, llvm::PointerType::getUnqual(context));
-    llvm::Function* out = new_function(around, llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false), f.name + ".body");
-    const auto from_end = [&](std::size_t k) { return is_kernel ? out->getArg(static_cast<unsigned>(types.size() - k)) : nullptr; };
+    llvm::Function* out =
+        new_function(around, llvm::FunctionType::get(llvm::Type::getVoidTy(context), types, false), f.name + ".body");
+    const auto from_end = [&](std::size_t k) {
+      return is_kernel ? out->getArg(static_cast<unsigned>(types.size() - k)) : nullptr;
+    };
     BodyEmitter emitter(around, out, from_end(2), from_end(1));
     unsigned at = 0;
     for (const ViewParameter& v : f.views) {
       out->addParamAttr(at, llvm::Attribute::NoAlias);
-      if (v.alignment > 0) out->addParamAttr(at, llvm::Attribute::getWithAlignment(context, llvm::Align(static_cast<std::uint64_t>(v.alignment))));
+      if (v.alignment > 0)
+        out->addParamAttr(
+            at, llvm::Attribute::getWithAlignment(context, llvm::Align(static_cast<std::uint64_t>(v.alignment))));
       Place place;
       place.type = v.type, place.pointer = out->getArg(at), place.base = static_cast<int>(at);
       emitter.define(v.name, place);
@@ -100,12 +110,14 @@ class ModuleEmitter {
     if (module_.getFunction(f.name)) throw lang::InternalError("LLVM emitter: two kernels named `" + f.name + "`");
     Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, 0};
     llvm::Type* pointer = llvm::PointerType::getUnqual(module_.getContext());
-    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(module_.getContext()), {pointer, pointer, pointer}, false);
+    auto* type =
+        llvm::FunctionType::get(llvm::Type::getVoidTy(module_.getContext()), {pointer, pointer, pointer}, false);
     llvm::Function* out = new_function(around, type, f.name);
     out->setLinkage(llvm::GlobalValue::ExternalLinkage);
     Builder b(llvm::BasicBlock::Create(module_.getContext(), "entry", out));
     std::vector<llvm::Value*> arguments;
-    for (std::size_t i = 0; i < f.views.size(); ++i) arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, out->getArg(0), i)));
+    for (std::size_t i = 0; i < f.views.size(); ++i)
+      arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, out->getArg(0), i)));
     arguments.push_back(out->getArg(1));
     arguments.push_back(out->getArg(2));
     b.CreateCall(body, arguments);
@@ -132,7 +144,8 @@ void set_up(llvm::Module& module, const Machine& on) {
   module.setPICLevel(llvm::PICLevel::BigPIC);
 }
 
-std::map<std::string, llvm::Function*> bodies(llvm::Module& module, const Machine& on, const Target& target, const std::vector<const Loops*>& kernels) {
+std::map<std::string, llvm::Function*> bodies(
+    llvm::Module& module, const Machine& on, const Target& target, const std::vector<const Loops*>& kernels) {
   ModuleEmitter emitter(module, on, target);
   std::map<std::string, llvm::Function*> made;
   for (const Loops* loops : kernels) made[loops->functions.back().name] = emitter.body(*loops);
@@ -160,7 +173,8 @@ Module emit(const std::vector<const Loops*>& kernels, const Target& target, cons
 }
 
 std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const Target& target) {
-  std::vector<std::string> out(std::min<std::size_t>(kernels.size(), 8));  // of any machine the same, so that packages are
+  // of any machine the same, so that packages are
+  std::vector<std::string> out(std::min<std::size_t>(kernels.size(), 8));
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t part = next++; part < out.size(); part = next++) {
@@ -170,7 +184,8 @@ std::vector<std::string> objects(const std::vector<const Loops*>& kernels, const
     }
   };
   std::vector<std::future<void>> others;
-  for (std::size_t t = 1; t < std::min<std::size_t>(out.size(), std::thread::hardware_concurrency()); ++t) others.push_back(std::async(std::launch::async, work));
+  for (std::size_t t = 1; t < std::min<std::size_t>(out.size(), std::thread::hardware_concurrency()); ++t)
+    others.push_back(std::async(std::launch::async, work));
   work();
   for (std::future<void>& other : others) other.get();
   return out;

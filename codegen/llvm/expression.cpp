@@ -34,7 +34,8 @@ bool is_number(Value* v, std::int64_t n) {
 std::int64_t half_bits(double value, DType type) {     // of an f16 or bf16 constant, rounded once
   llvm::APFloat number(value);
   bool inexact = false;
-  number.convert(type == DType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  number.convert(type == DType::F16 ? llvm::APFloat::IEEEhalf() : llvm::APFloat::BFloat(),
+      llvm::APFloat::rmNearestTiesToEven, &inexact);
   return static_cast<std::int64_t>(number.bitcastToAPInt().getZExtValue());
 }
 
@@ -72,17 +73,23 @@ Value* BodyEmitter::vector(const Lanes& v) {
   return builder_.CreateAdd(splat(v.value), builder_.CreateMul(iota(builder_.getInt64Ty()), splat(v.stride)));
 }
 
-// The splat of an element that is read under a mask, kept out of the instruction that has the mask: with a memory operand that would read under
-// the mask too, and for such reads a Zen 5 fetches nothing ahead. 14 rows of 64 MB: 28 ns a line, else 4.6.
+// The splat of an element that is read under a mask, kept out of the instruction that has the mask: with a memory
+// operand that would read under the mask too, and for such reads a Zen 5 fetches nothing ahead. 14 rows of 64 MB: 28 ns
+// a line, else 4.6.
 Value* BodyEmitter::loaded_whole(Value* v) {
   const auto bits = static_cast<std::int64_t>(v->getType()->getPrimitiveSizeInBits().getFixedValue());
-  if (around_.vector_bytes < 64 || !v->getType()->isFPOrFPVectorTy() || bits < 128 || bits > 512 || !std::has_single_bit(static_cast<std::uint64_t>(bits))) return v;
-  llvm::CallInst* call = builder_.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=v,0", false), {v});
+  if (around_.vector_bytes < 64 || !v->getType()->isFPOrFPVectorTy() || bits < 128 || bits > 512 ||
+      !std::has_single_bit(static_cast<std::uint64_t>(bits)))
+    return v;
+  llvm::CallInst* call = builder_.CreateCall(
+      llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=v,0", false), {v});
   call->setDoesNotAccessMemory();
   return call;
 }
 
-Value* BodyEmitter::add(Value* x, Value* y) { return is_number(x, 0) ? y : is_number(y, 0) ? x : builder_.CreateAdd(x, y); }
+Value* BodyEmitter::add(Value* x, Value* y) {
+  return is_number(x, 0) ? y : is_number(y, 0) ? x : builder_.CreateAdd(x, y);
+}
 
 Value* BodyEmitter::multiply(Value* x, Value* y) {
   if (is_number(x, 0) || is_number(y, 1)) return x;
@@ -121,17 +128,21 @@ Lanes BodyEmitter::operation(const Operation& o) {
   std::vector<Value*> operands;
   for (const Lanes& x : v) operands.push_back(varies ? vector(x) : x.value);
   // A mask that is known in part.
-  if (o.type == DType::Bool && v.back().type == DType::Bool && !std::all_of(operands.begin(), operands.end(), llvm::IsaPred<llvm::Constant>))
+  if (o.type == DType::Bool && v.back().type == DType::Bool &&
+      !std::all_of(operands.begin(), operands.end(), llvm::IsaPred<llvm::Constant>))
     for (Value*& operand : operands) operand = unknown(operand);
   return {o.type, apply(builder_, o.op, v.back().type, operands)};
 }
 
-// Keeps integers in the form base + stride · lane where the operation allows it; comparisons of such are masks of the first lanes.
+// Keeps integers in the form base + stride · lane where the operation allows it; comparisons of such are masks of the
+// first lanes.
 std::optional<Lanes> BodyEmitter::affine(Op op, const std::vector<Lanes>& v) {
   if (std::any_of(v.begin(), v.end(), is_vector) || v.back().type != DType::I64) return std::nullopt;
   Value* zero = builder_.getInt64(0);
   const auto stride = [&](std::size_t i) { return v[i].stride ? v[i].stride : zero; };
-  const auto make = [&](Value* base, Value* step) { return is_number(step, 0) ? Lanes{DType::I64, base} : Lanes{DType::I64, base, step}; };
+  const auto make = [&](Value* base, Value* step) {
+    return is_number(step, 0) ? Lanes{DType::I64, base} : Lanes{DType::I64, base, step};
+  };
   switch (op) {
     case Op::Add: return make(add(v[0].value, v[1].value), add(stride(0), stride(1)));
     case Op::Sub: return make(builder_.CreateSub(v[0].value, v[1].value), builder_.CreateSub(stride(0), stride(1)));
@@ -174,18 +185,23 @@ std::optional<Lanes> BodyEmitter::affine_compare(Op op, const Lanes& x, const La
   return Lanes{DType::Bool, first_lanes(count, op == Op::Lt || op == Op::Le)};
 }
 
-// The mask, but LLVM does not know it. LLVM 19 cuts a mask of which it knows lanes to be off into vectors of AVX2, and loads all lanes of a
-// vector that is off as a whole: behind the end of the tensor.
+// The mask, but LLVM does not know it. LLVM 19 cuts a mask of which it knows lanes to be off into vectors of AVX2, and
+// loads all lanes of a vector that is off as a whole: behind the end of the tensor.
 Value* BodyEmitter::unknown(Value* mask) {
   const auto* known = llvm::dyn_cast<llvm::Constant>(mask);
-  if (!known || !mask->getType()->isVectorTy() || known->isNullValue() || known->isAllOnesValue() || around_.vector_bytes >= 64) return mask;
+  if (!known || !mask->getType()->isVectorTy() || known->isNullValue() || known->isAllOnesValue() ||
+      around_.vector_bytes >= 64)
+    return mask;
   if (!unknown_zero_) {
     llvm::BasicBlock& entry = builder_.GetInsertBlock()->getParent()->getEntryBlock();
-    auto* same = llvm::InlineAsm::get(llvm::FunctionType::get(builder_.getInt32Ty(), {builder_.getInt32Ty()}, false), "", "=r,0", false);
+    auto* same = llvm::InlineAsm::get(
+        llvm::FunctionType::get(builder_.getInt32Ty(), {builder_.getInt32Ty()}, false), "", "=r,0", false);
     unknown_zero_ = Builder(&entry, entry.getFirstInsertionPt()).CreateCall(same, {builder_.getInt32(0)});
   }
   Type* narrow = mask_element();
-  return builder_.CreateICmpNE(builder_.CreateZExt(mask, llvm::FixedVectorType::get(narrow, static_cast<unsigned>(lanes_))), splat(builder_.CreateTrunc(unknown_zero_, narrow)));
+  return builder_.CreateICmpNE(
+      builder_.CreateZExt(mask, llvm::FixedVectorType::get(narrow, static_cast<unsigned>(lanes_))),
+      splat(builder_.CreateTrunc(unknown_zero_, narrow)));
 }
 
 // What lanes are compared as: not more bits than a mask needs where many of them share a vector.
@@ -214,7 +230,10 @@ Lanes BodyEmitter::place(const Place& m, const Expr& offset) {
   return {DType::I64, builder_.CreateAdd(vector(at), vector(*m.varying))};
 }
 
-Value* BodyEmitter::all_lanes() { return llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes_))); }
+Value* BodyEmitter::all_lanes() {
+  return llvm::Constant::getAllOnesValue(
+      llvm::FixedVectorType::get(builder_.getInt1Ty(), static_cast<unsigned>(lanes_)));
+}
 
 Lanes BodyEmitter::load(const Load& l) {
   const Place m = memory(l.view);
@@ -222,7 +241,8 @@ Lanes BodyEmitter::load(const Load& l) {
     const auto* at = llvm::dyn_cast<ConstantInt>(uniform(l.offset));
     const Registers& array = registers_[static_cast<std::size_t>(m.registers)];
     if (!at || at->getSExtValue() < 0 || at->getSExtValue() >= static_cast<std::int64_t>(array.size()))
-      throw InternalError("LLVM emitter: register array `" + l.view + "` is read at `" + print(l.offset) + "`, not a constant inside it");
+      throw InternalError("LLVM emitter: register array `" + l.view + "` is read at `" + print(l.offset) +
+          "`, not a constant inside it");
     return {m.type, array[static_cast<std::size_t>(at->getSExtValue())]};
   }
   const Lanes offset = place(m, l.offset);
@@ -239,16 +259,21 @@ Lanes BodyEmitter::load(const Load& l) {
 int BodyEmitter::reads_in_common(const Body& statements) const {
   int count = 0;
   const std::function<bool(const Expr&)> common = [&](const Expr& e) {
-    return e.match([](const Constant&) { return true; }, [](const Load&) { return false; }, [&](const Convert& c) { return common(c.operand); },
-                   [&](const Variable& v) { const auto at = values_.find(v.name); return at != values_.end() && is_uniform(at->second); },
-                   [&](const Operation& o) { return std::ranges::all_of(o.operands, common); });
+    return e.match([](const Constant&) { return true; }, [](const Load&) { return false; },
+        [&](const Convert& c) { return common(c.operand); },
+        [&](const Variable& v) {
+          const auto at = values_.find(v.name);
+          return at != values_.end() && is_uniform(at->second);
+        },
+        [&](const Operation& o) { return std::ranges::all_of(o.operands, common); });
   };
   const std::function<void(const Expr&)> look = [&](const Expr& e) {
-    e.match([](const Constant&) {}, [](const Variable&) {}, [&](const Convert& c) { look(c.operand); }, [&](const Operation& o) { std::ranges::for_each(o.operands, look); },
-            [&](const Load& l) {
-              const auto at = memory_.find(l.view);
-              count += at != memory_.end() && at->second.registers < 0 && !at->second.varying && common(l.offset);
-            });
+    e.match([](const Constant&) {}, [](const Variable&) {}, [&](const Convert& c) { look(c.operand); },
+        [&](const Operation& o) { std::ranges::for_each(o.operands, look); },
+        [&](const Load& l) {
+          const auto at = memory_.find(l.view);
+          count += at != memory_.end() && at->second.registers < 0 && !at->second.varying && common(l.offset);
+        });
   };
   for (const Stmt& s : statements)
     if (const auto* let = std::get_if<Let>(&s.node)) look(let->value);
@@ -277,7 +302,8 @@ Value* BodyEmitter::load_unit(const Place& m, Value* offset) {
   return builder_.CreateAlignedLoad(type, at, align);
 }
 
-// Of the elements from `from` on, those that lanes of the mask take. Made where the mask is made, outside of the loops that read under it.
+// Of the elements from `from` on, those that lanes of the mask take. Made where the mask is made, outside of the loops
+// that read under it.
 Value* BodyEmitter::mask_of_part(Value* mask, std::int64_t from, std::int64_t stride) {
   const Builder::InsertPointGuard back(builder_);
   if (auto* made = llvm::dyn_cast<llvm::Instruction>(mask))
@@ -290,11 +316,12 @@ Value* BodyEmitter::mask_of_part(Value* mask, std::int64_t from, std::int64_t st
   return builder_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lane_of);
 }
 
-// |stride| vectors cover the elements from the lowest to the highest; the last one ends there. Each lane is picked by shuffles. Under a
-// mask nothing but the elements of its lanes is read.
+// |stride| vectors cover the elements from the lowest to the highest; the last one ends there. Each lane is picked by
+// shuffles. Under a mask nothing but the elements of its lanes is read.
 Value* BodyEmitter::load_near(const Place& m, Value* offset, std::int64_t stride) {
   const std::int64_t span = (lanes_ - 1) * std::abs(stride) + 1;
-  Value* lowest = stride > 0 ? offset : add(offset, builder_.getInt64(static_cast<std::uint64_t>(stride * (lanes_ - 1))));
+  Value* lowest =
+      stride > 0 ? offset : add(offset, builder_.getInt64(static_cast<std::uint64_t>(stride * (lanes_ - 1))));
   Value* result = nullptr;
   std::vector<int> picks(static_cast<std::size_t>(lanes_), -1);  // lanes of the result so far
   Value* const lanes_mask = mask_;
@@ -325,14 +352,16 @@ Value* BodyEmitter::pointers(const Place& m, const Lanes& offset) {
   const auto* stride = llvm::dyn_cast<ConstantInt>(offset.stride);
   const bool small = stride && std::abs(stride->getSExtValue()) < (1 << 24);
   Type* index = small ? builder_.getInt32Ty() : builder_.getInt64Ty();
-  Value* step = small ? ConstantInt::get(index, static_cast<std::uint64_t>(stride->getSExtValue()), true) : offset.stride;
+  Value* step =
+      small ? ConstantInt::get(index, static_cast<std::uint64_t>(stride->getSExtValue()), true) : offset.stride;
   return builder_.CreateInBoundsGEP(element, address(m, offset.value), builder_.CreateMul(iota(index), splat(step)));
 }
 
 Value* BodyEmitter::load_gather(const Place& m, const Lanes& offset) {
   auto* type = llvm::FixedVectorType::get(stored(m.type), static_cast<unsigned>(lanes_));
   const llvm::Align align(static_cast<std::uint64_t>(lang::bytes(m.type)));
-  return builder_.CreateMaskedGather(type, pointers(m, offset), align, mask_ ? mask_ : all_lanes(), llvm::Constant::getNullValue(type));
+  return builder_.CreateMaskedGather(
+      type, pointers(m, offset), align, mask_ ? mask_ : all_lanes(), llvm::Constant::getNullValue(type));
 }
 
 }  // namespace tilec::codegen::llvm_backend

@@ -1,4 +1,5 @@
-// Sums of the rows of a block, side by side in one vector: as many rounds as a fold of one row has, of half as many registers each.
+// Sums of the rows of a block, side by side in one vector: as many rounds as a fold of one row has, of half as many
+// registers each.
 //
 //   a0 a1 a2 a3     a0 a1 b0 b1     a2 a3 b2 b3     a02 a13 b02 b13     a02 b02 c02 d02     a13 b13 c13 d13
 //   b0 b1 b2 b3  ⇒               +               ⇒                   ⇒                   +                   ⇒  a b c d
@@ -18,9 +19,9 @@ namespace {
 
 using llvm::Value;
 
-// Which lanes of two registers meet in the round of bit `fold` of a lane's number; those of the second register count behind the first's.
-// What is left of the second register goes into the upper half of [low, high), the bits that `fold` is among: shuffles of whole 16
-// bytes, or within each 16 bytes, are one instruction of every x86.
+// Which lanes of two registers meet in the round of bit `fold` of a lane's number; those of the second register count
+// behind the first's. What is left of the second register goes into the upper half of [low, high), the bits that `fold`
+// is among: shuffles of whole 16 bytes, or within each 16 bytes, are one instruction of every x86.
 struct Halves { std::vector<int> lower, upper; };
 
 Halves halves(int lanes, int fold, int high) {
@@ -35,12 +36,15 @@ Halves halves(int lanes, int fold, int high) {
   return made;
 }
 
-// Of the bits of a lane's number, from the uppermost to the lowest: the last round of two registers is that before `one`.
+// Of the bits of a lane's number, from the uppermost to the lowest: the last round of two registers is that before
+// `one`.
 struct Rounds {
-  int lanes, within, pairs;                            // bits: of the number, of 16 bytes; rounds that make one register of two
+  int lanes, within, pairs;                            // bits: of the number, of 16 bytes; rounds that make one
+                                                       // register of two
 
   Rounds(int lanes, int bytes, int rows)
-      : lanes(std::countr_zero(static_cast<unsigned>(lanes))), within(std::min(this->lanes, std::countr_zero(static_cast<unsigned>(std::max(1, 16 / bytes))))),
+      : lanes(std::countr_zero(static_cast<unsigned>(lanes))),
+        within(std::min(this->lanes, std::countr_zero(static_cast<unsigned>(std::max(1, 16 / bytes))))),
         pairs(std::countr_zero(std::bit_ceil(static_cast<unsigned>(rows)))) {}
   Halves pair(int round) const {
     const int fold = lanes - 1 - round;
@@ -71,15 +75,21 @@ void BodyEmitter::statement(const FoldRows& s) {
   const Place& m = memory(s.name);
   Registers& array = registers_[static_cast<std::size_t>(m.registers)];
   const auto rows = static_cast<int>(s.rows);
-  if (!lanes_ || mask_ || rows > lanes_ || array.size() < static_cast<std::size_t>(rows) || !std::has_single_bit(static_cast<unsigned>(lanes_)))
+  if (!lanes_ || mask_ || rows > lanes_ || array.size() < static_cast<std::size_t>(rows) ||
+      !std::has_single_bit(static_cast<unsigned>(lanes_)))
     throw lang::InternalError("LLVM emitter: rows of `" + s.name + "` cannot be folded here");
   const Rounds rounds(lanes_, lang::bytes(m.type), rows);
   const std::vector<int> row_of = rows_of_lanes(rounds);
   const bool full = rounds.pairs == rounds.lanes;      // then the rows come so that the results are in order
   std::vector<Value*> parts(row_of.size(), nullptr);
   parts.resize(std::size_t{1} << rounds.pairs);
-  for (int row = 0; row < rows; ++row) parts[static_cast<std::size_t>(full ? row_of[static_cast<std::size_t>(row)] : row)] = array[static_cast<std::size_t>(row)];
-  const auto folded = [&](Value* a, Value* b, const Halves& h) { return combine(builder_, s.how, m.type, builder_.CreateShuffleVector(a, b, h.lower), builder_.CreateShuffleVector(a, b, h.upper)); };
+  for (int row = 0; row < rows; ++row)
+    parts[static_cast<std::size_t>(full ? row_of[static_cast<std::size_t>(row)] : row)] =
+        array[static_cast<std::size_t>(row)];
+  const auto folded = [&](Value* a, Value* b, const Halves& h) {
+    return combine(builder_, s.how, m.type, builder_.CreateShuffleVector(a, b, h.lower),
+        builder_.CreateShuffleVector(a, b, h.upper));
+  };
   for (int round = 0; round < rounds.pairs; ++round) {
     const Halves pair = rounds.pair(round);
     for (std::size_t at = 0; at < parts.size() / 2; ++at) {
@@ -91,7 +101,8 @@ void BodyEmitter::statement(const FoldRows& s) {
   Value* all = parts.front();
   for (int fold = rounds.lanes - rounds.pairs - 1; fold >= 0; --fold) {
     Halves same;
-    for (int lane = 0; lane < lanes_; ++lane) same.lower.push_back(lane & ~(1 << fold)), same.upper.push_back(lane | 1 << fold);
+    for (int lane = 0; lane < lanes_; ++lane)
+      same.lower.push_back(lane & ~(1 << fold)), same.upper.push_back(lane | 1 << fold);
     all = folded(all, all, same);
   }
   if (!full) {

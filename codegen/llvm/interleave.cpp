@@ -1,5 +1,5 @@
-// Rows of a strip (codegen/strip.h) put together or taken apart in registers: by one prime factor of their number at a time, which needs fewer
-// shuffles than all rows at once.
+// Rows of a strip (codegen/strip.h) put together or taken apart in registers: by one prime factor of their number at a
+// time, which needs fewer shuffles than all rows at once.
 //
 //   a b c d   ⇒   a c | b d   ⇒   a0 c0 a1 c1 … | b0 d0 b1 d1 …   ⇒   a0 b0 c0 d0 a1 b1 c1 d1 …
 #include <algorithm>
@@ -22,7 +22,8 @@ class Interleaving {
 
   Vectors together(const Vectors& rows) const {
     const std::size_t p = factor(rows.size()), q = rows.size() / p;
-    if (q == 1) return picked(rows, [&](int at) { return std::pair(at % static_cast<int>(p), at / static_cast<int>(p)); });
+    if (q == 1)
+      return picked(rows, [&](int at) { return std::pair(at % static_cast<int>(p), at / static_cast<int>(p)); });
     std::vector<Vectors> groups(p);                    // row b·p + a is row b of group a
     for (std::size_t i = 0; i < rows.size(); ++i) groups[i % p].push_back(rows[i]);
     for (Vectors& group : groups) group = together(group);
@@ -37,10 +38,15 @@ class Interleaving {
 
   Vectors apart(const Vectors& strip) const {
     const std::size_t p = factor(strip.size()), q = strip.size() / p;
-    if (q == 1) return picked(strip, [&](int at) { const int element = at % lanes_ * static_cast<int>(p) + at / lanes_; return std::pair(element / lanes_, element % lanes_); });
+    if (q == 1)
+      return picked(strip, [&](int at) {
+        const int element = at % lanes_ * static_cast<int>(p) + at / lanes_;
+        return std::pair(element / lanes_, element % lanes_);
+      });
     std::vector<Vectors> groups(p);
     for (std::size_t b = 0; b < q; ++b) {
-      const Vectors part = apart(Vectors(strip.begin() + static_cast<std::ptrdiff_t>(b * p), strip.begin() + static_cast<std::ptrdiff_t>((b + 1) * p)));
+      const Vectors part = apart(Vectors(strip.begin() + static_cast<std::ptrdiff_t>(b * p),
+          strip.begin() + static_cast<std::ptrdiff_t>((b + 1) * p)));
       for (std::size_t a = 0; a < p; ++a) groups[a].push_back(part[a]);
     }
     Vectors rows(strip.size());
@@ -60,7 +66,8 @@ class Interleaving {
   // `place`, and where vector i has lanes of vector j of the result, counted from `begin`.
   std::vector<int> lanes_of(int i, int begin, std::vector<int> place, int j, const auto& from_of) const {
     for (int lane = 0; lane < lanes_; ++lane)
-      if (const auto [vector, of] = from_of(j * lanes_ + lane); vector == i) place[static_cast<std::size_t>(lane)] = begin + of;
+      if (const auto [vector, of] = from_of(j * lanes_ + lane); vector == i)
+        place[static_cast<std::size_t>(lane)] = begin + of;
     return place;
   }
 
@@ -70,12 +77,14 @@ class Interleaving {
     for (int j = 0; j < static_cast<int>(from.size()); ++j) {
       const int first = from_of(j * lanes_).first;
       Value* result = from[static_cast<std::size_t>(first)];
-      std::vector<int> place = lanes_of(first, 0, std::vector<int>(static_cast<std::size_t>(lanes_), -1), j, from_of);  // of each lane that is found, in the result so far
+      // of each lane that is found, in the result so far
+      std::vector<int> place = lanes_of(first, 0, std::vector<int>(static_cast<std::size_t>(lanes_), -1), j, from_of);
       for (int i = 0; i < static_cast<int>(from.size()); ++i) {
         const std::vector<int> shuffle = lanes_of(i, lanes_, place, j, from_of);
         if (i == first || shuffle == place) continue;
         result = builder_.CreateShuffleVector(result, from[static_cast<std::size_t>(i)], shuffle);
-        for (int lane = 0; lane < lanes_; ++lane) if (shuffle[static_cast<std::size_t>(lane)] >= 0) place[static_cast<std::size_t>(lane)] = lane;
+        for (int lane = 0; lane < lanes_; ++lane)
+          if (shuffle[static_cast<std::size_t>(lane)] >= 0) place[static_cast<std::size_t>(lane)] = lane;
       }
       made.push_back(builder_.CreateShuffleVector(result, place));
     }
@@ -91,7 +100,8 @@ class Interleaving {
 void BodyEmitter::statement(const Interleave& s) {
   const Place& m = memory(s.name);
   Registers& array = registers_[static_cast<std::size_t>(m.registers)];
-  if (!lanes_ || mask_ || array.empty() || array.size() > static_cast<std::size_t>(lanes_)) throw lang::InternalError("LLVM emitter: `" + s.name + "` cannot be interleaved here");
+  if (!lanes_ || mask_ || array.empty() || array.size() > static_cast<std::size_t>(lanes_))
+    throw lang::InternalError("LLVM emitter: `" + s.name + "` cannot be interleaved here");
   const Interleaving strip(builder_, lanes_);
   const Vectors vectors(array.begin(), array.end());
   const Vectors made = s.apart ? strip.apart(vectors) : strip.together(vectors);

@@ -15,7 +15,8 @@
 namespace tilec::codegen::llvm_backend {
 
 void set_up(llvm::Module& module, const Machine& on);  // triple, layout, position independence
-std::map<std::string, llvm::Function*> bodies(llvm::Module& module, const Machine& on, const Target& target, const std::vector<const Loops*>& kernels);
+std::map<std::string, llvm::Function*> bodies(
+    llvm::Module& module, const Machine& on, const Target& target, const std::vector<const Loops*>& kernels);
 void check(const llvm::Module& module);                // throws lang::InternalError
 
 }  // namespace tilec::codegen::llvm_backend

@@ -23,8 +23,8 @@ namespace tilec::codegen::llvm_backend {
 
 namespace {
 
-// Loop strength reduction turns the row addresses of a micro-kernel into one serial chain of additions, which halves blocks one
-// vector wide. Loops already say which pointers advance, so nothing is left for it to do.
+// Loop strength reduction turns the row addresses of a micro-kernel into one serial chain of additions, which halves
+// blocks one vector wide. Loops already say which pointers advance, so nothing is left for it to do.
 struct NoStrengthReduction : llvm::OptPassGate {
   bool shouldRunPass(const llvm::StringRef pass, llvm::StringRef) override { return pass != "Loop Strength Reduction"; }
   bool isEnabled() const override { return true; }
@@ -50,7 +50,8 @@ std::string generate(llvm::Module& module, llvm::TargetMachine& target, llvm::Co
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager passes;
-  if (target.addPassesToEmitFile(passes, out, nullptr, type)) throw lang::InternalError("LLVM cannot emit this kind of file");
+  if (target.addPassesToEmitFile(passes, out, nullptr, type))
+    throw lang::InternalError("LLVM cannot emit this kind of file");
   passes.run(module);
   return std::string(bytes.data(), bytes.size());
 }
@@ -82,8 +83,9 @@ std::string triple_for(llvm::Triple::ArchType architecture) {
   return triple.str();
 }
 
-// What LLVM believes of a cpu but this machine lacks. For the machine's own cpu almost always nothing (a hypervisor may hide some),
-// and short matters: code generation looks the subtarget up by this text for every pass over every function.
+// What LLVM believes of a cpu but this machine lacks. For the machine's own cpu almost always nothing (a hypervisor may
+// hide some), and short matters: code generation looks the subtarget up by this text for every pass over every
+// function.
 std::vector<std::string> hidden_features(const Subtarget& cpu) {
   std::vector<std::string> hidden;
   for (const auto& feature : llvm::sys::getHostCPUFeatures())
@@ -94,8 +96,11 @@ std::vector<std::string> hidden_features(const Subtarget& cpu) {
 
 // Whether compiled arithmetic may use a feature; a cpu also names what only operating systems ask for.
 bool used_by_arithmetic(std::string_view feature) {
-  for (const char* prefix : {"avx", "sse", "ssse", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "gfni", "xop", "tbm",  // x86
-                             "neon", "fp", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "lse", "jsconv"})                    // AArch64
+  // x86
+  for (const char* prefix :
+      {"avx", "sse", "ssse", "fma", "f16c", "bmi", "lzcnt", "popcnt", "movbe", "gfni", "xop", "tbm",
+          // AArch64
+          "neon", "fp", "fullfp16", "dotprod", "bf16", "i8mm", "sve", "lse", "jsconv"})
     if (feature.starts_with(prefix)) return true;
   return false;
 }
@@ -113,7 +118,9 @@ Cpu this_cpu() {
   Cpu cpu{llvm::sys::getHostCPUName().str(), host_triple(), {}};
   const std::vector<std::string> hidden = hidden_features(known);
   for (const std::string& feature : hidden) cpu.features += (cpu.features.empty() ? "-" : ",-") + feature;
-  describe_vectors(cpu, known.triple, [&](const char* feature) { return known.has(feature) && !std::binary_search(hidden.begin(), hidden.end(), feature); });
+  describe_vectors(cpu, known.triple, [&](const char* feature) {
+    return known.has(feature) && !std::binary_search(hidden.begin(), hidden.end(), feature);
+  });
   return cpu;
 }
 
@@ -138,13 +145,15 @@ std::optional<Cpu> cpu_named(std::string_view name) {
   if (name == "aarch64") return cpu_of(Triple::aarch64, "generic");
   // A name that both have (`generic`) means this machine's kind.
   const auto here = Triple(host_triple()).getArch();
-  for (const auto architecture : {here == Triple::aarch64 ? Triple::aarch64 : Triple::x86_64, here == Triple::aarch64 ? Triple::x86_64 : Triple::aarch64})
+  for (const auto architecture : {here == Triple::aarch64 ? Triple::aarch64 : Triple::x86_64,
+           here == Triple::aarch64 ? Triple::x86_64 : Triple::aarch64})
     if (std::optional<Cpu> found = cpu_of(architecture, std::string(name))) return found;
   return std::nullopt;
 }
 
 std::vector<std::string> features_of(const Target& target) {
-  static std::mutex mutex;                               // LLVM takes half a millisecond to say, and every compilation asks
+  static std::mutex mutex;                               // LLVM takes half a millisecond to say, and every compilation
+                                                         // asks
   static std::map<std::string, std::vector<std::string>> known;
   const std::lock_guard lock(mutex);
   const auto [at, is_new] = known.try_emplace(target.triple + " " + target.arch + " " + target.features);
@@ -153,7 +162,9 @@ std::vector<std::string> features_of(const Target& target) {
   const std::string without = "," + target.features + ",";
   std::vector<std::string>& features = at->second;
   for (const llvm::SubtargetFeatureKV& feature : cpu.info->getAllProcessorFeatures())
-    if (const std::string name = feature.Key; cpu.has(name) && used_by_arithmetic(name) && without.find(",-" + name + ",") == std::string::npos) features.push_back(name);
+    if (const std::string name = feature.Key;
+        cpu.has(name) && used_by_arithmetic(name) && without.find(",-" + name + ",") == std::string::npos)
+      features.push_back(name);
   return features;
 }
 
@@ -161,8 +172,8 @@ Machine machine(const Target& target) {
   const llvm::Target* made_by = backend(target.triple);
   if (!made_by) throw lang::InternalError("LLVM has no code for `" + target.triple + "`");
   Machine m{target.arch, target.features, nullptr};
-  m.target.reset(made_by->createTargetMachine(target.triple, m.cpu, m.features, llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                              llvm::CodeGenOptLevel::Default));
+  m.target.reset(made_by->createTargetMachine(target.triple, m.cpu, m.features, llvm::TargetOptions(),
+      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   return m;
 }
 
@@ -171,7 +182,11 @@ void prepare(llvm::LLVMContext& context) {
   context.setOptPassGate(gate);
 }
 
-std::string object(llvm::Module& module, llvm::TargetMachine& target) { return generate(module, target, llvm::CodeGenFileType::ObjectFile); }
-std::string assembly(llvm::Module& module, llvm::TargetMachine& target) { return generate(module, target, llvm::CodeGenFileType::AssemblyFile); }
+std::string object(llvm::Module& module, llvm::TargetMachine& target) {
+  return generate(module, target, llvm::CodeGenFileType::ObjectFile);
+}
+std::string assembly(llvm::Module& module, llvm::TargetMachine& target) {
+  return generate(module, target, llvm::CodeGenFileType::AssemblyFile);
+}
 
 }  // namespace tilec::codegen::llvm_backend

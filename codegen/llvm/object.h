@@ -16,7 +16,8 @@ struct Machine {
   std::string cpu, features;                           // as function attributes spell them
   std::unique_ptr<llvm::TargetMachine> target;
 };
-Machine machine(const Target& target);                 // throws lang::InternalError when LLVM has no code for target.triple
+Machine machine(const Target& target);                 // throws lang::InternalError when LLVM has no code for
+                                                       // target.triple
 
 void prepare(llvm::LLVMContext& context);              // which code generation passes may run in it
 std::string object(llvm::Module& module, llvm::TargetMachine& target);    // consumes the module's IR

@@ -1,8 +1,10 @@
 // A Parallel loop becomes a function of its index, so that other threads can call it.
 //
-//   for i in parallel n                thunk(args, i, worker):  body(args->x, args->s, …, i, args->locals + worker * bytes)
+//   for i in parallel n                thunk(args, i, worker):  body(args->x, args->s, …, i,
+//                                                               args->locals + worker * bytes)
 //     …x[…]… s …              ⇒        here:            *args = {x, s, …, locals}
-//                                                       pool && n > 1 ? pool->run(pool->context, n, thunk, args) : for i: thunk(args, i, 0)
+//                                                       pool && n > 1 ? pool->run(pool->context, n, thunk, args) : for
+//                                                       i: thunk(args, i, 0)
 //
 // The body is a function of its own, not the thunk, because its pointers are then parameters that can be `noalias`.
 #include <llvm/IR/Constants.h>
@@ -93,7 +95,8 @@ void BodyEmitter::parallel(const For& s) {
       captured.push_back({name, at->second.pointer, at->second, at->second.type});
       ++users[at->second.base];
     }
-    if (const auto at = values_.find(name); at != values_.end()) captured.push_back({name, scalar(at->second), std::nullopt, at->second.type});
+    if (const auto at = values_.find(name); at != values_.end())
+      captured.push_back({name, scalar(at->second), std::nullopt, at->second.type});
   }
 
   std::vector<Type*> types;
@@ -128,17 +131,23 @@ void BodyEmitter::parallel(const For& s) {
   emitter.body(s.body);
   emitter.finish();
 
-  llvm::Function* thunk = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty(), builder_.getInt64Ty()}, false), name + ".thunk");
+  llvm::Function* thunk = new_function(around_,
+      llvm::FunctionType::get(
+          builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty(), builder_.getInt64Ty()}, false),
+      name + ".thunk");
   Builder t(BasicBlock::Create(builder_.getContext(), "entry", thunk));
   std::vector<Value*> passed;
-  for (unsigned i = 0; i <= last; ++i) passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
-  passed.back() = t.CreateGEP(t.getInt8Ty(), passed.back(), t.CreateMul(thunk->getArg(2), t.getInt64(static_cast<std::uint64_t>(around_.locals))));
+  for (unsigned i = 0; i <= last; ++i)
+    passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
+  passed.back() = t.CreateGEP(t.getInt8Ty(), passed.back(),
+      t.CreateMul(thunk->getArg(2), t.getInt64(static_cast<std::uint64_t>(around_.locals))));
   passed.push_back(thunk->getArg(1));
   t.CreateCall(inner, passed);
   t.CreateRetVoid();
 
   Value* frame = stack(arguments, 1);
-  for (unsigned i = 0; i < captured.size(); ++i) builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
+  for (unsigned i = 0; i < captured.size(); ++i)
+    builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
   builder_.CreateStore(locals_, builder_.CreateStructGEP(arguments, frame, last));
   fork(thunk, frame, extent, after);
 }
@@ -153,7 +162,8 @@ void BodyEmitter::fork(llvm::Function* thunk, Value* frame, Value* extent, Basic
   auto* pool = llvm::StructType::get(pointer, pointer);  // the first fields of tilec_parallel
   auto* run = llvm::FunctionType::get(builder_.getVoidTy(), {pointer, builder_.getInt64Ty(), pointer, pointer}, false);
   Value* context = builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 0));
-  builder_.CreateCall(run, builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 1)), {context, extent, thunk, frame});
+  builder_.CreateCall(
+      run, builder_.CreateLoad(pointer, builder_.CreateStructGEP(pool, pool_, 1)), {context, extent, thunk, frame});
   builder_.CreateBr(after);
 
   builder_.SetInsertPoint(alone);

@@ -34,10 +34,13 @@ llvm::Function* shared(Builder& b, std::string_view operation, std::span<Value* 
   llvm::Function* caller = b.GetInsertBlock()->getParent();
   const std::vector<llvm::Type*> types(operands.size(), operands[0]->getType());
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(types[0]);
-  const std::string name = fmt::format("tilec.{}.{}{}x{}", operation, types[0]->isIntOrIntVectorTy() ? "i" : "f", types[0]->getScalarSizeInBits(), vector ? vector->getNumElements() : 1);
+  const std::string name = fmt::format("tilec.{}.{}{}x{}", operation, types[0]->isIntOrIntVectorTy() ? "i" : "f",
+      types[0]->getScalarSizeInBits(), vector ? vector->getNumElements() : 1);
   if (llvm::Function* made = caller->getParent()->getFunction(name)) return made;
-  auto* function = llvm::Function::Create(llvm::FunctionType::get(types[0], types, false), llvm::Function::InternalLinkage, name, caller->getParent());
-  function->setAttributes(function->getAttributes().addFnAttributes(b.getContext(), llvm::AttrBuilder(b.getContext(), caller->getAttributes().getFnAttrs())));
+  auto* function = llvm::Function::Create(
+      llvm::FunctionType::get(types[0], types, false), llvm::Function::InternalLinkage, name, caller->getParent());
+  function->setAttributes(function->getAttributes().addFnAttributes(
+      b.getContext(), llvm::AttrBuilder(b.getContext(), caller->getAttributes().getFnAttrs())));
   function->addFnAttr(llvm::Attribute::NoInline);
   Builder inside(llvm::BasicBlock::Create(b.getContext(), "", function));
   std::vector<Value*> arguments;

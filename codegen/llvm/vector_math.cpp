@@ -1,15 +1,17 @@
 // Elementary functions by range reduction and a polynomial, spelled as LLVM instructions.
 //
-// exp, as an example. x = n·ln 2 + r with n the nearest integer, so |r| <= 0.347 and exp(x) = 2ⁿ·exp(r). n comes from adding
-// 1.5·2²³, whose last bits then hold n (no conversion, and a NaN stays a NaN instead of becoming poison); n·ln 2 is subtracted in
-// two pieces, because one float of ln 2 loses 8 digits for n = 100; 2ⁿ is two factors, because 2^-149 is no normal number and
-// 2^128 none at all. The input is clamped where the result has become 0 or infinity, so every lane takes the same way.
+// exp, as an example. x = n·ln 2 + r with n the nearest integer, so |r| <= 0.347 and exp(x) = 2ⁿ·exp(r). n comes from
+// adding 1.5·2²³, whose last bits then hold n (no conversion, and a NaN stays a NaN instead of becoming poison); n·ln 2
+// is subtracted in two pieces, because one float of ln 2 loses 8 digits for n = 100; 2ⁿ is two factors, because 2^-149
+// is no normal number and 2^128 none at all. The input is clamped where the result has become 0 or infinity, so every
+// lane takes the same way.
 //
-// Where f32 has little room (pow, sinh, asin, …) the work is done in f64, which is two vectors for one and no case distinctions:
-// a relative error of 2^-53/x still rounds right when x > 2^-20, and below that f(x) = x. What has no polynomial here (f64
-// beyond exp, log, tanh, sigmoid, sin, cos; huge angles) calls libm, lane by lane.
+// Where f32 has little room (pow, sinh, asin, …) the work is done in f64, which is two vectors for one and no case
+// distinctions: a relative error of 2^-53/x still rounds right when x > 2^-20, and below that f(x) = x. What has no
+// polynomial here (f64 beyond exp, log, tanh, sigmoid, sin, cos; huge angles) calls libm, lane by lane.
 //
-// Coefficients: f32 minimax polynomials by N. Juffa (public posts), f64 kernels of fdlibm (Sun, 1993), Cephes atanf (Moshier).
+// Coefficients: f32 minimax polynomials by N. Juffa (public posts), f64 kernels of fdlibm (Sun, 1993), Cephes atanf
+//               (Moshier).
 #include "codegen/llvm/vector_math.h"
 
 #include <fmt/format.h>
@@ -59,15 +61,19 @@ const char* libm_name(Op op) {
 }
 
 // `callee` for every lane, as a function of the module that is not inlined: its calls would fill the kernel.
-llvm::FunctionCallee lane_by_lane(const Builder& b, llvm::FunctionCallee callee, const llvm::FixedVectorType* type, std::size_t count) {
+llvm::FunctionCallee lane_by_lane(
+    const Builder& b, llvm::FunctionCallee callee, const llvm::FixedVectorType* type, std::size_t count) {
   const llvm::Function* kernel = b.GetInsertBlock()->getParent();
   llvm::Module* module = b.GetInsertBlock()->getModule();
-  const std::string name = "lanes" + std::to_string(type->getNumElements()) + "_" + std::string(callee.getCallee()->getName());
+  const std::string name =
+      "lanes" + std::to_string(type->getNumElements()) + "_" + std::string(callee.getCallee()->getName());
   if (llvm::Function* known = module->getFunction(name)) return known;
   Type* vector = callee.getFunctionType()->getReturnType();
   vector = llvm::FixedVectorType::get(vector, type->getNumElements());
-  auto* function = llvm::Function::Create(llvm::FunctionType::get(vector, std::vector<Type*>(count, vector), false), llvm::GlobalValue::InternalLinkage, name, module);
-  function->setAttributes(llvm::AttributeList().addFnAttributes(b.getContext(), llvm::AttrBuilder(b.getContext(), kernel->getAttributes().getFnAttrs())));
+  auto* function = llvm::Function::Create(llvm::FunctionType::get(vector, std::vector<Type*>(count, vector), false),
+      llvm::GlobalValue::InternalLinkage, name, module);
+  function->setAttributes(llvm::AttributeList().addFnAttributes(
+      b.getContext(), llvm::AttrBuilder(b.getContext(), kernel->getAttributes().getFnAttrs())));
   function->addFnAttr(llvm::Attribute::NoInline);
   function->addFnAttr(llvm::Attribute::NoUnwind);
   llvm::IRBuilder<> inside(llvm::BasicBlock::Create(b.getContext(), "", function));
@@ -86,7 +92,8 @@ Value* libm(Builder& b, Op op, std::span<Value* const> v) {
   Type* element = v[0]->getType()->getScalarType();
   llvm::Module* module = b.GetInsertBlock()->getModule();
   const std::string name = std::string(libm_name(op)) + (element->isFloatTy() ? "f" : "");
-  auto callee = module->getOrInsertFunction(name, llvm::FunctionType::get(element, std::vector<Type*>(v.size(), element), false));
+  auto callee =
+      module->getOrInsertFunction(name, llvm::FunctionType::get(element, std::vector<Type*>(v.size(), element), false));
   llvm::cast<llvm::Function>(callee.getCallee())->addFnAttr(llvm::Attribute::NoUnwind);
   const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v[0]->getType());
   const std::vector<Value*> arguments(v.begin(), v.end());
@@ -117,7 +124,8 @@ class Math {
   Value* abs(Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
   Value* sqrt(Value* x) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x); }
   Value* with_sign(Value* x, Value* of) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, of); }
-  Value* at_least(Value* x, double low) { return b.CreateSelect(b.CreateFCmpOGT(c(low), x), c(low), x); }   // a NaN stays
+  // a NaN stays
+  Value* at_least(Value* x, double low) { return b.CreateSelect(b.CreateFCmpOGT(c(low), x), c(low), x); }
   Value* at_most(Value* x, double high) { return b.CreateSelect(b.CreateFCmpOLT(c(high), x), c(high), x); }
   Value* horner(Value* x, std::initializer_list<double> highest_first) {
     const double* at = highest_first.begin();
@@ -153,16 +161,20 @@ Math::Reduced Math::reduce(Value* x, double inverse, std::initializer_list<doubl
 Value* Math::scale(Value* p, const Reduced& x) {
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
   const llvm::Function* function = b.GetInsertBlock()->getParent();
-  const bool wide = llvm::Triple(function->getParent()->getTargetTriple()).isX86() && function->getFnAttribute("prefer-vector-width").getValueAsString() == "512";
+  const bool wide = llvm::Triple(function->getParent()->getTargetTriple()).isX86() &&
+      function->getFnAttribute("prefer-vector-width").getValueAsString() == "512";
   if (wide && vector && vector->getPrimitiveSizeInBits() == 512) {
-    const auto id = double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+    const auto id =
+        double_ ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
     Value* all = double_ ? static_cast<Value*>(b.getInt8(0xff)) : b.getInt16(0xffff);
     return b.CreateIntrinsic(id, {}, {p, x.n, p, all, b.getInt32(4)});
   }
   const int mantissa = double_ ? 52 : 23;
   Value* whole = b.CreateSub(x.bits, b.CreateBitCast(c(magic()), bits_));
   Value* half = b.CreateAShr(whole, n(1));
-  const auto power = [&](Value* e) { return b.CreateBitCast(b.CreateShl(b.CreateAdd(e, n(double_ ? 1023 : 127)), n(mantissa)), type_); };
+  const auto power = [&](Value* e) {
+    return b.CreateBitCast(b.CreateShl(b.CreateAdd(e, n(double_ ? 1023 : 127)), n(mantissa)), type_);
+  };
   return b.CreateFMul(b.CreateFMul(p, power(half)), power(b.CreateSub(whole, half)));
 }
 
@@ -170,8 +182,9 @@ Value* Math::exp(Value* x) {
   x = double_ ? at_most(at_least(x, -746), 710) : at_most(at_least(x, -104), 89);
   const Reduced y = double_ ? reduce(x, std::numbers::log2e, {0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56})
                             : reduce(x, std::numbers::log2e, {0x1.62e430p-1, -0x1.05c610p-29});
-  Value* p = double_ ? horner(y.r, {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0, 1 / 5040.0,
-                                    1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5, 1, 1})
+  Value* p = double_ ? horner(y.r,
+                           {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0,
+                               1 / 5040.0, 1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5, 1, 1})
                      : horner(y.r, {1.37805939e-3, 8.37312452e-3, 4.16695364e-2, 1.66664720e-1, 4.99999851e-1, 1, 1});
   return scale(p, y);
 }
@@ -184,15 +197,18 @@ Value* Math::log(Value* x) {
   Value* bias = b.CreateSelect(small, c(double_ ? -54 : -23), c(0));
   Value* bits = b.CreateBitCast(normal, bits_);
   Value* middle = b.CreateBitCast(c(double_ ? std::numbers::sqrt2 / 2 : 0.666666667), bits_);
-  Value* e = b.CreateAnd(b.CreateSub(bits, middle), n(double_ ? std::int64_t(0xfff0000000000000) : std::int64_t(0xff800000)));
+  Value* e =
+      b.CreateAnd(b.CreateSub(bits, middle), n(double_ ? std::int64_t(0xfff0000000000000) : std::int64_t(0xff800000)));
   Value* f = b.CreateFSub(b.CreateBitCast(b.CreateSub(bits, e), type_), c(1));
   Value* k = b.CreateFAdd(b.CreateSIToFP(b.CreateAShr(e, n(mantissa)), type_), bias);
   Value* result = nullptr;
   if (double_) {
     Value* s = b.CreateFDiv(f, b.CreateFAdd(f, c(2)));
     Value* z = b.CreateFMul(s, s);
-    Value* R = b.CreateFMul(z, horner(z, {1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
-                                          2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01}));
+    Value* R = b.CreateFMul(z,
+        horner(z,
+            {1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01, 2.222219843214978396e-01,
+                2.857142874366239149e-01, 3.999999999940941908e-01, 6.666666666666735130e-01}));
     Value* half = b.CreateFMul(b.CreateFMul(f, f), c(0.5));
     Value* inner = fma(s, b.CreateFAdd(half, R), b.CreateFMul(k, c(1.90821492927058770002e-10)));
     result = b.CreateFSub(b.CreateFMul(k, c(6.93147180369123816490e-01)), b.CreateFSub(b.CreateFSub(half, inner), f));
@@ -210,9 +226,9 @@ Value* Math::log(Value* x) {
   return b.CreateSelect(b.CreateFCmpOLT(x, c(0)), c(std::numeric_limits<double>::quiet_NaN()), result);
 }
 
-// 1/(1 + e) for x >= 0 and e/(1 + e) below, with e = exp(-|x|) <= 1: nothing overflows, subnormal results come out. The roundings
-// of 1 + e and of the quotient q are known exactly and made good, so that only those of e and of the result remain; what divides
-// them again, 1/(1 + e), is q or 1 - q.
+// 1/(1 + e) for x >= 0 and e/(1 + e) below, with e = exp(-|x|) <= 1: nothing overflows, subnormal results come out. The
+// roundings of 1 + e and of the quotient q are known exactly and made good, so that only those of e and of the result
+// remain; what divides them again, 1/(1 + e), is q or 1 - q.
 Value* Math::sigmoid(Value* x) {
   Value *e = exp(b.CreateFNeg(abs(x))), *below = b.CreateFCmpOLT(x, c(0));
   Value *top = b.CreateSelect(below, e, c(1)), *bottom = b.CreateFAdd(e, c(1));
@@ -233,8 +249,9 @@ Value* Math::tanh32(Value* x) {
 
 // exp(y) - 1 = 2ⁿ·(exp(r) - 1) + (2ⁿ - 1), for 0 <= n <= 62.
 Value* Math::expm1_over(const Reduced& y) {
-  Value* p = horner(y.r, {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0, 1 / 5040.0, 1 / 720.0,
-                          1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5});
+  Value* p = horner(y.r,
+      {1 / 6227020800.0, 1 / 479001600.0, 1 / 39916800.0, 1 / 3628800.0, 1 / 362880.0, 1 / 40320.0, 1 / 5040.0,
+          1 / 720.0, 1 / 120.0, 1 / 24.0, 1 / 6.0, 0.5});
   Value* q = fma(b.CreateFMul(y.r, y.r), p, y.r);
   Value* power = scale(c(1), y);
   return fma(power, q, b.CreateFSub(power, c(1)));
@@ -260,18 +277,22 @@ Value* Math::erf32(Value* x) {
   return b.CreateSelect(b.CreateFCmpOGT(t, c(0.927734375)), large, fma(p, x, x));
 }
 
-// sin, cos or (f64 only) tan of an angle whose quadrant number is exact. x = n·π/2 + r; n mod 4 says which of ±sin r, ±cos r.
+// sin, cos or (f64 only) tan of an angle whose quadrant number is exact. x = n·π/2 + r; n mod 4 says which of ±sin r,
+// ±cos r.
 Value* Math::angle(Op op, Value* x) {
-  const Reduced y = double_ ? reduce(x, 2 / std::numbers::pi, {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110})
-                            : reduce(x, 2 / std::numbers::pi, {0x1.921fb0p0, 0x1.5110b4p-22, 0x1.846988p-48});
+  const Reduced y = double_
+      ? reduce(x, 2 / std::numbers::pi, {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110})
+      : reduce(x, 2 / std::numbers::pi, {0x1.921fb0p0, 0x1.5110b4p-22, 0x1.846988p-48});
   Value* z = b.CreateFMul(y.r, y.r);
   Value *sin = nullptr, *cos = nullptr;
   if (double_) {
-    Value* p = horner(z, {1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06, -1.98412698298579493134e-04,
-                          8.33333333332248946124e-03, -1.66666666666666324348e-01});
+    Value* p = horner(z,
+        {1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+            -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01});
     sin = fma(b.CreateFMul(p, z), y.r, y.r);
-    Value* q = horner(z, {-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07, 2.48015872894767294178e-05,
-                          -1.38888888888741095749e-03, 4.16666666666666019037e-02});
+    Value* q = horner(z,
+        {-1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+            2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02});
     Value* half = b.CreateFMul(z, c(0.5));
     Value* w = b.CreateFSub(c(1), half);
     cos = b.CreateFAdd(w, fma(b.CreateFMul(z, z), q, b.CreateFSub(b.CreateFSub(c(1), w), half)));
@@ -298,7 +319,9 @@ Value* Math::sine(Op op, Value* x) {
     all_good = b.CreateICmpEQ(bits, llvm::Constant::getAllOnesValue(bits->getType()));
   }
   llvm::BasicBlock* before = b.GetInsertBlock();
-  const auto block = [&](const char* name) { return llvm::BasicBlock::Create(b.getContext(), name, before->getParent()); };
+  const auto block = [&](const char* name) {
+    return llvm::BasicBlock::Create(b.getContext(), name, before->getParent());
+  };
   llvm::BasicBlock *far = block("far"), *after = block("angle");
   b.CreateCondBr(all_good, after, far, llvm::MDBuilder(b.getContext()).createLikelyBranchWeights());
   b.SetInsertPoint(far);
@@ -339,10 +362,14 @@ Value* Math::by_f64(Op op, Value* x32) {
       break;
     }
     case Op::Asinh: y = d.with_sign(d.log(b.CreateFAdd(t, d.sqrt(d.fma(t, t, one)))), x); break;
-    case Op::Acosh: y = d.log(b.CreateFAdd(x, b.CreateFMul(d.sqrt(b.CreateFSub(x, one)), d.sqrt(b.CreateFAdd(x, one))))); break;
+    case Op::Acosh:
+      y = d.log(b.CreateFAdd(x, b.CreateFMul(d.sqrt(b.CreateFSub(x, one)), d.sqrt(b.CreateFAdd(x, one)))));
+      break;
     case Op::Atanh: y = b.CreateFMul(d.log(b.CreateFDiv(b.CreateFAdd(one, x), b.CreateFSub(one, x))), d.c(0.5)); break;
     case Op::Atan: y = d.atan64(x); break;
-    case Op::Asin: y = d.atan64(b.CreateFDiv(x, d.sqrt(b.CreateFMul(b.CreateFSub(one, x), b.CreateFAdd(one, x))))); break;
+    case Op::Asin:
+      y = d.atan64(b.CreateFDiv(x, d.sqrt(b.CreateFMul(b.CreateFSub(one, x), b.CreateFAdd(one, x)))));
+      break;
     case Op::Acos: y = twice_with(d.atan64(d.sqrt(b.CreateFDiv(b.CreateFSub(one, x), b.CreateFAdd(one, x))))); break;
     default: throw lang::InternalError("LLVM emitter: no f64 way for `" + std::string(lang::info(op).name) + "`");
   }
@@ -363,7 +390,8 @@ Value* Math::pow32(Value* x, Value* y) {
   Value* is_whole = whole(y);
   Value* odd = b.CreateAnd(is_whole, b.CreateNot(whole(b.CreateFMul(y, c(0.5)))));
   Value* result = b.CreateSelect(odd, with_sign(magnitude, x), magnitude);
-  Value* root_of_negative = b.CreateAnd(b.CreateAnd(b.CreateFCmpOLT(x, c(0)), b.CreateFCmpOGT(x, b.CreateFNeg(infinite))), b.CreateNot(is_whole));
+  Value* root_of_negative = b.CreateAnd(
+      b.CreateAnd(b.CreateFCmpOLT(x, c(0)), b.CreateFCmpOGT(x, b.CreateFNeg(infinite))), b.CreateNot(is_whole));
   Value* nan = b.CreateOr(root_of_negative, b.CreateFCmpUNO(x, y));
   result = b.CreateSelect(nan, c(std::numeric_limits<double>::quiet_NaN()), result);
   return b.CreateSelect(b.CreateOr(b.CreateFCmpOEQ(x, c(1)), b.CreateFCmpOEQ(y, c(0))), c(1), result);
@@ -373,7 +401,8 @@ Value* Math::pow32(Value* x, Value* y) {
 Value* small_power(Builder& b, Value* x, Value* y) {
   const auto* constant = llvm::dyn_cast<llvm::Constant>(y);
   if (!constant) return nullptr;
-  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(y->getType()->isVectorTy() ? constant->getSplatValue() : constant);
+  const auto* number =
+      llvm::dyn_cast_or_null<llvm::ConstantFP>(y->getType()->isVectorTy() ? constant->getSplatValue() : constant);
   if (!number) return nullptr;
   if (number->isExactlyValue(1)) return x;
   if (number->isExactlyValue(2)) return b.CreateFMul(x, x);
@@ -417,7 +446,8 @@ Value* spelled(Builder& b, Op op, std::span<Value* const> v) {
 Value* vector_math(Builder& b, Op op, std::span<Value* const> v) {
   if (op == Op::Pow)
     if (Value* product = small_power(b, v[0], v[1])) return product;
-  return spelled_or_called(b, lang::info(op).name, v, [op](Builder& at, std::span<Value* const> operands) { return spelled(at, op, operands); });
+  return spelled_or_called(b, lang::info(op).name, v,
+      [op](Builder& at, std::span<Value* const> operands) { return spelled(at, op, operands); });
 }
 
 }  // namespace tilec::codegen::llvm_backend

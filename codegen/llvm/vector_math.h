@@ -1,4 +1,5 @@
-// Elementary functions on f32 and f64, scalar or vector: own polynomials where they pay, libm lane by lane for the rest.
+// Elementary functions on f32 and f64, scalar or vector: own polynomials where they pay, libm lane by lane for the
+// rest.
 //
 //   vector_math(b, Op::Exp, {<16 x float> x})  ⇒  20 instructions, at most 1 ulp, exp(-inf) = 0, exp(NaN) = NaN
 //

@@ -16,10 +16,13 @@ namespace tilec::codegen::model {
 namespace {
 
 constexpr double block_start = 10;                     // cycles around a block: addresses, loop, first loads
-constexpr double map_start = 3;                         // the same where nothing is folded, so that no block waits for another: copies of 4 elements took 3.5
-constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan takes at once
+constexpr double map_start = 3;                         // the same where nothing is folded, so that no block waits for
+                                                        // another: copies of 4 elements took 3.5
+constexpr double partial_sums = 1.5;                   // additions, one after another, of the elements that a scan
+                                                       // takes at once
 constexpr double branch_of_row = 1;                    // cycles of a loop over one value
-// Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3 elements apart: 50 of 60.
+// Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3
+// elements apart: 50 of 60.
 constexpr double border_of_fold = 40;
 constexpr double found = 10;                           // cycles: a row found by its number
 
@@ -35,12 +38,20 @@ double operations_of(const poly::Expr& value, const Machine& machine) {
 class Core {
  public:
   Core(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine)
-      : program_(program), nest_(nest), leaf_(leaf), walk_(walk), machine_(machine), n_(nest.dim(leaf.n)), m_(nest.dim(leaf.m())) {
+      : program_(program),
+        nest_(nest),
+        leaf_(leaf),
+        walk_(walk),
+        machine_(machine),
+        n_(nest.dim(leaf.n)),
+        m_(nest.dim(leaf.m())) {
     bytes_ = nest.value ? static_cast<double>(lang::bytes(compute_type(nest.value->type()))) : 4;
     operations_ = nest.value ? operations_of(*nest.value, machine) : 0;
     const auto* product = nest.value ? nest.value->as<poly::Apply>() : nullptr;
-    const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(nest.value->type());
-    if (folds() && nest.value && !fused) operations_ += has_scale(nest.aggregation, compute_type(nest.value->type())) ? factor_operations : 1;
+    const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul &&
+        lang::is_float(nest.value->type());
+    if (folds() && nest.value && !fused)
+      operations_ += has_scale(nest.aggregation, compute_type(nest.value->type())) ? factor_operations : 1;
   }
 
   double cycles() const {
@@ -56,7 +67,8 @@ class Core {
     for (const Dim& dim : nest_.dims) count *= static_cast<double>(dim.extent);
     return count;
   }
-  double rows() const { return static_cast<double>(nest_.dims[*nest_.dim("v")].extent); }  // that the index chooses among, or that are sorted
+  // that the index chooses among, or that are sorted
+  double rows() const { return static_cast<double>(nest_.dims[*nest_.dim("v")].extent); }
 
   // A row is found by a number, and copied; of a Scatter, sums are cleared first.
   double rows_found() const {
@@ -70,11 +82,18 @@ class Core {
     for (const Dim& dim : nest_.dims) if (dim.name.front() == 'r') count *= static_cast<double>(dim.extent);
     return count;
   }
-  std::int64_t stride(const FlatAccess& access, std::optional<std::size_t> d) const { return d ? access.offset.coefficients[*d] : 0; }
-  double width(const FlatAccess& access) const { return static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)) * std::max(4.0, static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))); }
+  std::int64_t stride(const FlatAccess& access, std::optional<std::size_t> d) const {
+    return d ? access.offset.coefficients[*d] : 0;
+  }
+  double width(const FlatAccess& access) const {
+    return static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)) *
+        std::max(4.0, static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype)));
+  }
 
   // Cycles of one vector multiply-add on as many lanes as the leaf has, at most one where they are few.
-  double operation() const { return std::max(machine_.pipe, static_cast<double>(leaf_.lanes) * std::max(4.0, bytes_)) / machine_.arithmetic; }
+  double operation() const {
+    return std::max(machine_.pipe, static_cast<double>(leaf_.lanes) * std::max(4.0, bytes_)) / machine_.arithmetic;
+  }
 
   // Cycles to load or store one vector of an access. `per_cycle`: bytes of those that lie side by side.
   double vector(const FlatAccess& access, double per_cycle) const {
@@ -83,22 +102,30 @@ class Core {
     if (apart == 1) return whole * torn(access);
     if (apart == 0) return whole;
     if (m_ && leaf_.block() && leaf_.block()->turned && std::abs(stride(access, m_)) == 1) {
-      if (is_strip(stride(access, m_), stride(access, n_), leaf_.rows, leaf_.lanes)) return whole * torn(access) + static_cast<double>(strip_shuffles(leaf_.rows)) * operation();
+      if (is_strip(stride(access, m_), stride(access, n_), leaf_.rows, leaf_.lanes))
+        return whole * torn(access) + static_cast<double>(strip_shuffles(leaf_.rows)) * operation();
       // A square of fewer rows than lanes is as many loads or stores as lanes all the same.
       const double lanes = static_cast<double>(leaf_.lanes);
-      return (whole + std::log2(lanes) * operation()) * lanes / static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
+      return (whole + std::log2(lanes) * operation()) * lanes /
+          static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
     }
     if (apart <= 4 && &access != &nest_.target) return 2 * static_cast<double>(apart) * whole;
     return (&access == &nest_.target ? machine_.scattered : machine_.gathered) * static_cast<double>(leaf_.lanes);
   }
 
-  // Lines that what one load takes lies in: half of what a cycle loads. Callers' memory begins anywhere, and so do rows whose length is no multiple of
-  // a vector.
+  // Lines that what one load takes lies in: half of what a cycle loads. Callers' memory begins anywhere, and so do rows
+  // whose length is no multiple of a vector.
   double torn(const FlatAccess& access) const {
-    const bool ours = std::ranges::find(program_.inputs, access.tensor) == program_.inputs.end() && std::ranges::find(program_.outputs, access.tensor) == program_.outputs.end();
+    const bool ours = std::ranges::find(program_.inputs, access.tensor) == program_.inputs.end() &&
+        std::ranges::find(program_.outputs, access.tensor) == program_.outputs.end();
     bool aligned = ours && access.offset.constant % leaf_.lanes == 0;
-    for (std::size_t d = 0; d < nest_.dims.size(); ++d) aligned = aligned && (d == n_ || access.offset.coefficients[d] % leaf_.lanes == 0);
-    return aligned ? 1 : 1 + (std::min(width(access), machine_.loads / 2) - static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))) / line;
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d)
+      aligned = aligned && (d == n_ || access.offset.coefficients[d] % leaf_.lanes == 0);
+    return aligned ? 1
+                   : 1 +
+            (std::min(width(access), machine_.loads / 2) -
+                static_cast<double>(lang::bytes(program_.tensor(access.tensor).dtype))) /
+                line;
   }
 
   std::vector<bool> which_reduce() const {
@@ -132,22 +159,32 @@ class Core {
       else if (d != n_ && d != m_) outside *= extent;
     }
     const auto* contract = leaf_.as<forms::Contract>();
-    if (contract && !leaf_.k.empty() && contract->chunk > 0) visits *= std::ceil(static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(contract->chunk));
+    if (contract && !leaf_.k.empty() && contract->chunk > 0)
+      visits *= std::ceil(
+          static_cast<double>(nest_.dims[*nest_.dim(leaf_.k.front())].extent) / static_cast<double>(contract->chunk));
     if (contract && contract->taps > 0) {
       std::vector<std::size_t> taps;
-      for (std::int64_t t = 0; t < contract->taps; ++t) taps.push_back(*nest_.dim(leaf_.k[static_cast<std::size_t>(t)]));
+      for (std::int64_t t = 0; t < contract->taps; ++t)
+        taps.push_back(*nest_.dim(leaf_.k[static_cast<std::size_t>(t)]));
       visits *= static_cast<double>(passes_of_taps(nest_, walk_.boxes[0], taps));
     }
-    const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)), all_m = m_ ? of_m * turns(*m_) : 1;
-    const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1, of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
+    const double rows = m_ ? extent_in_turn(*m_) : 1, of_m = std::ceil(rows / static_cast<double>(leaf_.rows)),
+                 all_m = m_ ? of_m * turns(*m_) : 1;
+    const double columns = n_ ? std::ceil(extent_in_turn(*n_) / lanes) : 1,
+                 of_n = std::ceil(columns / static_cast<double>(leaf_.vectors)), all_n = n_ ? of_n * turns(*n_) : 1;
     const double r = rows / of_m, v = columns / of_n;
-    const auto step_of = [&](double rows_of_block, double vectors) { return std::max({rows_of_block * vectors * operations_ * operation(), loads(rows_of_block, vectors, true), folds() && operations_ > 0 ? machine_.step : 0.0}); };
+    const auto step_of = [&](double rows_of_block, double vectors) {
+      return std::max({rows_of_block * vectors * operations_ * operation(), loads(rows_of_block, vectors, true),
+          folds() && operations_ > 0 ? machine_.step : 0.0});
+    };
     const bool exact = contract && contract->taps > 0;  // of such sums every block has exact bounds
     const std::vector<bool> reductions = which_reduce();
-    const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1, inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
+    const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1,
+                 inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
     // At a border of m rows go one at a time; at one of n vectors do, with masks, whatever part of them is left.
     const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1, v) : 0;
-    const double step = (inside_m * step_of(r, v) + at_border) * walk_.filled * inside_n + (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
+    const double step = (inside_m * step_of(r, v) + at_border) * walk_.filled * inside_n +
+        (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
     return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
@@ -160,13 +197,19 @@ class Core {
       if (d == n_ || d == m_) continue;
       (nest_.dims[d].reduction ? steps : outputs) *= static_cast<double>(nest_.dims[d].extent);
     }
-    const auto lanes = static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)), v = static_cast<double>(std::max<std::int64_t>(1, leaf_.vectors));
-    const double rows = m_ ? extent_in_turn(*m_) : 1, blocks = std::ceil(rows / static_cast<double>(leaf_.rows)), r = rows / blocks, all = m_ ? outputs * blocks * turns(*m_) : outputs;
+    const auto lanes = static_cast<double>(std::max<std::int64_t>(1, leaf_.lanes)),
+               v = static_cast<double>(std::max<std::int64_t>(1, leaf_.vectors));
+    const double rows = m_ ? extent_in_turn(*m_) : 1, blocks = std::ceil(rows / static_cast<double>(leaf_.rows)),
+                 r = rows / blocks, all = m_ ? outputs * blocks * turns(*m_) : outputs;
     const double vectors = n_ ? std::ceil(static_cast<double>(nest_.dims[*n_].extent) / lanes) : 1;
     const double step = std::max({r * operations_ * operation(), loads(r, 1, true), machine_.step / v});
-    const double fold = r > 1 ? r * (blocks::fold_of_row * operation() + (v - 1) * operation()) + blocks::fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0) : blocks::fold_of_lanes;
-    const double at_border = n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
-    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) + at_border * all * steps * border_of_fold + all * (fold + block_start);
+    const double fold = r > 1 ? r * (blocks::fold_of_row * operation() + (v - 1) * operation()) +
+            blocks::fold_of_lanes / 2 + (std::abs(stride(nest_.target, m_)) > 1 ? r * machine_.gathered : 0)
+                              : blocks::fold_of_lanes;
+    const double at_border =
+        n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
+    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) +
+        at_border * all * steps * border_of_fold + all * (fold + block_start);
   }
 
   // One element after the other; lanes of another dimension go side by side.
@@ -176,8 +219,12 @@ class Core {
       if (!nest_.dims[d].reduction) elements *= static_cast<double>(nest_.dims[d].extent);
     const auto rows = static_cast<double>(std::max<std::int64_t>(1, leaf_.rows));
     if (!n_) return elements * (partial_sums * machine_.step + operations_ * operation()) / rows;
-    const double vectors = elements / static_cast<double>(nest_.dims[*n_].extent) * std::ceil(static_cast<double>(nest_.dims[*n_].extent) / static_cast<double>(leaf_.lanes));
-    return vectors * std::max({operations_ * operation(), loads(1, 1, true) + loads(1, 1, false) + vector(nest_.target, machine_.stores), machine_.step / static_cast<double>(leaf_.vectors)});
+    const double vectors = elements / static_cast<double>(nest_.dims[*n_].extent) *
+        std::ceil(static_cast<double>(nest_.dims[*n_].extent) / static_cast<double>(leaf_.lanes));
+    return vectors *
+        std::max(
+            {operations_ * operation(), loads(1, 1, true) + loads(1, 1, false) + vector(nest_.target, machine_.stores),
+                machine_.step / static_cast<double>(leaf_.vectors)});
   }
 
   double turns(std::size_t d) const {
@@ -198,7 +245,8 @@ class Core {
 
 }  // namespace
 
-double core_cycles(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine) {
+double core_cycles(
+    const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine) {
   if (box_points(nest) == 0) return 0;
   return Core(program, nest, leaf, walk, machine).cycles();
 }

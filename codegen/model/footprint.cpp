@@ -16,7 +16,8 @@ struct Side { std::int64_t stride, extent; };
 std::vector<Side> sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
   std::vector<Side> sides;
   for (std::size_t d = 0; d < extent.size(); ++d)
-    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent[d] > 1) sides.push_back({stride, extent[d]});
+    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent[d] > 1)
+      sides.push_back({stride, extent[d]});
   std::ranges::sort(sides, {}, &Side::stride);
   return sides;
 }
@@ -29,7 +30,9 @@ double distinct(const std::vector<Side>& sides) {
     grid = std::gcd(grid, side.stride);
     const double further = static_cast<double>(side.stride) * static_cast<double>(side.extent - 1);
     const double apart = count * static_cast<double>(side.extent);
-    count = static_cast<double>(side.stride) >= span ? apart : std::min(apart, (span + further - 1) / static_cast<double>(grid) + 1);
+    count = static_cast<double>(side.stride) >= span
+        ? apart
+        : std::min(apart, (span + further - 1) / static_cast<double>(grid) + 1);
     span += further;
   }
   return count;
@@ -37,7 +40,8 @@ double distinct(const std::vector<Side>& sides) {
 
 // Lines or pages, by their bytes.
 double units(const std::vector<Side>& sides, double bytes, double unit) {
-  double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from the first to the last
+  double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from
+                                                       // the first to the last
   bool aligned = true;                                 // every piece starts where the first one does in its unit
   for (const Side& side : sides) {
     const double step = static_cast<double>(side.stride) * bytes;
@@ -57,7 +61,8 @@ double units(const std::vector<Side>& sides, double bytes, double unit) {
 // Whether some step is a multiple of a quarter of a page, so that few sets of a cache may hold all.
 bool may_crowd(const FlatAccess& access, std::int64_t element_bytes) {
   constexpr auto quarter = static_cast<std::int64_t>(page) / 4;
-  return std::ranges::any_of(access.offset.coefficients, [&](std::int64_t stride) { return stride != 0 && stride * element_bytes % quarter == 0; });
+  return std::ranges::any_of(access.offset.coefficients,
+      [&](std::int64_t stride) { return stride != 0 && stride * element_bytes % quarter == 0; });
 }
 
 // Sets of a first cache that hold any of the lines, of `sets`.
@@ -66,9 +71,11 @@ double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
   std::uint64_t used = 1;
   static_assert(sets == 64);
   for (const Side& side : sides) {
-    const std::int64_t span = side.stride * element_bytes * (side.extent - 1), step = std::max(side.stride * element_bytes, of_line);
+    const std::int64_t span = side.stride * element_bytes * (side.extent - 1),
+                       step = std::max(side.stride * element_bytes, of_line);
     const std::uint64_t before = used;
-    for (std::int64_t at = step; at <= span && at <= step * sets; at += step) used |= std::rotl(before, static_cast<int>(at / of_line % sets));
+    for (std::int64_t at = step; at <= span && at <= step * sets; at += step)
+      used |= std::rotl(before, static_cast<int>(at / of_line % sets));
   }
   return std::popcount(used);
 }
@@ -77,7 +84,8 @@ double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
 
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
   const std::vector<Side> sides = sides_of(access, extent);
-  return {distinct(sides), units(sides, static_cast<double>(element_bytes), line), units(sides, static_cast<double>(element_bytes), page)};
+  return {distinct(sides), units(sides, static_cast<double>(element_bytes), line),
+      units(sides, static_cast<double>(element_bytes), page)};
 }
 
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
@@ -85,7 +93,8 @@ double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t ele
   std::vector<std::int64_t> extent = walk.boxes.back();
   double lines = footprint(access, extent, element_bytes).lines;
   for (std::size_t at = walk.loops.size(); at-- > 0 && lines < sets;) {
-    for (const std::size_t d : walk.loops[at].dims) extent[d] = std::min(walk.boxes[at][d], extent[d] * static_cast<std::int64_t>(std::ceil(sets / lines)));
+    for (const std::size_t d : walk.loops[at].dims)
+      extent[d] = std::min(walk.boxes[at][d], extent[d] * static_cast<std::int64_t>(std::ceil(sets / lines)));
     lines = footprint(access, extent, element_bytes).lines;
   }
   return std::min<double>(sets, lines) / used_sets(sides_of(access, extent), element_bytes);

@@ -17,7 +17,8 @@ struct Footprint { double elements = 1, lines = 1, pages = 1; };
 // `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or overlap without holes.
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes);
 
-// Of 64 lines that a leaf touches one after the other, how many share a set of a first cache. 1: steps are no multiples of a quarter of a page.
+// Of 64 lines that a leaf touches one after the other, how many share a set of a first cache. 1: steps are no multiples
+// of a quarter of a page.
 //
 //   B[j, i] = =(A[i, j]) of 1024 x 1024, f32, turns of i, blocks of 16 x 16, then j     ⇒   of B 64, of A 1
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes);

@@ -20,8 +20,8 @@ namespace {
 // How much of the shorter of two times that can overlap does not.
 constexpr double exposed = 0.3;
 
-// The part of a cache that holds what is wanted again: of the last one, cores have a share (Zen 4 of machine.cpp, of 32 MB: 4 to 10 MB are read
-// again at 90 GB/s, 14 MB at 77, 16 MB at 67, 20 MB and more at 54 to 42).
+// The part of a cache that holds what is wanted again: of the last one, cores have a share (Zen 4 of machine.cpp, of 32
+// MB: 4 to 10 MB are read again at 90 GB/s, 14 MB at 77, 16 MB at 67, 20 MB and more at 54 to 42).
 constexpr double usable = 0.8, usable_of_last = 0.5;
 
 // Of the time a core computes and the times it waits for each level.
@@ -35,7 +35,8 @@ double milliseconds(double cycles, const Machine& machine) { return cycles / (ma
 
 class Predictor {
  public:
-  Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target) : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
+  Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target)
+      : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
     for (const Group& group : plan) {
       std::vector<Seen> leaves;
       for (const Compute& leaf : group.body) {
@@ -68,7 +69,8 @@ class Predictor {
       const Prediction& one = made.groups.back();
       made.sum.milliseconds += one.milliseconds;
       made.sum.core += one.core;
-      made.sum.bytes.memory += one.bytes.memory, made.sum.bytes.last += one.bytes.last, made.sum.bytes.second += one.bytes.second;
+      made.sum.bytes.memory += one.bytes.memory, made.sum.bytes.last += one.bytes.last,
+          made.sum.bytes.second += one.bytes.second;
     }
     made.sum.bytes.must = must_of_plan();
     return made;
@@ -87,28 +89,35 @@ class Predictor {
         asked[r] = Asked::Steps;
         continue;
       }
-      if (level ? !asks_for(nest, leaf, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes)) continue;
-      const auto by = std::ranges::find_if(leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
+      if (level ? !asks_for(nest, leaf, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes))
+        continue;
+      const auto by = std::ranges::find_if(
+          leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
       if (by == leaf.ahead.end()) continue;
       const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
-      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end(), far = std::ranges::find(leaf.outer, by->index) != leaf.outer.end() && step > reach;
+      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end(),
+                 far = std::ranges::find(leaf.outer, by->index) != leaf.outer.end() && step > reach;
       asked[r] = !by_steps || inside || far ? Asked::Steps : Asked::Early;
     }
     return asked;
   }
 
-  double bytes_of(TensorId id, double count) const { return count * static_cast<double>(lang::bytes(program_.tensor(id).dtype)); }
+  double bytes_of(TensorId id, double count) const {
+    return count * static_cast<double>(lang::bytes(program_.tensor(id).dtype));
+  }
 
   PlanPrediction::Of group(std::size_t g, bool with_bytes) const {
     PlanPrediction::Of made;
     const GroupTraffic& traffic = groups_[g];
-    const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2), usable_of_last * static_cast<double>(target_.l3)};
+    const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2),
+        usable_of_last * static_cast<double>(target_.l3)};
     std::vector<std::vector<Moved>> cold, warm;
     for (const double bytes : caches) {
       cold.push_back(with_bytes ? traffic.through(bytes, {}) : std::vector<Moved>(traffic.leaves.size()));
       warm.push_back(traffic.through(bytes, left_in(bytes, g)));
     }
-    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(), sets = traffic.set_cycles();
+    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
+                              sets = traffic.set_cycles();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
@@ -116,19 +125,26 @@ class Predictor {
         const Compute& compute = plan_[g].body[l];
         const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
-        leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]), wait(machine_->memory, warm[2][l]), pages[l] + sets[l]}), *machine_);
+        leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
+                                             wait(machine_->memory, warm[2][l]), pages[l] + sets[l]}),
+            *machine_);
       }
       made.milliseconds += leaf.milliseconds, made.core += leaf.core;
-      made.bytes.memory += leaf.bytes.memory, made.bytes.last += leaf.bytes.last, made.bytes.second += leaf.bytes.second;
+      made.bytes.memory += leaf.bytes.memory, made.bytes.last += leaf.bytes.last,
+          made.bytes.second += leaf.bytes.second;
       made.leaves.push_back(leaf);
     }
     for (const auto& [id, footprint] : touched_[g])
-      if (std::ranges::find(traffic.locals, id) == traffic.locals.end()) made.bytes.must += bytes_of(id, footprint.elements);
+      if (std::ranges::find(traffic.locals, id) == traffic.locals.end())
+        made.bytes.must += bytes_of(id, footprint.elements);
     if (machine_ != nullptr) made.milliseconds += milliseconds(machine_->launch + machine_->turn * turns(g), *machine_);
     return made;
   }
 
-  double wait(const Level& level, const Moved& moved) const { return (moved.lines - (1 - machine_->back) * moved.back) * level.line + (moved.runs + machine_->asked * moved.asked) * level.start + moved.first * level.ahead; }
+  double wait(const Level& level, const Moved& moved) const {
+    return (moved.lines - (1 - machine_->back) * moved.back) * level.line +
+        (moved.runs + machine_->asked * moved.asked) * level.start + moved.first * level.ahead;
+  }
 
   double turns(std::size_t g) const {
     const Walk& walk = groups_[g].leaves.front().walk;
@@ -150,7 +166,8 @@ class Predictor {
       }
   }
 
-  // The part of a tensor that a cache of `bytes` still holds when group g begins: none once twice as much was touched since.
+  // The part of a tensor that a cache of `bytes` still holds when group g begins: none once twice as much was touched
+  // since.
   std::map<TensorId, double> left_in(double bytes, std::size_t g) const {
     std::map<TensorId, double> here;
     for (const auto& [id, since] : since_[g]) here[id] = std::clamp(2 - since / bytes, 0.0, 1.0);
@@ -183,9 +200,13 @@ class Predictor {
 
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
-PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan.program, plan.groups, strides, target).predict(); }
+PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) {
+  return Predictor(plan.program, plan.groups, strides, target).predict();
+}
 
-double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) { return Predictor(plan.program, plan.groups, strides, target).milliseconds_of_all(); }
+double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
+  return Predictor(plan.program, plan.groups, strides, target).milliseconds_of_all();
+}
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
   const Machine& machine = *machine_of(target);
@@ -198,7 +219,10 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * from.line, machine));
 }
 
-PlanPrediction::Of predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) { return Predictor(program, {&group, 1}, strides, target).first_group(); }
+PlanPrediction::Of predict(
+    const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
+  return Predictor(program, {&group, 1}, strides, target).first_group();
+}
 
 }  // namespace tilec::codegen::model
 
@@ -207,21 +231,26 @@ namespace tilec::codegen::model {
 namespace {
 
 std::string row(const std::string& what, const Prediction& one, bool timed) {
-  const std::string time = timed ? fmt::format("{:12.6f} {:12.6f}", one.milliseconds, one.core) : fmt::format("{:>12} {:>12}", "-", "-");
+  const std::string time =
+      timed ? fmt::format("{:12.6f} {:12.6f}", one.milliseconds, one.core) : fmt::format("{:>12} {:>12}", "-", "-");
   const Bytes& bytes = one.bytes;
-  return fmt::format("{:<24} {} {:>14.0f} {:>14.0f} {:>14.0f} {:>14.0f}\n", what, time, bytes.must, bytes.memory, bytes.last, bytes.second);
+  return fmt::format("{:<24} {} {:>14.0f} {:>14.0f} {:>14.0f} {:>14.0f}\n", what, time, bytes.must, bytes.memory,
+      bytes.last, bytes.second);
 }
 
 }  // namespace
 
 std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target) {
   const bool timed = predicts_time(target);
-  std::string text = fmt::format("{:<24} {:>12} {:>12} {:>14} {:>14} {:>14} {:>14}\n", "", "ms", "core alone", "bytes needed", "memory", "last cache", "second cache");
+  std::string text = fmt::format("{:<24} {:>12} {:>12} {:>14} {:>14} {:>14} {:>14}\n", "", "ms", "core alone",
+      "bytes needed", "memory", "last cache", "second cache");
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
     text += row("group " + group.name, prediction.groups[g], timed);
     if (group.body.size() < 2) continue;
-    for (std::size_t l = 0; l < group.body.size(); ++l) text += row("  " + plan.program.tensor(target_of(plan.program, group.body[l].node)).name, prediction.groups[g].leaves[l], timed);
+    for (std::size_t l = 0; l < group.body.size(); ++l)
+      text += row("  " + plan.program.tensor(target_of(plan.program, group.body[l].node)).name,
+          prediction.groups[g].leaves[l], timed);
   }
   return text + row("sum", prediction.sum, timed);
 }

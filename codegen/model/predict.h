@@ -1,12 +1,14 @@
 // How long a plan takes on one core, and how many bytes it moves.
 //
 //   group C of C[i, j : 1000, 1000] = +(A[i, k] * B[k, j]), k < 1000   ⇒   20 ms, of which the core alone needs 19;
-//                                                                          12 MB must move, 16 MB move from and to memory,
-//                                                                          90 MB from and to the last cache, 900 MB the second
+//                                                                          12 MB must move, 16 MB move from and to
+//                                                                          memory, 90 MB from and to the last cache,
+//                                                                          900 MB the second
 //
-// A leaf is a nest of loops over blocks. What the core does for a block is counted (core.h); what moves is found from footprints: of all
-// regions that its loops cut the box into, the largest that a cache holds is fetched once each time it is entered (traffic.h). Caches are
-// taken for fully associative and least recently used, cores for ones that fetch ahead.
+// A leaf is a nest of loops over blocks. What the core does for a block is counted (core.h); what moves is found from
+// footprints: of all regions that its loops cut the box into, the largest that a cache holds is fetched once each time
+// it is entered (traffic.h). Caches are taken for fully associative and least recently used, cores for ones that fetch
+// ahead.
 //
 // A call finds in the caches what the call before it left there: time is of a program that runs again and again.
 #pragma once
@@ -21,7 +23,8 @@
 namespace tilec::codegen::model {
 
 struct Bytes {
-  double memory = 0, last = 0, second = 0;             // that memory, the last-level and the second-level cache give or take
+  double memory = 0, last = 0, second = 0;             // that memory, the last-level and the second-level cache give or
+                                                       // take
   double must = 0;                                     // the least: each element read once, each result written once
 };
 struct Prediction {
@@ -38,13 +41,16 @@ struct PlanPrediction {
 // None for a target whose cores the model does not know: bytes alone are predicted there.
 bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
-double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);  // of the whole plan, and nothing else
+// of the whole plan, and nothing else
+double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
 double least_milliseconds(double arithmetic, double bytes, const Target& target);
 // Of one group, as if it were all of its plan: times, and the least that must move.
-PlanPrediction::Of predict(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
-// A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level (`--emit=model`).
+PlanPrediction::Of predict(
+    const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
+// A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level
+// (`--emit=model`).
 std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target);
 
 }  // namespace tilec::codegen::model

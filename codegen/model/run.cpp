@@ -35,7 +35,8 @@ class Streams {
   double lines() const { return std::max(1.0, lines_); }
 
  private:
-  // Rows with lines between them, of which a loop around them reads what comes next, so far: each row is a stream, and not one behind the other.
+  // Rows with lines between them, of which a loop around them reads what comes next, so far: each row is a stream, and
+  // not one behind the other.
   bool turn_rows(double further) {
     side_by_side_ *= rows_;
     rows_ = 1;
@@ -45,15 +46,19 @@ class Streams {
   }
 
   double reach_;
-  double span_, lines_ = 0, side_by_side_ = 1;         // bytes from the first to the last of a stream; its lines; how many streams
-  double apart_ = 0, row_ = 0, rows_ = 1;              // bytes from one row to the next, and of a row so far; how many rows
+  double span_, lines_ = 0, side_by_side_ = 1;         // bytes from the first to the last of a stream; its lines; how
+                                                       // many streams
+  double apart_ = 0, row_ = 0, rows_ = 1;              // bytes from one row to the next, and of a row so far; how many
+                                                       // rows
 };
 
 }  // namespace
 
 double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes, double reach) {
   const auto bytes = static_cast<double>(element_bytes);
-  const auto step_of = [&](std::size_t d) { return bytes * static_cast<double>(std::abs(access.offset.coefficients[d])); };
+  const auto step_of = [&](std::size_t d) {
+    return bytes * static_cast<double>(std::abs(access.offset.coefficients[d]));
+  };
   Streams made(bytes, reach);
   const std::vector<std::int64_t>& block = walk.boxes.back();
   std::vector<std::size_t> inside;

@@ -1,6 +1,8 @@
-// How many lines of a tensor a leaf asks for one behind the other, in the order in which its loops turn: a core fetches them ahead.
+// How many lines of a tensor a leaf asks for one behind the other, in the order in which its loops turn: a core fetches
+// them ahead.
 //
-//   dA[m, k] = +(dC[n, m] * B[n, k]), blocks of 32 m, then n, then m     ⇒   of dC runs of 2 lines, each a row of n from the one before
+//   dA[m, k] = +(dC[n, m] * B[n, k]), blocks of 32 m, then n, then m
+//     ⇒  of dC runs of 2 lines, each a row of n from the one before
 //   the same by turns n, then m                                          ⇒   of dC one run
 #pragma once
 

@@ -1,4 +1,5 @@
-// What a choice must save, or be worth, to be made. All of them by shapes alone, so that results do not depend on the number of threads.
+// What a choice must save, or be worth, to be made. All of them by shapes alone, so that results do not depend on the
+// number of threads.
 //
 // Measured on the Zen 4 of machine.cpp, where no other origin is given: about where both ways take equally long.
 #pragma once
@@ -12,77 +13,101 @@ namespace tilec::codegen::model {
 inline constexpr double worth_a_turn = 30000;          // cycles: 8 us, several times what it takes to wake another core
 inline constexpr double least_of_a_part = 1 << 15;     // points of one part of a reduction, on a CPU: as above
 inline constexpr double parts_of_a_fold = 64;          // for a result with fewer elements: enough turns for any CPU
-inline constexpr double least_of_a_thread_part = 512;  // points of one part, on a GPU: a block of threads has some for each
+inline constexpr double least_of_a_thread_part = 512;  // points of one part, on a GPU: a block of threads has some for
+                                                       // each
 inline constexpr double blocks_of_a_multiprocessor = 8;  // that hide each other's latency
-inline constexpr double shared_rows_of_a_multiprocessor = 0.25;  // as few are one launch all the same: parts of them are a launch for each statement
+// as few are one launch all the same: parts of them are a launch for each statement
+inline constexpr double shared_rows_of_a_multiprocessor = 0.25;
 
 // Factors that leave a sum.
-inline constexpr double factored_share = 0.5;          // of the points that are saved at least: the count is not the time
+inline constexpr double factored_share = 0.5;          // of the points that are saved at least: the count is not the
+                                                       // time
 inline constexpr double stored_element = 8;            // points for whose time an element is stored and read again
 inline constexpr double least_to_factor = 256;         // points: below, a launch more costs more
 inline constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // bytes
 
 // Sorting.
-inline constexpr std::int64_t longest_sorted_whole = 1 << 15;  // elements of a row: longer ones are cut when there are too few of them
+inline constexpr std::int64_t longest_sorted_whole = 1 << 15;  // elements of a row: longer ones are cut when there are
+                                                               // too few of them
 inline constexpr double sorted_element = 10;           // cycles for one element in one pass of a merge
 
 // Expressions, roughly: a multiply-add counts 1.
-inline constexpr int function_operations = 8;          // a function, a quotient, a root (operations_of in machine.h is exact)
+inline constexpr int function_operations = 8;          // a function, a quotient, a root (operations_of in machine.h is
+                                                       // exact)
 inline constexpr double operations_a_cycle = 16;       // with full vectors of f32
 
 // Turns of a group: schedule.cpp, indirect.cpp.
-inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement: 8 cores have one each; beyond 32 nothing is gained
+inline constexpr double enough_turns = 8, most_turns = 32;  // of one statement: 8 cores have one each; beyond 32
+                                                            // nothing is gained
 inline constexpr double turns_of_rows = 512;           // beyond which the rows of an outer loop stay in one turn
-// What the model predicts: orders of loops in choose/turns.cpp, layouts in operands.cpp. Its errors are a quarter in the median.
+// What the model predicts: orders of loops in choose/turns.cpp, layouts in operands.cpp. Its errors are a quarter in
+// the median.
 inline constexpr double near_the_least = 1.3;          // of what any plan takes: below, none is sought
-// Parts of a sum, in choose/splits.cpp: milliseconds of the whole, below which none are looked for, and how far it is from what is near the least.
+// Parts of a sum, in choose/splits.cpp: milliseconds of the whole, below which none are looked for, and how far it is
+// from what is near the least.
 inline constexpr double worth_cutting = 0.5, far_from_enough = 1.3;
 inline constexpr std::int64_t parts_looked_at[] = {32, 128, 512, 2048};  // values of the index that is cut
 inline constexpr double clearly_faster = 0.75;         // of what is chosen by counts, for a fold
-inline constexpr double faster_by_turns = 0.87, faster_by_parts = 0.95;  // for maps and contractions: other loops; the same loops by parts
+// for maps and contractions: other loops; the same loops by parts
+inline constexpr double faster_by_turns = 0.87, faster_by_parts = 0.95;
 // Leaves in choose/leaves.cpp.
-inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf: the model takes about as long to look at its blocks
+inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf: the model takes about as long to look
+                                                       // at its blocks
 inline constexpr std::size_t leaves_asked_about = 8;   // those that cost least by counts
 inline constexpr double faster_leaf = 0.85;            // of the leaf's time, what another must come to
-inline constexpr double leaves_save = 1.5;             // of two plans by counts, the slower one may be the faster one with other leaves up to here
+inline constexpr double leaves_save = 1.5;             // of two plans by counts, the slower one may be the faster one
+                                                       // with other leaves up to here
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
-inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of so many: turns of 48 had other lanes than the whole, and took 1.9 times as long
+inline constexpr std::int64_t vectors_of_strips = 4;   // columns of a turn of blocks one vector wide are multiples of
+                                                       // so many: turns of 48 had other lanes than the whole, and took
+                                                       // 1.9 times as long
 inline constexpr double least_shared_rows = 8;         // of a turn of statements that share rows
 inline constexpr double turn_elements = 4096;          // points of such a turn, at least
 inline constexpr std::int64_t blocked_rows_of_turn = 64;  // where one of them is a contraction
 inline constexpr double held_in_l1 = 0.5, held_in_l2 = 0.75;  // parts of the caches that a turn may fill
 inline constexpr double local_part_of_l2 = 0.5;        // that what stays in a turn may fill
-inline constexpr double beside_rows = 20480, beside_rows_of_opencl = 8192;  // bytes of shared memory for folds and scans of the largest blocks, and what CUDA keeps for itself
-// Steps of the sums of a contraction that is stored past the cache: a line takes half a cycle for each, and is spared about 14 of memory.
+// bytes of shared memory for folds and scans of the largest blocks, and what CUDA keeps for itself
+inline constexpr double beside_rows = 20480, beside_rows_of_opencl = 8192;
+// Steps of the sums of a contraction that is stored past the cache: a line takes half a cycle for each, and is spared
+// about 14 of memory.
 inline constexpr double streamed_steps = 64;
-inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the cache
-// Bytes of a row that ends within a line, from which on it is streamed. Zen 5, copies of 36 MB to rows of 22, 40, 130, 300 and 700 elements of f32: 23,
-// 24, 8, 3.1 and 1.8 ms streamed, 3.9, 3.1, 2.3, 1.9 and 2.0 through the cache.
+inline constexpr double streamed_part_of_l3 = 0.5;     // from which on a result that nobody reads is stored past the
+                                                       // cache
+// Bytes of a row that ends within a line, from which on it is streamed. Zen 5, copies of 36 MB to rows of 22, 40, 130,
+// 300 and 700 elements of f32: 23, 24, 8, 3.1 and 1.8 ms streamed, 3.9, 3.1, 2.3, 1.9 and 2.0 through the cache.
 inline constexpr double streamed_row = 2048;
-// The same where others come between two rows: what is left of a line is written alone, long before the rest of it. Softmax, its gradient and layer norm of
-// 24 MB, with streams and without: rows of 516 elements take 2.0 times as long, of 1012 1.44, 1508 1.18, 2516 0.98, 3508 0.89, 7012 0.81.
+// The same where others come between two rows: what is left of a line is written alone, long before the rest of it.
+// Softmax, its gradient and layer norm of 24 MB, with streams and without: rows of 516 elements take 2.0 times as long,
+// of 1012 1.44, 1508 1.18, 2516 0.98, 3508 0.89, 7012 0.81.
 inline constexpr double streamed_row_of_turn = 9216;
-inline constexpr std::int64_t gather_turns = 32, scatter_turns = 8;  // at most: a scatter reads all numbers in every turn
-inline constexpr double narrow_gather = 3;             // times the cycles of a row, for an element that is gathered alone
+// at most: a scatter reads all numbers in every turn
+inline constexpr std::int64_t gather_turns = 32, scatter_turns = 8;
+inline constexpr double narrow_gather = 3;             // times the cycles of a row, for an element that is gathered
+                                                       // alone
 inline constexpr std::int64_t gathered_vectors = 64;   // at once
-inline constexpr std::int64_t scattered_vectors = 4, wide_scatter = 8;  // columns of a turn are multiples of 4 vectors, where a row has 8 at least
+// columns of a turn are multiples of 4 vectors, where a row has 8 at least
+inline constexpr std::int64_t scattered_vectors = 4, wide_scatter = 8;
 
 // Statements that share rows: rewrite/rows.cpp, choose/traffic.cpp (docs/decisions/shared_rows.md).
 inline constexpr double worth_sharing = 250000;        // cycles: what runs longer gains nothing from one launch less
-inline constexpr double beside_folds = 2048;           // bytes of shared memory of a block for the folds of its warps, and what CUDA keeps of it
+inline constexpr double beside_folds = 2048;           // bytes of shared memory of a block for the folds of its warps,
+                                                       // and what CUDA keeps of it
 inline constexpr double worth_parts = 4;               // bytes that sums in parts save over those that the parts move
 inline constexpr double turns_of_parts = 16;           // of sums in parts
 inline constexpr std::int64_t whole_parts = 16;        // a turn is a multiple of what it walks at a time
 inline constexpr double clearly_fewer_bytes = 1.01;    // what other rows must save
 inline constexpr int overtaken = 32;                   // statements that a later one may overtake
-inline constexpr int heavy_set = 512;                  // operations for an element: a longer set gains nothing more from the cache, and no other step has its kernel
+inline constexpr int heavy_set = 512;                  // operations for an element: a longer set gains nothing more
+                                                       // from the cache, and no other step has its kernel
 inline constexpr std::int64_t strips_wanted = 8;       // for other cores
-inline constexpr std::int64_t narrowest_strip = 32;    // elements, two lines: of one line a row, nothing is fetched ahead (measured on columns of 900 x 3500)
+inline constexpr std::int64_t narrowest_strip = 32;    // elements, two lines: of one line a row, nothing is fetched
+                                                       // ahead (measured on columns of 900 x 3500)
 
 inline constexpr double worth_parting = 1e5;           // cycles of a program, by counts: below, sets stay as they are
 inline constexpr double worth_pairs = 2e5;             // the same: below, pairs that save little are not predicted
-inline constexpr double faster_apart = 0.95;           // of what the program takes by sets, what it must come to without one
+inline constexpr double faster_apart = 0.95;           // of what the program takes by sets, what it must come to
+                                                       // without one
 inline constexpr std::size_t most_sets_to_part = 8;    // of a program: each is planned without, as a whole
 
 // Producers that are computed where they are read: rewrite/inline.cpp.
@@ -101,98 +126,133 @@ inline constexpr std::int64_t few_lanes = 8;           // values of an index: fe
 // Layouts and boxes of a contraction: choose/layout.cpp (docs/decisions/layouts_by_cost.md, boxes.md).
 inline constexpr double worth_a_search = 30000;        // cycles: below, no layout saves what it takes to think about
 inline constexpr double clearly_less = 0.7;            // of today's cost, for the estimates are rough
-inline constexpr std::size_t layouts_looked_at = 16;   // of those that cost least by the rough estimate, that the model predicts
+inline constexpr std::size_t layouts_looked_at = 16;   // of those that cost least by the rough estimate, that the model
+                                                       // predicts
 inline constexpr std::size_t moved_looked_at = 4;      // of those that move one index of lanes
-// Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much were faster, of the others half.
+// Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much
+// were faster, of the others half.
 inline constexpr double faster_by_moving = 0.85;
 inline constexpr double faster_by_prediction = 0.97;   // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
-// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many times what the best
-// layout without costs: that estimate knows less of the memory and promises too much. Fitted to the measured times of 240 random
-// contractions, with and without.
+// Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many
+// times what the best layout without costs: that estimate knows less of the memory and promises too much. Fitted to the
+// measured times of 240 random contractions, with and without.
 inline constexpr double memory_decides = 3, boxes_up_to = 1.65;
-// Boxes that were chosen are tried longer and shorter, one index at a time, in so many rounds; one that the model says is this much faster is taken.
+// Boxes that were chosen are tried longer and shorter, one index at a time, in so many rounds; one that the model says
+// is this much faster is taken.
 inline constexpr int rounds_of_boxes = 2;
-// Of what takes at least so many milliseconds, and so many times what would be enough, layouts are tried that differ by one dimension's place.
+// Of what takes at least so many milliseconds, and so many times what would be enough, layouts are tried that differ by
+// one dimension's place.
 inline constexpr double worth_other_orders = 0.5, far_from_orders = 1.8, faster_by_an_order = 0.87;
 inline constexpr int rounds_of_orders = 2;
 inline constexpr double factors_of_boxes[] = {4, 2, 0.5}, faster_by_a_box = 0.95;
-// Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again: convolutions of 14 x 14
-// and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
+// Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again:
+// convolutions of 14 x 14 and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
 inline constexpr double mostly_computes = 12;
 
 // Scans: scan.cpp, window.cpp (docs/decisions/scans.md).
 inline constexpr double scan_vectors = 4;              // rows side by side that are one unit
 inline constexpr double scans_wanted = 64;             // units: with a quarter of them, nothing is cut into blocks
-inline constexpr double scan_worth_blocks = 32;        // times half of the first cache: what fits is read twice for nothing
+inline constexpr double scan_worth_blocks = 32;        // times half of the first cache: what fits is read twice for
+                                                       // nothing
 inline constexpr std::int64_t scan_block = 64;         // elements: the shortest, and what all are multiples of
 inline constexpr std::int64_t least_blocks = 4;
-inline constexpr std::int64_t wide_window = 192, wide_window_across = 48;  // two scans take as long as a window so wide, along the scan and across it
+// two scans take as long as a window so wide, along the scan and across it
+inline constexpr std::int64_t wide_window = 192, wide_window_across = 48;
 
 // Sorting.
 inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows are cut
 
 // Threads of a GPU.   Of an H100, where no other origin is given.
 namespace threads {
-inline constexpr std::int64_t operations_of_a_byte = 17;  // of f32, while memory brings one: 132 multiprocessors of an H100 do 256 a cycle, and 1909 bytes come
+inline constexpr std::int64_t operations_of_a_byte = 17;  // of f32, while memory brings one: 132 multiprocessors of an
+                                                          // H100 do 256 a cycle, and 1909 bytes come
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
-inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;  // of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts too
+// of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts
+// too
+inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;
 inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
-inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the machine
-inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts for them
-inline constexpr double least_fold_to_cut = 4096, least_column_to_cut = 256;  // points of an element that a block, or a thread, takes longer for than a launch
-inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;  // points of an element, in one part of its sum: of a tile; of a thread
+inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the
+                                                       // machine
+inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts
+                                                       // for them
+// points of an element that a block, or a thread, takes longer for than a launch
+inline constexpr double least_fold_to_cut = 4096, least_column_to_cut = 256;
+// points of an element, in one part of its sum: of a tile; of a thread
+inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;
 inline constexpr double bytes_of_a_launch = 10e6;      // that memory moves while one begins: 3 us
-inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the gradient of a layer norm takes for its 13
+inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the
+                                                        // gradient of a layer norm takes for its 13
 inline constexpr double cycles_of_a_launch = 5265;     // likewise
-inline constexpr double most_cut = 4;                  // times the parts that fill the machine, where they make whole waves of it
+inline constexpr double most_cut = 4;                  // times the parts that fill the machine, where they make whole
+                                                       // waves of it
 inline constexpr double fewer_steps = 0.97;            // of a staged reduction, for a stage that is shorter
-inline constexpr double least_parts_to_cut = 64;       // of a sum that has one for each turn of its rows: the sum of so few takes less than what cutting it adds
+inline constexpr double least_parts_to_cut = 64;       // of a sum that has one for each turn of its rows: the sum of so
+                                                       // few takes less than what cutting it adds
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
-inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;  // values of the reduction in a stage; bytes of both buffers
-// A multiprocessor, compute capability 8 to 10: CUDA C++ Programming Guide, "Compute Capabilities"; the second cache of an H100 gives 7.5 TB/s to 132 of them at 1.755 GHz.
+// values of the reduction in a stage; bytes of both buffers
+inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;
+// A multiprocessor, compute capability 8 to 10: CUDA C++ Programming Guide, "Compute Capabilities"; the second cache of
+// an H100 gives 7.5 TB/s to 132 of them at 1.755 GHz.
 inline constexpr double issues = 4, registers = 65536, l2_bytes = 32;  // a cycle; of all threads; a cycle
-inline constexpr std::int64_t other_registers = 20;    // of a thread, beside its sums, operands and what is on its way: measured, 125 for a tile of 128 x 128
-inline constexpr double turns_of_operand = 0.5;        // of shared memory, for each element of a side of a thread's tile, a warp: 16 bytes in two turns
-inline constexpr double issued_of_copy = 1;            // instructions for each element of the operands, a thread: its part of two accesses and their predicates
+inline constexpr std::int64_t other_registers = 20;    // of a thread, beside its sums, operands and what is on its way:
+                                                       // measured, 125 for a tile of 128 x 128
+inline constexpr double turns_of_operand = 0.5;        // of shared memory, for each element of a side of a thread's
+                                                       // tile, a warp: 16 bytes in two turns
+inline constexpr double issued_of_copy = 1;            // instructions for each element of the operands, a thread: its
+                                                       // part of two accesses and their predicates
 inline constexpr std::int64_t registers_of_rows = 32;  // likewise, where rows of the domain bound what a thread copies
-inline constexpr double warps_that_hide = 8, of_one_block = 1.5;  // each other's latency; cycles of a block that is alone
+// each other's latency; cycles of a block that is alone
+inline constexpr double warps_that_hide = 8, of_one_block = 1.5;
 inline constexpr double better_tile = 0.97;            // of the cycles of a larger tile
-// Of a warp on tensor cores, or of four, and of its block; how many blocks a multiprocessor should hold, so that one multiplies while another
-// begins or ends; `rate`: products in a cycle, against `matrix_rate`, as an H100 is modelled from its machine code; the warps of an instruction.
+// Of a warp on tensor cores, or of four, and of its block; how many blocks a multiprocessor should hold, so that one
+// multiplies while another begins or ends; `rate`: products in a cycle, against `matrix_rate`, as an H100 is modelled
+// from its machine code; the warps of an instruction.
 struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; std::int64_t warps = 1; };
-inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1},       {64, 64, 4, 2, 1, 0.95},    {64, 64, 2, 4, 1, 0.9},     {32, 64, 2, 2, 2, 0.8},    {32, 32, 2, 2, 2, 0.6},
-                                              {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.2, 4}, {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};
+inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9},
+    {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.2, 4},
+    {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
-inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way round
-// Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole lines of operands that lie along it.
+inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
+                                                       // round
+// Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole
+// lines of operands that lie along it.
 struct MatrixStages { std::int64_t depth_bytes, buffers; };
 inline constexpr MatrixStages matrix_stages[] = {{128, 4}, {128, 3}, {64, 4}, {64, 3}, {64, 2}};
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
-inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they hide each other's latency
+inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
+                                                       // hide each other's latency
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
 inline constexpr double scan_units = 128, scan_wanted = 8;  // rows that are one unit; units of a multiprocessor
 inline constexpr double scan_block = 2048;             // elements
-inline constexpr double balance = 16;                  // operations for a byte of memory: where both take equally long (67 TF/s, 3.35 TB/s of an H100, less what is not reached)
+inline constexpr double balance = 16;                  // operations for a byte of memory: where both take equally long
+                                                       // (67 TF/s, 3.35 TB/s of an H100, less what is not reached)
 inline constexpr std::int64_t warp = 32;               // CUDA C++ Programming Guide, "Hardware implementation"
-inline constexpr std::int64_t sorted_row = 8192, sorting = 256;  // elements up to which a row is sorted by a block of so many threads; longer ones by as many as there are
+// elements up to which a row is sorted by a block of so many threads; longer ones by as many as there are
+inline constexpr std::int64_t sorted_row = 8192, sorting = 256;
 }  // namespace threads
 
 // Passes on GPUs (online.h).
 namespace pass {
-inline constexpr double least_bytes = 4 << 20;         // of products that memory would hold otherwise: a second cache has room for a few of them
-inline constexpr double rate_apart = 0.8;              // of the multiplications of a launch of its own, of those that a multiprocessor can do
+inline constexpr double least_bytes = 4 << 20;         // of products that memory would hold otherwise: a second cache
+                                                       // has room for a few of them
+inline constexpr double rate_apart = 0.8;              // of the multiplications of a launch of its own, of those that a
+                                                       // multiprocessor can do
 inline constexpr double memory_bytes = 3.35e12 / 1.755e9;  // a cycle, of an H100
 inline constexpr double launch = 5000;                 // cycles
-inline constexpr double threads = 2048, shared_of_block = 1024;  // of a multiprocessor; bytes that a block takes besides: CUDA C++ Programming Guide, "Compute Capabilities"
-inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is alone; instructions of an element of a tile, its exponential among them
-inline constexpr double beside = 0.3;                  // of the lesser of multiplications and accesses, which the other does not hide
+// of a multiprocessor; bytes that a block takes besides: CUDA C++ Programming Guide, "Compute Capabilities"
+inline constexpr double threads = 2048, shared_of_block = 1024;
+inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is
+                                                         // alone; instructions of an element of a tile, its exponential
+                                                         // among them
+inline constexpr double beside = 0.3;                  // of the lesser of multiplications and accesses, which the other
+                                                       // does not hide
 inline constexpr double other_registers = 24;          // of a thread, beside those of staged contractions
 inline constexpr double multiplied_by_warps = 2048 * 0.63;  // of a cycle by `mma.sync` of 16 bits, of an H100
 inline constexpr double of_element_on_cores = 22, of_parts = 8;  // instructions, as above, and of its three bf16

@@ -20,12 +20,15 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
 }
 
 // Whether blocks store few elements of a line.
-bool scatters(const std::vector<Footprint>& target) { return target.back().elements < scattered_elements * target.back().lines; }
+bool scatters(const std::vector<Footprint>& target) {
+  return target.back().elements < scattered_elements * target.back().lines;
+}
 
 }  // namespace
 
 Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
-  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, 1, std::move(asked), {}, {}};
+  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, 1,
+      std::move(asked), {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
@@ -42,7 +45,8 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
   return leaf;
 }
 
-GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all) : locals(kept), leaves(std::move(all)) {
+GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all)
+    : locals(kept), leaves(std::move(all)) {
   bytes_ = lines_of(touched(false)) * line;
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
@@ -67,9 +71,10 @@ std::map<TensorId, Footprint> GroupTraffic::touched(bool turn) const {
   return most;
 }
 
-// Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is streamed, and sent back.
-// `there`: per read, whether it is there already.
-Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here, const std::vector<bool>& there) const {
+// Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is
+// streamed, and sent back. `there`: per read, whether it is there already.
+Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here,
+    const std::vector<bool>& there) const {
   Moved moved;
   const double times = leaf.walk.entered(at) * leaf.walk.filled;
   std::set<TensorId> counted;
@@ -82,7 +87,8 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     if (here != nullptr)
       if (const auto found = here->find(id); found != here->end()) comes *= 1 - found->second;
     const double ways = written && !leaf.stream ? 2 : 1;
-    const double lines = comes * leaf.touched[a][at].lines * ways, run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
+    const double lines = comes * leaf.touched[a][at].lines * ways,
+                 run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
     moved.lines += lines;
     if (written && !leaf.stream) moved.back += lines / ways;
     if (written ? leaf.stream || leaf.claims : leaf.asked[a] == Asked::Early) continue;  // nobody waits
@@ -105,7 +111,8 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
       fetched.insert(leaf.nest.target.tensor);
       continue;
     }
-    // Neighbouring turns of the loop around the region share what they both touch: the region of that whole loop comes once.
+    // Neighbouring turns of the loop around the region share what they both touch: the region of that whole loop comes
+    // once.
     std::size_t at = 0;
     while (at < leaf.walk.loops.size() && bytes_of(leaf, at) > held) ++at;
     const bool whole = at == 0;
@@ -127,13 +134,18 @@ std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
 std::vector<double> GroupTraffic::set_cycles() const {
   std::vector<double> cycles;
   for (const Seen& leaf : leaves)
-    cycles.push_back(leaf.sharing <= share_freely ? 0 : crowded * std::log2(leaf.sharing / share_freely) * leaf.touched.back().front().lines * leaf.walk.filled);
+    cycles.push_back(leaf.sharing <= share_freely
+            ? 0
+            : crowded * std::log2(leaf.sharing / share_freely) * leaf.touched.back().front().lines * leaf.walk.filled);
   return cycles;
 }
 
 // As lines that a cache has lost, less those that a stream through as many lines finds anyway.
 double GroupTraffic::pages_beyond(const Seen& leaf, double remembered) const {
-  const auto touched = [&](std::size_t at) { return std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0, [&](double sum, const auto& boxes) { return sum + boxes[at].pages; }); };
+  const auto touched = [&](std::size_t at) {
+    return std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0,
+        [&](double sum, const auto& boxes) { return sum + boxes[at].pages; });
+  };
   if (touched(0) <= remembered) return 0;
   std::size_t at = 0;
   while (at + 1 < leaf.walk.boxes.size() && touched(at + 1) > remembered) ++at;

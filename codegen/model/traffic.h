@@ -1,8 +1,9 @@
 // Lines that a group moves between the levels of memory, from the footprints of what its leaves read and write.
 //
-// A loop nest fetches a region again each time it enters it, unless the region, and all else that is touched inside, is held by a cache.
-// So of the boxes that the loops leave, the outermost one whose footprint the cache holds is fetched once for each turn of the loop around
-// it, less what neighbouring turns share. (Wolf and Lam, "A data locality optimizing algorithm", 1991.)
+// A loop nest fetches a region again each time it enters it, unless the region, and all else that is touched inside, is
+// held by a cache. So of the boxes that the loops leave, the outermost one whose footprint the cache holds is fetched
+// once for each turn of the loop around it, less what neighbouring turns share. (Wolf and Lam, "A data locality
+// optimizing algorithm", 1991.)
 #pragma once
 
 #include <map>
@@ -17,14 +18,15 @@ namespace tilec::codegen::model {
 
 struct Machine;
 
-// Both ways. `back`: of the lines, those that are sent back; `runs` that begin, and those that are `asked` for before; `first`: lines at the beginning of
-// a run (machine.h: ramp).
+// Both ways. `back`: of the lines, those that are sent back; `runs` that begin, and those that are `asked` for before;
+// `first`: lines at the beginning of a run (machine.h: ramp).
 struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0; };
 
-// Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it goes on with lines that it knows.
+// Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
+// goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
-// A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many lines come one behind the
-// other.
+// A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
+// lines come one behind the other.
 struct Seen {
   Nest nest;
   Walk walk;
@@ -43,7 +45,8 @@ class GroupTraffic {
  public:
   GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves);
 
-  // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in this cache when the group begins.
+  // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
+  // this cache when the group begins.
   std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
   std::vector<double> page_cycles(const Machine& machine) const;
@@ -58,7 +61,8 @@ class GroupTraffic {
 
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;
-  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here, const std::vector<bool>& there) const;
+  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here,
+      const std::vector<bool>& there) const;
   double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;
 

@@ -9,7 +9,8 @@ namespace tilec::codegen::model {
 
 namespace {
 
-// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker sequence).
+// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker
+// sequence).
 double filled_part(const Nest& nest) {
   if (nest.rows.empty()) return 1;
   constexpr int samples = 256;
@@ -21,7 +22,8 @@ double filled_part(const Nest& nest) {
   for (int n = 0; n < samples; ++n) {
     for (std::size_t d = 0; d < at.size(); ++d) {
       const double place = (n + 0.5) * step[d];
-      at[d] = static_cast<double>(static_cast<std::int64_t>((place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
+      at[d] = static_cast<double>(static_cast<std::int64_t>(
+          (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
     }
     inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
       double value = static_cast<double>(row.form.constant);
@@ -69,12 +71,14 @@ class Walker {
 }  // namespace
 
 double Walk::entered(std::size_t at) const {
-  return std::accumulate(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(at), 1.0, [](double product, const Turns& turns) { return product * turns.whole; });
+  return std::accumulate(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(at), 1.0,
+      [](double product, const Turns& turns) { return product * turns.whole; });
 }
 
 Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
   Walker walker(nest);
-  for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());  // its leaves follow each other part by part
+  // its leaves follow each other part by part
+  for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());
   for (const Loop& loop : origins(group)) walker.loop({loop.index}, 1);
   walker.made().shared = walker.made().loops.size();
   for (const std::string& name : leaf.outer) walker.loop({name}, 1);

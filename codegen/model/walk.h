@@ -13,10 +13,12 @@
 namespace tilec::codegen::model {
 
 struct Walk {
-  // Dimensions that advance together, and how often; the last turn may be shorter: `whole` is how many there would be of full length.
+  // Dimensions that advance together, and how often; the last turn may be shorter: `whole` is how many there would be
+  // of full length.
   struct Turns { std::vector<std::size_t> dims; double count, whole; };
   std::vector<Turns> loops;
-  std::vector<std::vector<std::int64_t>> boxes;        // one more than loops: the extents before the first one, and inside each
+  std::vector<std::vector<std::int64_t>> boxes;        // one more than loops: the extents before the first one, and
+                                                       // inside each
   std::size_t shared = 0;                              // how many of the loops are the group's
   double filled = 1;                                   // the part of the box that the rows of the domain leave
 

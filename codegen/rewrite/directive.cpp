@@ -20,7 +20,10 @@ struct Printer {
   void head(const Names& names) { text += fmt::format(" {}", fmt::join(names, " ")); }
   void part(const char* key, const std::string& name) { text += fmt::format("  {} {}", key, name); }
   void part(const char* key, std::int64_t number) { text += fmt::format("  {} {}", key, number); }
-  template <class T> void part(const char* key, const std::vector<T>& list) { text += fmt::format("  {} {}", key, fmt::join(list, " ")); }
+  template <class T>
+  void part(const char* key, const std::vector<T>& list) {
+    text += fmt::format("  {} {}", key, fmt::join(list, " "));
+  }
   void unless_0(const char* key, std::int64_t number) { if (number != 0) part(key, number); }
 };
 
@@ -36,7 +39,9 @@ struct Reader {
   }
   bool key(const char* key) {
     if (fault) return false;
-    if (line.peek() != key) refuse(line.more() ? fmt::format("`{}` is due where `{}` stands", key, line.peek()) : fmt::format("`{}` is missing", key));
+    if (line.peek() != key)
+      refuse(line.more() ? fmt::format("`{}` is due where `{}` stands", key, line.peek())
+                         : fmt::format("`{}` is missing", key));
     else line.next();
     return !fault;
   }
@@ -51,7 +56,9 @@ struct Reader {
 
   void head(std::string& tensor) { tensor = name("the name of a tensor"); }
   void head(Names& names) { names = list(); }
-  void part(const char* word, std::string& value) { if (key(word)) value = name(fmt::format("what follows `{}`", word)); }
+  void part(const char* word, std::string& value) {
+    if (key(word)) value = name(fmt::format("what follows `{}`", word));
+  }
   void part(const char* word, std::int64_t& value) { if (key(word)) value = number(word).value_or(0); }
   void part(const char* word, Names& names) { if (key(word)) names = list(); }
   void part(const char* word, std::vector<std::int64_t>& numbers) {
@@ -82,7 +89,8 @@ template <std::size_t at = 0> std::optional<Directive> start(std::string_view wo
 }
 
 using enum RewriteStage;
-constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Online, Scans, Scans, Scans, Splits, Copies, Copies, Copies, Copies, Panels, Rows};
+constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Online, Scans, Scans, Scans, Splits, Copies,
+    Copies, Copies, Copies, Panels, Rows};
 static_assert(std::size(stages) == std::variant_size_v<Directive>);
 
 template <std::size_t... at> std::string words_in_order(std::index_sequence<at...>) {
@@ -90,7 +98,9 @@ template <std::size_t... at> std::string words_in_order(std::index_sequence<at..
   const auto add = [&](std::string_view word, RewriteStage stage, std::optional<RewriteStage> before) {
     text += fmt::format("{}{}", !before ? "" : *before == stage ? ", " : "; ", word);
   };
-  (add(std::variant_alternative_t<at, Directive>::word, stages[at], at == 0 ? std::nullopt : std::optional(stages[at - 1])), ...);
+  (add(std::variant_alternative_t<at, Directive>::word, stages[at],
+       at == 0 ? std::nullopt : std::optional(stages[at - 1])),
+      ...);
   return text;
 }
 

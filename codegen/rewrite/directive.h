@@ -2,24 +2,30 @@
 //
 //   inline E                            E is computed where it is read (inline.h)
 //   absorb A                            the sum A goes into the sums that read it (factor.h)
-//   restate C                           conditions of C's sum become rows, its index the form that the value reads (restate.h)
-//   reach M                             the running extreme M has an element for each value, in a tensor of its own (running.h)
-//   logs H                              products over intervals that H sums are told by running sums of logarithms (intervals.h)
+//   restate C                           conditions of C's sum become rows, its index the form that the value reads
+//                                       (restate.h)
+//   reach M                             the running extreme M has an element for each value, in a tensor of its own
+//                                       (running.h)
+//   logs H                              products over intervals that H sums are told by running sums of logarithms
+//                                       (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
 //   online M Z U  rows i  over j        M, Z and U in one pass over j, with what they read of [i, j] (online.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
 //   windows Y                           the windows of Y as ends and beginnings of blocks, which are scans (window.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
-//   pairs dA  over n                  sums over n for each pair of elements of its operands first, which windows then share (pairs.h)
+//   pairs dA  over n                  sums over n for each pair of elements of its operands first, which windows then
+//                                     share (pairs.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
-//   stage C  order j i                  C is computed with its output indices in this order, and copied to where it belongs (stage.h)
-//   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the box's own (tile.h)
+//   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
+//                                       belongs (stage.h)
+//   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the
+//   box's own (tile.h)
 //   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
 //   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
 //
-// They stand in the order in which they are applied, each over what those before it made; tensors and indices are called as that
-// Program prints them. A word `read 1` chooses among several reads of one tensor.
+// They stand in the order in which they are applied, each over what those before it made; tensors and indices are
+// called as that Program prints them. A word `read 1` chooses among several reads of one tensor.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +83,8 @@ struct Factor {
 };
 struct Online {
   static constexpr const char* word = "online";
-  Names tensors, rows;                                 // what folds over the index; indices of the first of them, the last in blocks
+  Names tensors, rows;                                 // what folds over the index; indices of the first of them, the
+                                                       // last in blocks
   std::string over;
   void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.part("over", over); }
   bool operator==(const Online&) const = default;
@@ -132,7 +139,8 @@ struct Stage {
 };
 struct Tile {
   static constexpr const char* word = "tile";
-  Names tensors, over;                                 // what one launch computes; indices of the contraction among them
+  Names tensors, over;                                 // what one launch computes; indices of the contraction among
+                                                       // them
   std::vector<std::int64_t> by;
   void parts(auto& io) { io.head(tensors), io.part("over", over), io.part("by", by); }
   bool operator==(const Tile&) const = default;
@@ -141,23 +149,29 @@ struct Panels {
   static constexpr const char* word = "panels";
   std::string operand, reader, index;
   std::int64_t width = 0, read = 0;
-  void parts(auto& io) { io.head(operand), io.part("in", reader), io.part("along", index), io.part("by", width), io.unless_0("read", read); }
+  void parts(auto& io) {
+    io.head(operand), io.part("in", reader), io.part("along", index), io.part("by", width), io.unless_0("read", read);
+  }
   bool operator==(const Panels&) const = default;
 };
 struct Share {
   static constexpr const char* word = "share";
   Names tensors, rows;                                 // what the statements compute; indices of the first one
-  std::int64_t size = 0;                               // sums over the last of `rows` have parts of so many; 0: there are none
+  std::int64_t size = 0;                               // sums over the last of `rows` have parts of so many; 0: there
+                                                       // are none
   void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.unless_0("parts", size); }
   bool operator==(const Share&) const = default;
 };
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach, directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks, directives::Windows, directives::Split, directives::Pairs, directives::Copy,
-                               directives::Stage, directives::Tile, directives::Panels, directives::Share>;
+using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
+    directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks,
+    directives::Windows, directives::Split, directives::Pairs, directives::Copy, directives::Stage, directives::Tile,
+    directives::Panels, directives::Share>;
 
-// Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing, all is chosen.
+// Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
+// all is chosen.
 enum class RewriteStage { Inline, Sums, Online, Scans, Splits, Copies, Panels, Rows };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive

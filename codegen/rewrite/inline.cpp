@@ -27,22 +27,30 @@ using poly::Program;
 using poly::Statement;
 
 Expr replace_reads(const Expr& e, const std::map<int, Expr>& with) {
-  return e.match([&](const poly::Read& r) { const auto found = with.find(r.read); return found == with.end() ? e : found->second; },
-                 [&](const poly::Cast& c) { return Expr(poly::Cast{replace_reads(c.operand, with), c.type}); },
-                 [&](const poly::Apply& a) {
-                   std::vector<Expr> operands;
-                   for (const Expr& o : a.operands) operands.push_back(replace_reads(o, with));
-                   return Expr(poly::Apply{a.op, std::move(operands), a.type});
-                 },
-                 [&](const auto&) { return e; });
+  return e.match(
+      [&](const poly::Read& r) {
+        const auto found = with.find(r.read);
+        return found == with.end() ? e : found->second;
+      },
+      [&](const poly::Cast& c) { return Expr(poly::Cast{replace_reads(c.operand, with), c.type}); },
+      [&](const poly::Apply& a) {
+        std::vector<Expr> operands;
+        for (const Expr& o : a.operands) operands.push_back(replace_reads(o, with));
+        return Expr(poly::Apply{a.op, std::move(operands), a.type});
+      },
+      [&](const auto&) { return e; });
 }
 
 // Drops reads that the value no longer mentions, and merges equal ones.
 void compact_reads(Statement& s) {
   std::vector<bool> used(s.reads.size(), false);
   const std::function<void(const Expr&)> mark = [&](const Expr& e) {
-    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; }, [&](const poly::Cast& c) { mark(c.operand); },
-            [&](const poly::Apply& a) { for (const Expr& o : a.operands) mark(o); }, [](const auto&) {});
+    e.match([&](const poly::Read& r) { used[static_cast<std::size_t>(r.read)] = true; },
+        [&](const poly::Cast& c) { mark(c.operand); },
+        [&](const poly::Apply& a) {
+          for (const Expr& o : a.operands) mark(o);
+        },
+        [](const auto&) {});
   };
   mark(s.value);
   std::vector<Access> kept;
@@ -50,8 +58,15 @@ void compact_reads(Statement& s) {
   const auto typed = [&](int r) {
     lang::DType type = lang::DType::F32;
     const std::function<void(const Expr&)> find = [&](const Expr& e) {
-      e.match([&](const poly::Read& x) { if (x.read == r) type = x.type; }, [&](const poly::Cast& c) { find(c.operand); },
-              [&](const poly::Apply& a) { for (const Expr& o : a.operands) find(o); }, [](const auto&) {});
+      e.match(
+          [&](const poly::Read& x) {
+            if (x.read == r) type = x.type;
+          },
+          [&](const poly::Cast& c) { find(c.operand); },
+          [&](const poly::Apply& a) {
+            for (const Expr& o : a.operands) find(o);
+          },
+          [](const auto&) {});
     };
     find(s.value);
     return type;
@@ -83,7 +98,8 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
       read_at.push_back(static_cast<int>(consumer.reads.size()));
       consumer.reads.push_back(std::move(seen));
     }
-    with.emplace(static_cast<int>(r), poly::as_stored(seen_from(producer.value, map, count, read_at), program.tensor(id).dtype));
+    with.emplace(
+        static_cast<int>(r), poly::as_stored(seen_from(producer.value, map, count, read_at), program.tensor(id).dtype));
   }
   consumer.value = replace_reads(consumer.value, with);
   compact_reads(consumer);
@@ -91,8 +107,10 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
 }
 
 bool fits_inlined(const Statement& producer, const Statement& consumer) {
-  const auto uses = static_cast<int>(std::count_if(consumer.reads.begin(), consumer.reads.end(), [&](const Access& read) { return read.tensor == producer.target.tensor; }));
-  return nodes(producer.value) * uses + nodes(consumer.value) <= model::largest_inlined && consumer.reads.size() + producer.reads.size() <= model::most_reads;
+  const auto uses = static_cast<int>(std::count_if(consumer.reads.begin(), consumer.reads.end(),
+      [&](const Access& read) { return read.tensor == producer.target.tensor; }));
+  return nodes(producer.value) * uses + nodes(consumer.value) <= model::largest_inlined &&
+      consumer.reads.size() + producer.reads.size() <= model::most_reads;
 }
 
 // Whether recomputing the producer at each read costs less than storing and reading it.
@@ -115,23 +133,33 @@ bool widened(const Expr& e, const Statement& producer, const Program& program) {
   const lang::DType type = program.tensor(producer.reads[static_cast<std::size_t>(read->read)].tensor).dtype;
   return lang::is_float(type) && lang::bytes(type) == 2 && keeps_values(e, type);
 }
-bool widens(const Program& program, const Statement& producer) { return producer.reads.size() == 1 && widened(producer.value, producer, program); }
+bool widens(const Program& program, const Statement& producer) {
+  return producer.reads.size() == 1 && widened(producer.value, producer, program);
+}
 
-// Whether it is one of these times, or by, what has fewer dimensions, as dO[t, e] / Z[t], and all that read it are sums of its multiples: what is
-// multiplied stays narrow, and the others, and a condition of them, leave the sum or join its other factor (factor.h, online.h).
+// Whether it is one of these times, or by, what has fewer dimensions, as dO[t, e] / Z[t], and all that read it are sums
+// of its multiples: what is multiplied stays narrow, and the others, and a condition of them, leave the sum or join its
+// other factor (factor.h, online.h).
 bool scales_narrow(const Program& program, const Statement& producer) {
   int narrow = 0;
-  const auto is_zero = [](const Expr& e) { const auto* n = e.as<poly::Number>(); return n && n->real == 0 && n->integer == 0; };
+  const auto is_zero = [](const Expr& e) {
+    const auto* n = e.as<poly::Number>();
+    return n && n->real == 0 && n->integer == 0;
+  };
   const auto smaller = [&](const Expr& e) {
     return std::ranges::all_of(poly::parts(e), [&](const Expr& part) {
       const auto* read = part.as<poly::Read>();
       if (part.as<poly::Index>()) return false;
-      return !read || elements(program, producer.reads[static_cast<std::size_t>(read->read)].tensor) < elements(program, producer.target.tensor);
+      return !read ||
+          elements(program, producer.reads[static_cast<std::size_t>(read->read)].tensor) <
+          elements(program, producer.target.tensor);
     });
   };
   const std::function<bool(const Expr&)> fits = [&](const Expr& e) -> bool {
     const auto* apply = e.as<poly::Apply>();
-    if (apply && (apply->op == lang::Op::Mul || apply->op == lang::Op::Div) && lang::is_float(apply->type)) return fits(apply->operands[0]) && (apply->op == lang::Op::Mul || !widened(apply->operands[1], producer, program)) && fits(apply->operands[1]);
+    if (apply && (apply->op == lang::Op::Mul || apply->op == lang::Op::Div) && lang::is_float(apply->type))
+      return fits(apply->operands[0]) &&
+          (apply->op == lang::Op::Mul || !widened(apply->operands[1], producer, program)) && fits(apply->operands[1]);
     if (widened(e, producer, program)) return ++narrow, true;
     if (apply && apply->op == lang::Op::Select)
       for (const std::size_t zero : {std::size_t{1}, std::size_t{2}})
@@ -154,7 +182,9 @@ bool sums_multiples(const Statement& consumer, TensorId id) {
 
 constexpr int most_operations = 4096;                  // of a value that a plan makes
 
-bool fills(const Statement& s, TensorId id) { return std::holds_alternative<TensorId>(s.fill) && std::get<TensorId>(s.fill) == id; }
+bool fills(const Statement& s, TensorId id) {
+  return std::holds_alternative<TensorId>(s.fill) && std::get<TensorId>(s.fill) == id;
+}
 
 void remove(Program& program, const std::vector<bool>& gone) {
   std::vector<poly::Node> kept;
@@ -163,8 +193,9 @@ void remove(Program& program, const std::vector<bool>& gone) {
   program.nodes = std::move(kept);
 }
 
-// On a GPU: elementwise results of rows that statements would share (share.h), of which shared memory does not hold all. A row has one
-// of what its statements find of it, as a maximum. The lightest are computed again where they are read, which costs no memory.
+// On a GPU: elementwise results of rows that statements would share (share.h), of which shared memory does not hold
+// all. A row has one of what its statements find of it, as a maximum. The lightest are computed again where they are
+// read, which costs no memory.
 std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
   struct Kept { TensorId tensor; double bytes; int weight; };
   std::map<double, std::vector<Kept>> by_rows;
@@ -175,9 +206,12 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
     const double all = elements(program, s->target.tensor);
     double rows = all;
     for (const Access& read : s->reads)
-      if (computed.contains(read.tensor) && reads_at_row(*s, read)) rows = std::min(rows, elements(program, read.tensor));
-    if (rows >= model::shared_rows_of_a_multiprocessor * target.multiprocessors && rows < all && !is_output(program, s->target.tensor) && elementwise(program, *s))
-      by_rows[rows].push_back({s->target.tensor, all / rows * lang::bytes(program.tensor(s->target.tensor).dtype), weight(s->value)});
+      if (computed.contains(read.tensor) && reads_at_row(*s, read))
+        rows = std::min(rows, elements(program, read.tensor));
+    if (rows >= model::shared_rows_of_a_multiprocessor * target.multiprocessors && rows < all &&
+        !is_output(program, s->target.tensor) && elementwise(program, *s))
+      by_rows[rows].push_back(
+          {s->target.tensor, all / rows * lang::bytes(program.tensor(s->target.tensor).dtype), weight(s->value)});
     computed.insert(s->target.tensor);
   }
   std::set<TensorId> found;
@@ -208,16 +242,22 @@ void inline_elementwise(Rewriting& r) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
-    const bool again = too_long.contains(producer->target.tensor), cores = r.target.capability >= 80, narrow = cores && widens(program, *producer), scaled = cores && scales_narrow(program, *producer);
+    const bool again = too_long.contains(producer->target.tensor), cores = r.target.capability >= 80,
+               narrow = cores && widens(program, *producer), scaled = cores && scales_narrow(program, *producer);
     std::set<std::size_t> users;
     bool possible = true;
     for (const std::size_t u : readers[static_cast<std::size_t>(producer->target.tensor)]) {
       if (gone[u] || !reads(program.nodes[u], producer->target.tensor)) continue;
       const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = possible && consumer && !fills(*consumer, producer->target.tensor) && (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor) : ((narrow || (scaled && sums_multiples(*consumer, producer->target.tensor))) && fits_inlined(*producer, *consumer)) || worth_inlining(program, *producer, *consumer));
+      possible = possible && consumer && !fills(*consumer, producer->target.tensor) &&
+          (again ? fits_inlined(*producer, *consumer) && points(*consumer) <= elements(program, producer->target.tensor)
+                 : ((narrow || (scaled && sums_multiples(*consumer, producer->target.tensor))) &&
+                       fits_inlined(*producer, *consumer)) ||
+                      worth_inlining(program, *producer, *consumer));
       users.insert(u);
     }
-    if (!possible || users.empty() || (!again && !scaled && users.size() > 1 && weight(producer->value) > model::light)) continue;
+    if (!possible || users.empty() || (!again && !scaled && users.size() > 1 && weight(producer->value) > model::light))
+      continue;
     const Statement taken = *producer;
     for (const std::size_t u : users) {
       program.nodes[u] = inlined(program, taken, std::get<Statement>(program.nodes[u]));
@@ -236,18 +276,23 @@ Refusal apply(Rewriting& r, const directives::Inline& directive) {
   const Statement producer = std::get<Statement>(program.nodes[*n]);
   const TensorId id = producer.target.tensor;
   if (is_output(program, id)) return fmt::format("`{}` is an output", directive.tensor);
-  if (!elementwise(program, producer)) return fmt::format("`{}` is not computed for each of its elements by itself", directive.tensor);
+  if (!elementwise(program, producer))
+    return fmt::format("`{}` is not computed for each of its elements by itself", directive.tensor);
   std::vector<std::size_t> users;
   for (std::size_t u = 0; u < program.nodes.size(); ++u) {
     if (!reads(program.nodes[u], id)) continue;
     const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
     if (!consumer || fills(*consumer, id)) return fmt::format("what reads `{}` needs it in memory", directive.tensor);
-    const auto uses = static_cast<int>(std::count_if(consumer->reads.begin(), consumer->reads.end(), [&](const Access& read) { return read.tensor == id; }));
-    if (nodes(producer.value) * uses + nodes(consumer->value) > most_operations) return fmt::format("`{}` would be a value of more than {} operations", target_name(program, *consumer), most_operations);
+    const auto uses = static_cast<int>(std::count_if(
+        consumer->reads.begin(), consumer->reads.end(), [&](const Access& read) { return read.tensor == id; }));
+    if (nodes(producer.value) * uses + nodes(consumer->value) > most_operations)
+      return fmt::format(
+          "`{}` would be a value of more than {} operations", target_name(program, *consumer), most_operations);
     users.push_back(u);
   }
   if (users.empty()) return fmt::format("nothing reads `{}`", directive.tensor);
-  for (const std::size_t u : users) program.nodes[u] = inlined(program, producer, std::get<Statement>(program.nodes[u]));
+  for (const std::size_t u : users)
+    program.nodes[u] = inlined(program, producer, std::get<Statement>(program.nodes[u]));
   program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(*n));
   r.done.push_back(directive);
   return std::nullopt;

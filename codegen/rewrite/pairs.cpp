@@ -29,12 +29,14 @@ namespace {
 
 bool tells_indices(const poly::Expr& e) {
   return e.match([](const poly::Index&) { return true; }, [](const poly::Cast& c) { return tells_indices(c.operand); },
-                 [](const poly::Apply& a) { return std::any_of(a.operands.begin(), a.operands.end(), tells_indices); }, [](const auto&) { return false; });
+      [](const poly::Apply& a) { return std::any_of(a.operands.begin(), a.operands.end(), tells_indices); },
+      [](const auto&) { return false; });
 }
 
 bool cuts(const Statement& s) {
   const lang::DType type = s.value.type();
-  return s.reads.size() == 2 && s.aggregation != Aggregation::Assign && compute_type(type) == type && !has_scale(s.aggregation, type) && !tells_indices(s.value);
+  return s.reads.size() == 2 && s.aggregation != Aggregation::Assign && compute_type(type) == type &&
+      !has_scale(s.aggregation, type) && !tells_indices(s.value);
 }
 
 // Read of k in one dimension, by itself, from its first element to its last; or not at all.
@@ -42,7 +44,8 @@ bool plain_in(const Program& program, const Statement& s, const Access& read, st
   bool found = false;
   for (std::size_t d = 0; d < read.element.size(); ++d) {
     if (!mentions(read.element[d], k)) continue;
-    if (found || plain_index(read.element[d]) != k || program.tensor(read.tensor).shape[d].get() != extent(s, k)) return false;
+    if (found || plain_index(read.element[d]) != k || program.tensor(read.tensor).shape[d].get() != extent(s, k))
+      return false;
     found = true;
   }
   return true;
@@ -51,8 +54,10 @@ bool plain_in(const Program& program, const Statement& s, const Access& read, st
 // A dimension of an operand that stays: which index of the pair it is.
 struct Side { std::size_t read, dimension; };
 
-// In the order in which they lie: those that no output index moves, then as the target has them, what lies side by side last.
-std::vector<Side> sides_of(const Statement& s, const std::vector<std::int64_t>& of_target, const std::vector<bool>& summed) {
+// In the order in which they lie: those that no output index moves, then as the target has them, what lies side by side
+// last.
+std::vector<Side> sides_of(
+    const Statement& s, const std::vector<std::int64_t>& of_target, const std::vector<bool>& summed) {
   std::vector<Side> sides;
   std::vector<std::int64_t> apart;
   for (std::size_t r = 0; r < s.reads.size(); ++r)
@@ -63,7 +68,8 @@ std::vector<Side> sides_of(const Statement& s, const std::vector<std::int64_t>& 
       for (std::size_t k = 0; k < s.indices.size(); ++k) {
         if (!mentions(e, k)) continue;
         sums = sums || summed[k];
-        for (std::size_t t = 0; t < s.target.element.size(); ++t) if (mentions(s.target.element[t], k)) most = std::min(most, std::abs(of_target[t]));
+        for (std::size_t t = 0; t < s.target.element.size(); ++t)
+          if (mentions(s.target.element[t], k)) most = std::min(most, std::abs(of_target[t]));
       }
       if (sums) continue;
       sides.push_back({r, d});
@@ -88,13 +94,17 @@ std::vector<std::size_t> plain_sums(const Program& program, const Statement& s) 
   std::vector<std::size_t> found;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const auto in_row = [&](const poly::Range& row) { return mentions(row.value, k); };
-    if (is_output_index(s, k) || low(s, k) != 0 || std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), in_row)) continue;
-    if (std::all_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return plain_in(program, s, read, k); })) found.push_back(k);
+    if (is_output_index(s, k) || low(s, k) != 0 ||
+        std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), in_row))
+      continue;
+    if (std::all_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return plain_in(program, s, read, k); }))
+      found.push_back(k);
   }
   return found;
 }
 
-std::optional<PairSums> pair_sums(const Program& program, const Strides& strides, const Statement& s, const std::vector<std::size_t>& summed) {
+std::optional<PairSums> pair_sums(
+    const Program& program, const Strides& strides, const Statement& s, const std::vector<std::size_t>& summed) {
   if (!cuts(s) || summed.empty()) return std::nullopt;
   std::vector<bool> is_summed(s.indices.size(), false);
   for (const std::size_t k : summed) is_summed[k] = true;
@@ -111,27 +121,34 @@ std::optional<PairSums> pair_sums(const Program& program, const Strides& strides
   for (const Side& side : sides_of(s, strides[static_cast<std::size_t>(s.target.tensor)], is_summed)) {
     const Affine& e = rest.reads[side.read].element[side.dimension];
     const poly::Size& size = program.tensor(s.reads[side.read].tensor).shape[side.dimension];
-    const auto same = e.is_constant() ? of_rest.end() : std::find(of_rest.begin(), of_rest.end(), e);  // both operands move along together
+    // both operands move along together
+    const auto same = e.is_constant() ? of_rest.end() : std::find(of_rest.begin(), of_rest.end(), e);
     const auto at = static_cast<std::size_t>(same - of_rest.begin());
     index[side.read][side.dimension] = same != of_rest.end() && made.tensor.shape[at] == size ? at : of_rest.size();
     if (*index[side.read][side.dimension] < of_rest.size()) continue;
     const auto plain = plain_index(s.reads[side.read].element[side.dimension]);
-    sum.indices.push_back(fresh_index(sum, plain ? s.indices[*plain] : fmt::format("{}{}", "xy"[side.read], side.dimension)));
+    sum.indices.push_back(
+        fresh_index(sum, plain ? s.indices[*plain] : fmt::format("{}{}", "xy"[side.read], side.dimension)));
     of_rest.push_back(e);
     made.tensor.shape.push_back(size);
   }
   const std::size_t rank = of_rest.size(), count = rank + summed.size();
   for (const std::size_t k : summed) sum.indices.push_back(fresh_index(sum, s.indices[k]));
   sum.domain.clear();
-  for (std::size_t n = 0; n < count; ++n) sum.domain.push_back({Affine::index(n, count), n < rank ? made.tensor.shape[n] : poly::Size(extent(s, summed[n - rank]))});
+  for (std::size_t n = 0; n < count; ++n)
+    sum.domain.push_back(
+        {Affine::index(n, count), n < rank ? made.tensor.shape[n] : poly::Size(extent(s, summed[n - rank]))});
   for (std::size_t r = 0; r < s.reads.size(); ++r)
     for (std::size_t d = 0; d < s.reads[r].element.size(); ++d) {
       const auto k = plain_index(s.reads[r].element[d]);
-      const auto at = index[r][d] ? *index[r][d] : rank + static_cast<std::size_t>(std::find(summed.begin(), summed.end(), *k) - summed.begin());
+      const auto at = index[r][d]
+          ? *index[r][d]
+          : rank + static_cast<std::size_t>(std::find(summed.begin(), summed.end(), *k) - summed.begin());
       sum.reads[r].element[d] = Affine::index(at, count);
     }
   write_part(sum, s.target.tensor, rank);
-  made.form = form_of(program, sum);                   // of a tensor that the program has: the new one has none of its own yet
+  made.form = form_of(program, sum);                   // of a tensor that the program has: the new one has none of its
+                                                       // own yet
   sum.target.tensor = static_cast<TensorId>(program.tensors.size());
   made.rest.reads = {{static_cast<TensorId>(program.tensors.size()), std::move(of_rest)}};
   made.rest.value = poly::Read{0, s.value.type()};
@@ -170,7 +187,8 @@ Refusal apply(Rewriting& r, const directives::Pairs& directive) {
   std::vector<std::size_t> summed;
   for (const std::string& name : directive.sums) {
     const auto k = index_of(s, name);
-    if (!k || std::find(plain.begin(), plain.end(), *k) == plain.end()) return fmt::format("`{}` is no sum of `{}` over whole dimensions of its operands", name, directive.tensor);
+    if (!k || std::find(plain.begin(), plain.end(), *k) == plain.end())
+      return fmt::format("`{}` is no sum of `{}` over whole dimensions of its operands", name, directive.tensor);
     if (std::find(summed.begin(), summed.end(), *k) == summed.end()) summed.push_back(*k);
   }
   std::sort(summed.begin(), summed.end());
@@ -178,7 +196,8 @@ Refusal apply(Rewriting& r, const directives::Pairs& directive) {
   if (!made) return fmt::format("`{}` is no fold over two operands that can be cut", directive.tensor);
   double bytes = lang::bytes(made->tensor.dtype);
   for (const poly::Size& size : made->tensor.shape) bytes *= static_cast<double>(size.get());
-  if (bytes > static_cast<double>(model::largest_temporary)) return fmt::format("the sums would take {:.0f} bytes", bytes);
+  if (bytes > static_cast<double>(model::largest_temporary))
+    return fmt::format("the sums would take {:.0f} bytes", bytes);
   static_cast<void>(sum_pairs(r, *n, std::move(*made), summed));
   return std::nullopt;
 }

@@ -30,7 +30,9 @@ directives::Names changed(const Directive& directive) {
 Refusal apply(Rewriting& r, const Directive& directive) {
   if (stage_of(directive) > RewriteStage::Online)
     for (const std::string& name : changed(directive))
-      if (const auto n = statement_of(r.program, name); n && in_pass(r, std::get<Statement>(r.program.nodes[*n]).target.tensor)) return fmt::format("`{}` belongs to a pass", name);
+      if (const auto n = statement_of(r.program, name);
+          n && in_pass(r, std::get<Statement>(r.program.nodes[*n]).target.tensor))
+        return fmt::format("`{}` belongs to a pass", name);
   return std::visit([&](const auto& d) { return apply(r, d); }, directive);
 }
 
@@ -45,18 +47,26 @@ std::optional<std::size_t> statement_of(const Program& program, const std::strin
 std::string no_statement(const std::string& tensor) { return fmt::format("no statement computes `{}` here", tensor); }
 
 std::vector<std::int64_t> strides_between(const poly::Tensor& tensor, const Target& target) {
-  return target.family == Target::Family::Cpu ? rows_apart(extents(tensor), lang::bytes(tensor.dtype)) : row_major(extents(tensor));
+  return target.family == Target::Family::Cpu ? rows_apart(extents(tensor), lang::bytes(tensor.dtype))
+                                              : row_major(extents(tensor));
 }
 
 namespace {
 
 // What touches a tensor in between; none: an intrinsic does, or its memory is not its own.
-std::vector<const Statement*> statements_around(const Program& program, const std::vector<TensorId>& buffer, TensorId id) {
+std::vector<const Statement*> statements_around(
+    const Program& program, const std::vector<TensorId>& buffer, TensorId id) {
   std::vector<const Statement*> found;
-  if (is_output(program, id) || std::ranges::find(program.inputs, id) != program.inputs.end() || std::ranges::count(buffer, buffer[static_cast<std::size_t>(id)]) > 1) return found;
+  if (is_output(program, id) || std::ranges::find(program.inputs, id) != program.inputs.end() ||
+      std::ranges::count(buffer, buffer[static_cast<std::size_t>(id)]) > 1)
+    return found;
   for (const poly::Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    if (s == nullptr && (reads(node, id) || std::ranges::find(std::get<poly::Intrinsic>(node).targets, id) != std::get<poly::Intrinsic>(node).targets.end())) return {};
+    if (s == nullptr &&
+        (reads(node, id) ||
+            std::ranges::find(std::get<poly::Intrinsic>(node).targets, id) !=
+                std::get<poly::Intrinsic>(node).targets.end()))
+      return {};
     if (s != nullptr && (s->target.tensor == id || reads(node, id))) found.push_back(s);
   }
   return found;
@@ -91,7 +101,8 @@ std::optional<std::size_t> index_of(const Statement& s, const std::string& name)
   return at == s.indices.end() ? std::nullopt : std::optional(static_cast<std::size_t>(at - s.indices.begin()));
 }
 
-std::optional<std::size_t> read_of(const Program& program, const Statement& s, const std::string& tensor, std::int64_t read) {
+std::optional<std::size_t> read_of(
+    const Program& program, const Statement& s, const std::string& tensor, std::int64_t read) {
   for (std::size_t k = 0; k < s.reads.size(); ++k)
     if (program.tensor(s.reads[k].tensor).name == tensor && read-- == 0) return k;
   return std::nullopt;
@@ -99,14 +110,20 @@ std::optional<std::size_t> read_of(const Program& program, const Statement& s, c
 
 std::size_t move_before(Program& program, std::size_t n, TensorId made) {
   std::size_t at = n;
-  const auto makes = [&](const poly::Node& node) { const auto* s = std::get_if<Statement>(&node); return s && s->target.tensor == made; };
+  const auto makes = [&](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && s->target.tensor == made;
+  };
   while (at < program.nodes.size() && !makes(program.nodes[at])) ++at;
   if (at == program.nodes.size()) return n;
   const auto begin = program.nodes.begin();
-  std::rotate(begin + static_cast<std::ptrdiff_t>(n), begin + static_cast<std::ptrdiff_t>(at), begin + static_cast<std::ptrdiff_t>(at) + 1);
+  std::rotate(begin + static_cast<std::ptrdiff_t>(n), begin + static_cast<std::ptrdiff_t>(at),
+      begin + static_cast<std::ptrdiff_t>(at) + 1);
   return n + 1;
 }
 
-const std::string& target_name(const Program& program, const Statement& s) { return program.tensor(s.target.tensor).name; }
+const std::string& target_name(const Program& program, const Statement& s) {
+  return program.tensor(s.target.tensor).name;
+}
 
 }  // namespace tilec::codegen

@@ -1,7 +1,7 @@
 // A Program on its way from `reduced` to what is planned: each directive, chosen or given, changes it.
 //
-// A pass that chooses (inline.h, factor.h, …) applies one directive after another and notes it in `done`; `apply` does what a given
-// one says, or tells why it would not mean the same.
+// A pass that chooses (inline.h, factor.h, …) applies one directive after another and notes it in `done`; `apply` does
+// what a given one says, or tells why it would not mean the same.
 #pragma once
 
 #include <map>
@@ -24,19 +24,28 @@ struct Rewriting {
   const Target& target;
   std::vector<Directive> done = {};
 
-  // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one part of a sum.
+  // Statements that share a launch, by their targets, the indices that are its loops, and how many of the last have one
+  // part of a sum.
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
   // Of one launch, too: what passes over an index together (online.h), and its rows.
-  struct Online { std::vector<TensorId> tensors; std::vector<std::string> rows; std::string over; std::vector<TensorId> again; };  // again: what is computed elsewhere, too
+  // again: what is computed elsewhere, too
+  struct Online {
+    std::vector<TensorId> tensors;
+    std::vector<std::string> rows;
+    std::string over;
+    std::vector<TensorId> again;
+  };
   std::vector<Online> online = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
   std::vector<Tile> tiles = {};
-  std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one tensor
+  std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one
+                                                       // tensor
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
   std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
-  std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};  // of a tensor in an order of its dimensions
+  // of a tensor in an order of its dimensions
+  std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};
 };
 
 // Why a directive does not apply; none: it was applied.
@@ -66,8 +75,10 @@ std::optional<std::size_t> statement_of(const poly::Program& program, const std:
 std::string no_statement(const std::string& tensor);   // why there is none
 std::optional<std::size_t> index_of(const poly::Statement& s, const std::string& name);
 // Among the statement's reads, the `read`-th one of the tensor of this name.
-std::optional<std::size_t> read_of(const poly::Program& program, const poly::Statement& s, const std::string& tensor, std::int64_t read);
-// The statement that computes `made` and stands at n or later moves before the one at n. Returns where that one stands then.
+std::optional<std::size_t> read_of(
+    const poly::Program& program, const poly::Statement& s, const std::string& tensor, std::int64_t read);
+// The statement that computes `made` and stands at n or later moves before the one at n. Returns where that one stands
+// then.
 std::size_t move_before(poly::Program& program, std::size_t n, TensorId made);
 const std::string& target_name(const poly::Program& program, const poly::Statement& s);
 // How copies, panels, staged results and sums of pairs lie.

@@ -38,10 +38,11 @@ bool is_slice(const Program& program, const Access& access) {
   return false;
 }
 
-// Whether a statement reads or writes a slice, as a step of a recurrence does of its inputs: the same statement of another step has
-// another address, so the two have no kernel in common.
+// Whether a statement reads or writes a slice, as a step of a recurrence does of its inputs: the same statement of
+// another step has another address, so the two have no kernel in common.
 bool has_slice(const Program& program, const Statement& s) {
-  return is_slice(program, s.target) || std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return is_slice(program, read); });
+  return is_slice(program, s.target) ||
+      std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return is_slice(program, read); });
 }
 
 // Those that may become loops: a contraction keeps its last dimension for lanes, a scan all that it runs along.
@@ -49,7 +50,8 @@ Leads row_candidates(const Program& program, const Statement& s, const Strides& 
   Leads leads = leads_of(program, s);
   if (leads.empty()) return leads;
   if (const auto scan = scan_of(s)) {                  // one turn has the whole scan
-    const auto along = std::find_if(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == scan->along; });
+    const auto along =
+        std::find_if(leads.begin(), leads.end(), [&](const Lead& lead) { return lead.index == scan->along; });
     leads.erase(along, leads.end());
     return leads;
   }
@@ -58,7 +60,8 @@ Leads row_candidates(const Program& program, const Statement& s, const Strides& 
   const auto last = plain_index(s.target.element.back());
   const auto is_down = [&](const Access& read) {
     std::int64_t stride = 0;
-    for (std::size_t d = 0; d < read.element.size(); ++d) stride += read.element[d].coefficients[*last].get() * strides[static_cast<std::size_t>(read.tensor)][d];
+    for (std::size_t d = 0; d < read.element.size(); ++d)
+      stride += read.element[d].coefficients[*last].get() * strides[static_cast<std::size_t>(read.tensor)][d];
     return read.element.size() > 1 && stride == 1;
   };
   const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), is_down);
@@ -72,16 +75,25 @@ bool alike(const Program& program, const Statement& a, const Statement& b) {
     const poly::Tensor &s = program.tensor(x.tensor), &t = program.tensor(y.tensor);
     return s.dtype == t.dtype && s.shape == t.shape && x.element.size() == y.element.size();
   };
-  return a.aggregation == b.aggregation && a.domain == b.domain && same_kind(a.target, b.target) && a.target.element == b.target.element &&
-         std::equal(a.reads.begin(), a.reads.end(), b.reads.begin(), b.reads.end(), same_kind) && a.value == b.value;
+  return a.aggregation == b.aggregation && a.domain == b.domain && same_kind(a.target, b.target) &&
+      a.target.element == b.target.element &&
+      std::equal(a.reads.begin(), a.reads.end(), b.reads.begin(), b.reads.end(), same_kind) && a.value == b.value;
 }
 
 class Rows {
  public:
   explicit Rows(const Rewriting& r)
-      : rewriting_(r), program_(r.program), strides_(r.strides), target_(r.target), buffer_(buffers(r.program)), writer_(r.program.tensors.size(), -1), set_of_(r.program.nodes.size(), -1), passed_(r.program.tensors.size(), -1) {
+      : rewriting_(r),
+        program_(r.program),
+        strides_(r.strides),
+        target_(r.target),
+        buffer_(buffers(r.program)),
+        writer_(r.program.tensors.size(), -1),
+        set_of_(r.program.nodes.size(), -1),
+        passed_(r.program.tensors.size(), -1) {
     for (std::size_t n = 0; n < program_.nodes.size(); ++n)
-      for (const TensorId id : autodiff::targets(program_.nodes[n])) writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
+      for (const TensorId id : autodiff::targets(program_.nodes[n]))
+        writer_[static_cast<std::size_t>(id)] = static_cast<int>(n);
   }
 
   std::vector<Shared> sets() {
@@ -96,16 +108,22 @@ class Rows {
   }
 
  private:
-  const Statement* statement(int node) const { return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]); }
+  const Statement* statement(int node) const {
+    return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]);
+  }
   int current() const { return static_cast<int>(done_.size()); }
 
   // No rows when the statement cannot share any.
   Leads candidates(int node) const {
     const Statement* s = statement(node);
     if (!s || tiled(rewriting_, s->target.tensor) || in_pass(rewriting_, s->target.tensor)) return {};
-    if (has_threads(target_) && reuses(*s) && !folds_elements(*s)) return {};  // blocks of threads want whole contractions
-    for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
-    if (const auto* fill = std::get_if<TensorId>(&s->fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)]) return {};
+    // blocks of threads want whole contractions
+    if (has_threads(target_) && reuses(*s) && !folds_elements(*s)) return {};
+    for (std::size_t k = 0; k < s->indices.size(); ++k)
+      if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
+    if (const auto* fill = std::get_if<TensorId>(&s->fill);
+        fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)])
+      return {};
     return row_candidates(program_, *s, strides_);
   }
 
@@ -118,7 +136,8 @@ class Rows {
   }
   bool fill_machine(std::size_t rows) const {
     double blocks = 1;
-    for (std::size_t r = 0; r < rows; ++r) blocks *= static_cast<double>(statement(open_.nodes.front())->domain[leads_[0][r].index].extent->get());
+    for (std::size_t r = 0; r < rows; ++r)
+      blocks *= static_cast<double>(statement(open_.nodes.front())->domain[leads_[0][r].index].extent->get());
     return blocks >= model::blocks_of_a_multiprocessor * target_.multiprocessors;
   }
 
@@ -143,7 +162,8 @@ class Rows {
 
   bool waits(std::size_t node) const {
     const std::vector<TensorId> needs = autodiff::operands(program_.nodes[node]);
-    return std::any_of(needs.begin(), needs.end(), [&](TensorId id) { return passed_[static_cast<std::size_t>(id)] == current(); });
+    return std::any_of(
+        needs.begin(), needs.end(), [&](TensorId id) { return passed_[static_cast<std::size_t>(id)] == current(); });
   }
 
   // Where in the set a tensor is made.
@@ -186,34 +206,47 @@ class Rows {
     return true;
   }
 
-  // What does not go on from the statement before shares a launch where that costs nothing: rows are as they were, no work is left
-  // to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the step before.
+  // What does not go on from the statement before shares a launch where that costs nothing: rows are as they were, no
+  // work is left to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the
+  // step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && rows != rows_) return false;
-    if (has_threads(target_) && !(rows == rows_ && (dependent || (folds_elements(s) && fill_machine(rows))))) return false;
+    if (has_threads(target_) && !(rows == rows_ && (dependent || (folds_elements(s) && fill_machine(rows)))))
+      return false;
     if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
-    if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) || !s.kernel_name.empty() || has_slice(program_, s)) return false;
-    if (std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); })) return false;
+    if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) ||
+        !s.kernel_name.empty() || has_slice(program_, s))
+      return false;
+    if (std::any_of(
+            open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); }))
+      return false;
     if (!dependent && reads_alike(s)) return true;
-    return std::none_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
+    return std::none_of(
+        open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
   }
 
-  // Whether it finds in cache what it would fetch from memory in a launch of its own: a large tensor that the set touches, by rows that
-  // the cache holds; the result, where it is the next class of one.
+  // Whether it finds in cache what it would fetch from memory in a launch of its own: a large tensor that the set
+  // touches, by rows that the cache holds; the result, where it is the next class of one.
   bool saves_traffic(const Statement& s, std::size_t rows) const {
     const bool next = is_next_class(s);
     if (has_threads(target_) || (contracts(program_, s) && !next)) return false;
     const bool result = next && bytes_from_memory(program_, s.target.tensor, target_) > 0;
-    const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor); });
-    return (result || touches) && bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
+    const bool touches = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
+      return bytes_from_memory(program_, read.tensor, target_) > 0 && touched(read.tensor);
+    });
+    return (result || touches) &&
+        bytes_of_a_row(program_, members(rows)).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
-  // Whether it writes other elements of a result of the set, as the next residue class of a gradient does. A step of a recurrence writes one slice.
+  // Whether it writes other elements of a result of the set, as the next residue class of a gradient does. A step of a
+  // recurrence writes one slice.
   bool is_next_class(const Statement& s) const {
     const auto* fill = std::get_if<TensorId>(&s.fill);
     return fill != nullptr && member(*fill).has_value() && !is_slice(program_, s.target);
   }
   bool touched(TensorId id) const {
-    return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id; });
+    return std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) {
+      return reads(program_.nodes[static_cast<std::size_t>(other)], id) || statement(other)->target.tensor == id;
+    });
   }
   std::vector<Member> members(std::size_t rows) const {
     std::vector<Member> all;
@@ -232,10 +265,13 @@ class Rows {
     for (std::size_t r = 0; r + 1 < extents.size(); ++r) turns *= static_cast<double>(extents[r]);
     if (has_threads(target_)) {
       const double blocks = model::blocks_of_a_multiprocessor * target_.multiprocessors;
-      return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::ceil(static_cast<double>(extents.back()) * turns / blocks)) * longer_parts_, 1, extents.back());
+      return std::clamp<std::int64_t>(
+          static_cast<std::int64_t>(std::ceil(static_cast<double>(extents.back()) * turns / blocks)) * longer_parts_, 1,
+          extents.back());
     }
     const double each = static_cast<double>(extents.back()) * std::min(1.0, turns / model::turns_of_parts);
-    return std::min(extents.back(), static_cast<std::int64_t>(std::ceil(each / static_cast<double>(model::whole_parts))) * model::whole_parts);
+    return std::min(extents.back(),
+        static_cast<std::int64_t>(std::ceil(each / static_cast<double>(model::whole_parts))) * model::whole_parts);
   }
 
   static std::vector<std::int64_t> extents_of(const Member& member) {
@@ -259,9 +295,12 @@ class Rows {
         const std::int64_t turns = (extents[r] + size - 1) / size;
         copies *= static_cast<double>(turns);
       }
-      if (sums) parts += 2 * copies * elements(program_, member.statement->target.tensor) * lang::bytes(member.statement->value.type());
+      if (sums)
+        parts += 2 * copies * elements(program_, member.statement->target.tensor) *
+            lang::bytes(member.statement->value.type());
     }
-    return parts * model::worth_parts <= saved && bytes_of_a_row(program_, all).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
+    return parts * model::worth_parts <= saved &&
+        bytes_of_a_row(program_, all).of(1) <= model::held_in_l2 * static_cast<double>(target_.l2);
   }
 
   // The statement as one that sums over rows of the set: its indices that run over them.
@@ -273,8 +312,10 @@ class Rows {
     for (std::size_t r = 0; r < found.size(); ++r) {
       if (!found[r] || std::count(own.rows.begin(), own.rows.end(), *found[r]) > 0) return std::nullopt;
       const std::size_t k = *found[r];
-      const bool output = is_output_index(s, k), lead = std::any_of(leads.begin(), leads.end(), [&](const Lead& one) { return one.index == k; });
-      if ((output && !lead) || s.domain[k].extent != all.front().statement->domain[all.front().rows[r]].extent) return std::nullopt;
+      const bool output = is_output_index(s, k),
+                 lead = std::any_of(leads.begin(), leads.end(), [&](const Lead& one) { return one.index == k; });
+      if ((output && !lead) || s.domain[k].extent != all.front().statement->domain[all.front().rows[r]].extent)
+        return std::nullopt;
       sums = sums || !output;
       own.rows.push_back(k);
     }
@@ -287,7 +328,8 @@ class Rows {
     if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s)) return;
     double saved = 0;
     std::set<TensorId> seen;
-    for (const Access& read : s->reads) if (seen.insert(read.tensor).second && touched(read.tensor)) saved += bytes_to_read_again(read.tensor);
+    for (const Access& read : s->reads)
+      if (seen.insert(read.tensor).second && touched(read.tensor)) saved += bytes_to_read_again(read.tensor);
     if (saved == 0) return;
     if (has_threads(target_)) saved += saved_by_sums_ + model::threads::bytes_of_a_launch;
     for (std::size_t rows = rows_; rows > 0; --rows) {
@@ -309,7 +351,8 @@ class Rows {
       return;
     }
   }
-  // Whether the bytes and the time allow it, by parts that are longer where need be, while each multiprocessor has a block.
+  // Whether the bytes and the time allow it, by parts that are longer where need be, while each multiprocessor has a
+  // block.
   bool fits_by_parts(const std::vector<Member>& all, double saved) {
     const std::int64_t before = longer_parts_;
     for (; static_cast<double>(longer_parts_) <= model::blocks_of_a_multiprocessor; longer_parts_ *= 2)
@@ -318,28 +361,34 @@ class Rows {
     return false;
   }
 
-  // Whether blocks of threads have elements of a row for all their threads, and walk their rows, statement by statement, in the time that memory takes.
+  // Whether blocks of threads have elements of a row for all their threads, and walk their rows, statement by
+  // statement, in the time that memory takes.
   bool walks_in_time(const std::vector<Member>& all, double saved) const {
     std::set<TensorId> moved;
     double bytes = saved, longest = 0;
     for (const Member& member : all) {
       double inside = 1;
       for (std::size_t k = 0; k < member.statement->indices.size(); ++k)
-        if (std::ranges::find(member.rows, k) == member.rows.end()) inside *= static_cast<double>(codegen::extent(*member.statement, k));
+        if (std::ranges::find(member.rows, k) == member.rows.end())
+          inside *= static_cast<double>(codegen::extent(*member.statement, k));
       longest = std::max(longest, inside);
       moved.insert(member.statement->target.tensor);
       for (const Access& read : member.statement->reads) moved.insert(read.tensor);
     }
     for (const TensorId id : moved) bytes += bytes_to_read_again(id);
-    const double steps = static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size()));
+    const double steps =
+        static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size()));
     return longest >= static_cast<double>(model::threads::warp) && steps * model::threads::bytes_of_a_step <= bytes;
   }
-  // What another launch reads again of what this one has in its caches: on a GPU, which has many rows under way, of the second cache too.
+  // What another launch reads again of what this one has in its caches: on a GPU, which has many rows under way, of the
+  // second cache too.
   double bytes_to_read_again(TensorId id) const {
-    return has_threads(target_) ? elements(program_, id) * lang::bytes(program_.tensor(id).dtype) : bytes_from_memory(program_, id, target_);
+    return has_threads(target_) ? elements(program_, id) * lang::bytes(program_.tensor(id).dtype)
+                                : bytes_from_memory(program_, id, target_);
   }
   bool any_torn(std::size_t rows) const {
-    for (std::size_t k = 0; k < leads_.size(); ++k) if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
+    for (std::size_t k = 0; k < leads_.size(); ++k)
+      if (tears_lines(*statement(open_.nodes[k]), leads_[k], rows)) return true;
     return false;
   }
 
@@ -370,7 +419,8 @@ class Rows {
 
   struct Open { std::vector<int> nodes; std::vector<Member> members; double saved = 0; };
 
-  // Replaces the set by one from the same statement whose rows are other dimensions, or reductions of its first statements.
+  // Replaces the set by one from the same statement whose rows are other dimensions, or reductions of its first
+  // statements.
   bool take_better(std::size_t first) {
     if (has_threads(target_) || !touches_memory(first)) return false;
     const auto other = grown_by_any(static_cast<int>(first));
@@ -378,7 +428,8 @@ class Rows {
     std::vector<Member> now = members(rows_);
     for (const int node : sums_) now.push_back({statement(node), {}});
     if (other->saved <= model::clearly_fewer_bytes * bytes_saved(program_, now, target_)) return false;
-    auto made = together(other->nodes, other->members.front(), std::any_of(other->members.begin(), other->members.end(), sums));
+    auto made =
+        together(other->nodes, other->members.front(), std::any_of(other->members.begin(), other->members.end(), sums));
     if (!made) return false;
     for (const int node : open_.nodes) set_of_[static_cast<std::size_t>(node)] = -1;
     for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
@@ -390,19 +441,25 @@ class Rows {
 
   bool touches_memory(std::size_t node) const {
     const Statement* s = statement(static_cast<int>(node));
-    return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) { return bytes_from_memory(program_, read.tensor, target_) > 0; });
+    return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
+      return bytes_from_memory(program_, read.tensor, target_) > 0;
+    });
   }
 
   // Indices that may be rows: whole dimensions, and what is summed over where parts of it can be added up.
   std::vector<std::size_t> row_indices(int node) const {
     const Statement* s = statement(node);
     if (!s || contracts(program_, *s) || !s->kernel_name.empty() || has_slice(program_, *s)) return {};
-    for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
+    for (std::size_t k = 0; k < s->indices.size(); ++k)
+      if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
     if (std::holds_alternative<TensorId>(s->fill)) return {};
     const auto scan = scan_of(*s);
     std::vector<std::size_t> found;
-    for (const Lead& lead : open_leads(program_, *s)) if (!scan || lead.index != scan->along) found.push_back(lead.index);
-    if (sums_in_parts(program_, *s)) for (std::size_t k = 0; k < s->indices.size(); ++k) if (!is_output_index(*s, k)) found.push_back(k);
+    for (const Lead& lead : open_leads(program_, *s))
+      if (!scan || lead.index != scan->along) found.push_back(lead.index);
+    if (sums_in_parts(program_, *s))
+      for (std::size_t k = 0; k < s->indices.size(); ++k)
+        if (!is_output_index(*s, k)) found.push_back(k);
     return found;
   }
 
@@ -410,7 +467,9 @@ class Rows {
     Open open{{first}, {{statement(first), row_indices(first)}}, 0};
     std::set<TensorId> passed;
     int skipped = 0, sum = weight(statement(first)->value);
-    for (std::size_t n = static_cast<std::size_t>(first) + 1; !open.members[0].rows.empty() && n < program_.nodes.size() && skipped < model::overtaken && sum < model::heavy_set; ++n) {
+    for (std::size_t n = static_cast<std::size_t>(first) + 1; !open.members[0].rows.empty() &&
+        n < program_.nodes.size() && skipped < model::overtaken && sum < model::heavy_set;
+        ++n) {
       if (set_of_[n] >= 0 && set_of_[n] != current()) continue;
       const std::vector<TensorId> needs = autodiff::operands(program_.nodes[n]);
       const bool free = std::none_of(needs.begin(), needs.end(), [&](TensorId id) { return passed.contains(id); });
@@ -429,7 +488,8 @@ class Rows {
     return open;
   }
   static bool sums(const Member& member) {
-    return std::any_of(member.rows.begin(), member.rows.end(), [&](std::size_t k) { return !is_output_index(*member.statement, k); });
+    return std::any_of(
+        member.rows.begin(), member.rows.end(), [&](std::size_t k) { return !is_output_index(*member.statement, k); });
   }
 
   bool joins(Open& open, int node) const {
@@ -440,7 +500,9 @@ class Rows {
     Member member{&s, {}};
     std::vector<std::size_t> kept;
     for (std::size_t r = 0; r < found.size(); ++r) {
-      if (!found[r] || std::count(own.begin(), own.end(), *found[r]) == 0 || std::count(member.rows.begin(), member.rows.end(), *found[r]) > 0) continue;
+      if (!found[r] || std::count(own.begin(), own.end(), *found[r]) == 0 ||
+          std::count(member.rows.begin(), member.rows.end(), *found[r]) > 0)
+        continue;
       if (s.domain[*found[r]].extent != open.members[0].statement->domain[open.members[0].rows[r]].extent) continue;
       member.rows.push_back(*found[r]);
       kept.push_back(r);
@@ -450,8 +512,12 @@ class Rows {
     wider.nodes.push_back(node);
     wider.members.push_back(std::move(member));
     wider.saved = bytes_saved(program_, wider.members, target_);
-    const bool goes_on = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return std::any_of(open.members.begin(), open.members.end(), [&](const Member& one) { return one.statement->target.tensor == read.tensor; }); });
-    if (wider.saved < open.saved || (wider.saved == open.saved && !goes_on) || !feasible(wider.members, wider.saved)) return false;
+    const bool goes_on = std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
+      return std::any_of(open.members.begin(), open.members.end(),
+          [&](const Member& one) { return one.statement->target.tensor == read.tensor; });
+    });
+    if (wider.saved < open.saved || (wider.saved == open.saved && !goes_on) || !feasible(wider.members, wider.saved))
+      return false;
     open = std::move(wider);
     return true;
   }
@@ -470,37 +536,47 @@ class Rows {
     std::vector<std::size_t> apart, every;
     for (std::size_t r = 0; r < all.front().rows.size(); ++r) {
       every.push_back(r);
-      const bool along = std::any_of(all.begin(), all.end(), [&](const Member& member) { return lies_along(program_, strides_, *member.statement, member.rows[r], target_); });
+      const bool along = std::any_of(all.begin(), all.end(), [&](const Member& member) {
+        return lies_along(program_, strides_, *member.statement, member.rows[r], target_);
+      });
       if (!along) apart.push_back(r);
     }
-    const auto whole = [&](const std::vector<std::size_t>& rows) { return std::all_of(rows.begin(), rows.end(), [&](std::size_t r) { return is_output_index(*all.front().statement, all.front().rows[r]); }); };
+    const auto whole = [&](const std::vector<std::size_t>& rows) {
+      return std::all_of(rows.begin(), rows.end(),
+          [&](std::size_t r) { return is_output_index(*all.front().statement, all.front().rows[r]); });
+    };
     for (std::size_t count = apart.size(); count > 0; --count) {
       std::vector<std::size_t> rows(apart.begin(), apart.begin() + static_cast<std::ptrdiff_t>(count));
       if (fits_cache(only(all, rows), saved)) return rows;
     }
-    const bool last = !every.empty() && (apart.empty() || apart.back() != every.back()) && apart.size() + 1 >= every.size();
+    const bool last =
+        !every.empty() && (apart.empty() || apart.back() != every.back()) && apart.size() + 1 >= every.size();
     if (!last || !whole(every)) return std::nullopt;
     const auto strips = only(all, every);
-    if (std::any_of(strips.begin(), strips.end(), sums) || !fits_strip(bytes_of_a_row(program_, strips), target_)) return std::nullopt;
+    if (std::any_of(strips.begin(), strips.end(), sums) || !fits_strip(bytes_of_a_row(program_, strips), target_))
+      return std::nullopt;
     return every;
   }
 
   // Whether both the statement and one of the set read a tensor that is computed.
   bool reads_alike(const Statement& s) const {
     return std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
-      return writer_[static_cast<std::size_t>(read.tensor)] >= 0 && std::any_of(open_.nodes.begin(), open_.nodes.end(), [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], read.tensor); });
+      return writer_[static_cast<std::size_t>(read.tensor)] >= 0 &&
+          std::any_of(open_.nodes.begin(), open_.nodes.end(),
+              [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], read.tensor); });
     });
   }
 
-  // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a kernel that
-  // grows without end is one that no other step can share.
+  // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a
+  // kernel that grows without end is one that no other step can share.
   bool heavy() const {
     int sum = 0;
     for (const int node : open_.nodes) sum += weight(statement(node)->value);
     return sum >= model::heavy_set;
   }
 
-  // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as many lines.
+  // A copy that finds a line of what it reads side by side along a row, of which a turn has few, takes them from as
+  // many lines.
   bool tears_lines(const Statement& s, const Leads& own, std::size_t rows) const {
     if (s.aggregation != Aggregation::Assign || reduces(s) || has_threads(target_)) return false;
     for (std::size_t r = 0; r < rows; ++r) {
@@ -509,11 +585,14 @@ class Rows {
         std::int64_t stride = 0;
         bool others = false;                           // the turn reads along something else
         for (std::size_t d = 0; d < read.element.size(); ++d) {
-          stride += read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
-          for (std::size_t k = 0; k < s.indices.size(); ++k) others = others || (k != own[r].index && mentions(read.element[d], k));
+          stride +=
+              read.element[d].coefficients[own[r].index].get() * strides_[static_cast<std::size_t>(read.tensor)][d];
+          for (std::size_t k = 0; k < s.indices.size(); ++k)
+            others = others || (k != own[r].index && mentions(read.element[d], k));
         }
         if (stride != 1 || !others || s.domain[own[r].index].extent->get() <= 1) continue;
-        if (r + 1 < rows || local_bytes(rows) * model::element_of_line > budget()) return true;  // else as many rows as a line has elements are one turn
+        // else as many rows as a line has elements are one turn
+        if (r + 1 < rows || local_bytes(rows) * model::element_of_line > budget()) return true;
       }
     }
     return false;
@@ -526,14 +605,17 @@ class Rows {
     return true;
   }
 
-  double budget() const { return has_threads(target_) ? shared_for_rows(target_) : model::local_part_of_l2 * static_cast<double>(target_.l2); }
+  double budget() const {
+    return has_threads(target_) ? shared_for_rows(target_) : model::local_part_of_l2 * static_cast<double>(target_.l2);
+  }
 
   // What one row of every target of the set takes.
   double local_bytes(std::size_t rows) const {
     double bytes = 0;
     for (const int node : open_.nodes) {
       const poly::Tensor& tensor = program_.tensor(statement(node)->target.tensor);
-      if (has_threads(target_) && is_output(program_, statement(node)->target.tensor)) continue;  // not in shared memory
+      // not in shared memory
+      if (has_threads(target_) && is_output(program_, statement(node)->target.tensor)) continue;
       double row = lang::bytes(tensor.dtype);
       for (std::size_t k = 0; k < statement(node)->indices.size(); ++k)
         if (is_output_index(*statement(node), k)) row *= static_cast<double>(statement(node)->domain[k].extent->get());
@@ -543,7 +625,9 @@ class Rows {
     return bytes;
   }
 
-  std::int64_t extent(std::size_t row) const { return statement(open_.nodes.front())->domain[leads_[0][row].index].extent->get(); }
+  std::int64_t extent(std::size_t row) const {
+    return statement(open_.nodes.front())->domain[leads_[0][row].index].extent->get();
+  }
 
   void close() {
     if (auto made = with_sums()) {
@@ -552,7 +636,10 @@ class Rows {
     }
     if (open_.nodes.size() > 1) {
       // Elementwise statements of one shape leave their last dimension to lanes, where the rows still fit.
-      const auto inside = [&](std::size_t n) { return statement(open_.nodes[n])->target.element.size() > leads_[n][rows_ - 1].dim + 1 || reduces(*statement(open_.nodes[n])); };
+      const auto inside = [&](std::size_t n) {
+        return statement(open_.nodes[n])->target.element.size() > leads_[n][rows_ - 1].dim + 1 ||
+            reduces(*statement(open_.nodes[n]));
+      };
       bool any_inside = false;
       for (std::size_t n = 0; n < open_.nodes.size(); ++n) any_inside = any_inside || inside(n);
       if (rows_ > 1 && !any_inside && local_bytes(rows_ - 1) <= budget()) --rows_;
@@ -581,7 +668,8 @@ class Rows {
   const Strides& strides_;
   const Target& target_;
   const std::vector<TensorId> buffer_;
-  std::vector<int> writer_, set_of_, passed_;          // node of a tensor; set of a node; the last set before which a tensor is not made
+  std::vector<int> writer_, set_of_, passed_;          // node of a tensor; set of a node; the last set before which a
+                                                       // tensor is not made
   Fused::Set open_;
   std::vector<int> sums_;                              // over its rows, that join it in parts
   double saved_by_sums_ = 0;                           // bytes, on a GPU
@@ -602,7 +690,8 @@ void put_in_order(Program& program, std::vector<Fused::Set>& sets) {
   program.nodes = std::move(nodes);
 }
 
-// What adds up parts, as further statements: by columns of all that are cut in two and have as many of them, else alone.
+// What adds up parts, as further statements: by columns of all that are cut in two and have as many of them, else
+// alone.
 std::vector<Fused::Set> sets_of_sums(Rewriting& r, const std::vector<Statement>& sums) {
   std::vector<Fused::Set> sets;
   const auto shape = [&](const Statement& s) { return extents(r.program.tensor(s.target.tensor)); };
@@ -617,9 +706,13 @@ std::vector<Fused::Set> sets_of_sums(Rewriting& r, const std::vector<Statement>&
     const Statement& rest = sums[++n];
     r.program.nodes.emplace_back(rest);
     const std::vector<std::size_t> columns = in_order(rest.target.element.size());
-    const auto like = std::ranges::find_if(sets, [&](const Fused::Set& set) { return set.nodes.size() > 1 && shape(std::get<Statement>(r.program.nodes[static_cast<std::size_t>(set.nodes[1])])) == shape(rest); });
+    const auto like = std::ranges::find_if(sets, [&](const Fused::Set& set) {
+      return set.nodes.size() > 1 &&
+          shape(std::get<Statement>(r.program.nodes[static_cast<std::size_t>(set.nodes[1])])) == shape(rest);
+    });
     Fused::Set& set = like == sets.end() ? sets.emplace_back() : *like;
-    if (set.nodes.empty()) set.indices.assign(rest.indices.begin(), rest.indices.begin() + static_cast<std::ptrdiff_t>(columns.size()));
+    if (set.nodes.empty())
+      set.indices.assign(rest.indices.begin(), rest.indices.begin() + static_cast<std::ptrdiff_t>(columns.size()));
     for (const int member : {node, node + 1}) set.nodes.push_back(member), set.loops.push_back(columns);
   }
   for (const Fused::Set& set : sets) note(r, set), rename_rows(r.program, set);
@@ -665,7 +758,8 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
     const auto through = s ? passes.find(s->target.tensor) : passes.end();
     const Rewriting::Online* pass = through == passes.end() ? nullptr : through->second;
-    if ((!rows || rows != open) && (!tile || tile != open_tile) && (!pass || pass != open_pass)) sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
+    if ((!rows || rows != open) && (!tile || tile != open_tile) && (!pass || pass != open_pass))
+      sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
     open = rows, open_tile = tile, open_pass = pass;
     Fused::Set& set = sets.back();
     if (pass) set.indices = pass->rows, set.over = pass->over;

@@ -32,7 +32,8 @@ bool bounded(const Statement& s, std::size_t k) {
     for (std::size_t j = 0; j < s.indices.size(); ++j) if (mentions(row, j) && !is_output_index(s, j)) return true;
     return false;
   };
-  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
+  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(),
+      [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
 }
 
 Leads leads(const Program& program, const Statement& s, bool first_only) {
@@ -41,7 +42,9 @@ Leads leads(const Program& program, const Statement& s, bool first_only) {
   for (std::size_t d = 0; d < s.target.element.size(); ++d) {
     if (s.target.element[d].is_constant() && tensor.shape[d].is(1)) continue;
     const auto k = plain_index(s.target.element[d]);
-    const bool lead = k && !bounded(s, *k) && std::none_of(found.begin(), found.end(), [&](const Lead& other) { return other.index == *k; }) && s.domain[*k].value.constant.is(0) && s.domain[*k].extent == tensor.shape[d];
+    const bool lead = k && !bounded(s, *k) &&
+        std::none_of(found.begin(), found.end(), [&](const Lead& other) { return other.index == *k; }) &&
+        s.domain[*k].value.constant.is(0) && s.domain[*k].extent == tensor.shape[d];
     if (lead) found.push_back({d, *k});
     else if (first_only) break;
   }
@@ -54,21 +57,28 @@ Leads without_scan(Leads leads, const Statement& s) {
   return leads;
 }
 
-bool summed_whole(const Statement& s, std::size_t k) { return s.domain[k].value.constant.is(0) && !is_output_index(s, k); }
+bool summed_whole(const Statement& s, std::size_t k) {
+  return s.domain[k].value.constant.is(0) && !is_output_index(s, k);
+}
 
 // ---- the set of a directive
 
 class Sharing {
  public:
-  Sharing(const Rewriting& r, const directives::Share& directive) : r_(r), program_(r.program), directive_(directive), buffer_(buffers(r.program)) {}
+  Sharing(const Rewriting& r, const directives::Share& directive)
+      : r_(r), program_(r.program), directive_(directive), buffer_(buffers(r.program)) {}
 
   std::variant<Shared, std::string> made() {
     if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
-    if (std::set<std::string>(directive_.rows.begin(), directive_.rows.end()).size() < directive_.rows.size()) return std::string("a row is named twice");
+    if (std::set<std::string>(directive_.rows.begin(), directive_.rows.end()).size() < directive_.rows.size())
+      return std::string("a row is named twice");
     for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;
-    if (has_threads(r_.target) && bytes_ > shared_for_rows(r_.target)) return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
+    if (has_threads(r_.target) && bytes_ > shared_for_rows(r_.target))
+      return fmt::format("a row of all of them takes {:.0f} bytes of shared memory", bytes_);
     const bool any_sums = std::ranges::count(shared_.sums, true) > 0;
-    if (any_sums != (directive_.size > 0)) return any_sums ? std::string("a sum over the rows has `parts`") : std::string("none of them sums over the rows, so there are no `parts`");
+    if (any_sums != (directive_.size > 0))
+      return any_sums ? std::string("a sum over the rows has `parts`")
+                      : std::string("none of them sums over the rows, so there are no `parts`");
     shared_.set.indices = directive_.rows;
     shared_.set.parts = directive_.size;
     return std::move(shared_);
@@ -81,18 +91,26 @@ class Sharing {
     const auto n = statement_of(program_, name);
     if (!n) return no_statement(name);
     std::vector<int>& nodes = shared_.set.nodes;
-    if (!nodes.empty() && static_cast<int>(*n) <= nodes.back()) return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(nodes.size() - 1)));
+    if (!nodes.empty() && static_cast<int>(*n) <= nodes.back())
+      return fmt::format("`{}` is computed before `{}`", name, target_name(program_, statement(nodes.size() - 1)));
     const auto& s = std::get<Statement>(program_.nodes[*n]);
-    if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) { return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0; })) return fmt::format("`{}` shares rows already", name);
+    if (std::any_of(r_.rows.begin(), r_.rows.end(), [&](const Rewriting::Rows& rows) {
+          return std::count(rows.tensors.begin(), rows.tensors.end(), s.target.tensor) > 0;
+        }))
+      return fmt::format("`{}` shares rows already", name);
     if (tiled(r_, s.target.tensor)) return fmt::format("`{}` is tiled", name);
-    for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
-    if (const auto* fill = std::get_if<TensorId>(&s.fill); fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s.target.tensor)]) return fmt::format("`{}` begins as a copy of another tensor", name);
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
+    if (const auto* fill = std::get_if<TensorId>(&s.fill);
+        fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s.target.tensor)])
+      return fmt::format("`{}` begins as a copy of another tensor", name);
     auto found = members_.empty() ? named(s, name) : rows_of(s, name);
     if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
     auto& own = std::get<std::vector<std::size_t>>(found);
     bool sums = false;
     for (std::size_t row = 0; row < own.size(); ++row) {
-      if (!members_.empty() && s.domain[own[row]].extent != statement(0).domain[members_[0].rows[row]].extent) return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
+      if (!members_.empty() && s.domain[own[row]].extent != statement(0).domain[members_[0].rows[row]].extent)
+        return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
       sums = sums || !is_output_index(s, own[row]);
     }
     if (sums && !sums_in_parts(program_, s)) return fmt::format("`{}` sums over the rows, but not in parts", name);
@@ -111,20 +129,24 @@ class Sharing {
     const Leads all = without_scan(open_leads(program_, s), s);
     std::vector<std::size_t> own;
     for (const std::string& row : directive_.rows) {
-      const auto lead = std::find_if(all.begin(), all.end(), [&](const Lead& one) { return s.indices[one.index] == row; });
+      const auto lead =
+          std::find_if(all.begin(), all.end(), [&](const Lead& one) { return s.indices[one.index] == row; });
       const auto index = index_of(s, row);
       const bool summed = directive_.size > 0 && index && summed_whole(s, *index);
-      if (lead == all.end() && !summed) return fmt::format("`{}` is no whole dimension of `{}` that can be a row", row, name);
+      if (lead == all.end() && !summed)
+        return fmt::format("`{}` is no whole dimension of `{}` that can be a row", row, name);
       own.push_back(*index);
     }
     const Leads first = without_scan(leads_of(program_, s), s);
     last_ = are_last(s, own);
-    first_ = own.size() <= first.size() && std::equal(own.begin(), own.end(), first.begin(), [](std::size_t k, const Lead& lead) { return k == lead.index; });
+    first_ = own.size() <= first.size() &&
+        std::equal(
+            own.begin(), own.end(), first.begin(), [](std::size_t k, const Lead& lead) { return k == lead.index; });
     return own;
   }
 
-  // Of a later one: its first dimensions, where all have these; else the index that stands where the row's index does. With sums over
-  // the rows the other way about: the first dimension of dG[j] may be as long as i.
+  // Of a later one: its first dimensions, where all have these; else the index that stands where the row's index does.
+  // With sums over the rows the other way about: the first dimension of dG[j] may be as long as i.
   Found rows_of(const Statement& s, const std::string& name) {
     if (directive_.size == 0) {
       Found first = by_place(s, name);
@@ -142,7 +164,8 @@ class Sharing {
   static bool are_last(const Statement& s, const std::vector<std::size_t>& own) {
     const auto& element = s.target.element;
     if (own.size() > element.size()) return false;
-    return std::equal(own.begin(), own.end(), element.end() - static_cast<std::ptrdiff_t>(own.size()), [](std::size_t k, const Affine& e) { return plain_index(e) == k; });
+    return std::equal(own.begin(), own.end(), element.end() - static_cast<std::ptrdiff_t>(own.size()),
+        [](std::size_t k, const Affine& e) { return plain_index(e) == k; });
   }
 
   Found by_place(const Statement& s, const std::string& name) const {
@@ -158,11 +181,13 @@ class Sharing {
     } else if (!first_) {
       first.clear();
     }
-    if (first.size() < directive_.rows.size()) return fmt::format("`{}` has only {} that can be rows", name, lang::counted(first.size(), "first dimension"));
+    if (first.size() < directive_.rows.size())
+      return fmt::format("`{}` has only {} that can be rows", name, lang::counted(first.size(), "first dimension"));
     std::vector<std::size_t> own;
     for (std::size_t row = 0; row < directive_.rows.size(); ++row) {
       own.push_back(first[row].index);
-      if (s.domain[own.back()].extent != statement(0).domain[members_[0].rows[row]].extent) return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
+      if (s.domain[own.back()].extent != statement(0).domain[members_[0].rows[row]].extent)
+        return fmt::format("`{}` has another number of rows `{}`", name, directive_.rows[row]);
     }
     if (const Refusal why = reads_elsewhere(s, own, name)) return *why;
     return own;
@@ -174,7 +199,9 @@ class Sharing {
     const auto found = aligned(members_, s);
     for (std::size_t row = 0; row < found.size(); ++row) {
       const auto is_lead = [&](const Lead& lead) { return lead.index == *found[row]; };
-      const bool usable = found[row] && (std::any_of(all.begin(), all.end(), is_lead) || summed_whole(s, *found[row])) && std::find(own.begin(), own.end(), *found[row]) == own.end();
+      const bool usable = found[row] &&
+          (std::any_of(all.begin(), all.end(), is_lead) || summed_whole(s, *found[row])) &&
+          std::find(own.begin(), own.end(), *found[row]) == own.end();
       if (!usable) return fmt::format("no whole dimension of `{}` runs over the rows `{}`", name, directive_.rows[row]);
       own.push_back(*found[row]);
     }
@@ -188,7 +215,8 @@ class Sharing {
       for (const Member& member : members_) {
         if (member.statement->target.tensor != read.tensor) continue;
         for (std::size_t row = 0; row < own.size(); ++row)
-          if (!runs_along(read, member, row, own[row])) return fmt::format("`{}` reads other rows of `{}`", name, program_.tensor(read.tensor).name);
+          if (!runs_along(read, member, row, own[row]))
+            return fmt::format("`{}` reads other rows of `{}`", name, program_.tensor(read.tensor).name);
       }
     return std::nullopt;
   }
@@ -202,7 +230,8 @@ class Sharing {
   void count_bytes(const Statement& s, const std::vector<std::size_t>& own) {
     if (is_output(program_, s.target.tensor)) return;    // stays where it is
     double row_bytes = lang::bytes(program_.tensor(s.target.tensor).dtype);
-    for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) row_bytes *= static_cast<double>(extent(s, k));
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      if (is_output_index(s, k)) row_bytes *= static_cast<double>(extent(s, k));
     for (const std::size_t k : own) row_bytes /= std::max(1.0, static_cast<double>(extent(s, k)));
     bytes_ += row_bytes;
   }
@@ -213,7 +242,8 @@ class Sharing {
   const std::vector<TensorId> buffer_;
   std::vector<Member> members_;
   Shared shared_;
-  bool first_ = false, last_ = false;                  // the rows are the first, or the last, dimensions of the first statement
+  bool first_ = false, last_ = false;                  // the rows are the first, or the last, dimensions of the first
+                                                       // statement
   double bytes_ = 0;
 };
 
@@ -273,7 +303,8 @@ Statement divide(Rewriting& r, std::size_t n, const std::vector<Tie>& parts) {
   return sum;
 }
 
-// Parts of a turn each are many on a GPU, so what adds them up is cut in two, which a block of threads does for some columns: a part for each of its warps.
+// Parts of a turn each are many on a GPU, so what adds them up is cut in two, which a block of threads does for some
+// columns: a part for each of its warps.
 std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
   const std::size_t rank = sum.target.element.size();
   double count = 1;
@@ -282,15 +313,18 @@ std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
     count *= static_cast<double>(extent(sum, k));
     if (extent(sum, k) > extent(sum, longest)) longest = k;
   }
-  const std::int64_t warps = r.target.max_threads / model::threads::warp, chunk = warps ? (extent(sum, longest) + warps - 1) / warps : 0;
-  if (!has_threads(r.target) || rank == 0 || count < model::threads::least_parts_to_cut || chunk < 2) return std::nullopt;
+  const std::int64_t warps = r.target.max_threads / model::threads::warp,
+                     chunk = warps ? (extent(sum, longest) + warps - 1) / warps : 0;
+  if (!has_threads(r.target) || rank == 0 || count < model::threads::least_parts_to_cut || chunk < 2)
+    return std::nullopt;
   return Cut{longest, chunk};
 }
 
 // Its statements follow the first of them, and `behind` these.
 void bring_together(Program& program, const std::vector<int>& nodes, std::vector<Statement> behind) {
   for (std::size_t m = 1; m < nodes.size(); ++m) {
-    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m), from = program.nodes.begin() + nodes[m];
+    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m),
+               from = program.nodes.begin() + nodes[m];
     std::rotate(to, from, from + 1);
   }
   insert(program, static_cast<std::size_t>(nodes.front()) + nodes.size(), std::move(behind));
@@ -302,7 +336,8 @@ Leads leads_of(const Program& program, const Statement& s) { return leads(progra
 Leads open_leads(const Program& program, const Statement& s) { return leads(program, s, false); }
 
 bool sums_in_parts(const Program& program, const Statement& s) {
-  return reduces(s) && s.aggregation == Aggregation::Sum && !scan_of(s) && s.domain.size() == s.indices.size() && covers(program, s);
+  return reduces(s) && s.aggregation == Aggregation::Sum && !scan_of(s) && s.domain.size() == s.indices.size() &&
+      covers(program, s);
 }
 
 std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& members, const Statement& s) {
@@ -324,14 +359,16 @@ std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& membe
       for (const Member& member : members) {
         if (made && member.statement->target.tensor == own.tensor) compare(own, member.statement->target, member, true);
         if (made) continue;
-        for (const Access& theirs : member.statement->reads) if (theirs.tensor == own.tensor) compare(own, theirs, member, false);
+        for (const Access& theirs : member.statement->reads)
+          if (theirs.tensor == own.tensor) compare(own, theirs, member, false);
       }
   for (std::size_t row = 0; row < rows; ++row) if (other[row]) found[row].reset();
   return found;
 }
 
 double shared_for_rows(const Target& target) {
-  return static_cast<double>(target.shared_bytes) - (target.family == Target::Family::OpenCl ? model::beside_rows_of_opencl : model::beside_rows);
+  return static_cast<double>(target.shared_bytes) -
+      (target.family == Target::Family::OpenCl ? model::beside_rows_of_opencl : model::beside_rows);
 }
 
 bool reads_at_row(const Statement& s, const Access& read) {
@@ -343,7 +380,9 @@ bool reads_at_row(const Statement& s, const Access& read) {
   return true;
 }
 
-std::variant<Shared, std::string> shared(const Rewriting& r, const directives::Share& directive) { return Sharing(r, directive).made(); }
+std::variant<Shared, std::string> shared(const Rewriting& r, const directives::Share& directive) {
+  return Sharing(r, directive).made();
+}
 
 Refusal out_of_order(const Program& program, const std::vector<int>& nodes) {
   std::set<TensorId> later;                            // made behind the first of the set, and not by it
@@ -353,7 +392,9 @@ Refusal out_of_order(const Program& program, const std::vector<int>& nodes) {
       continue;
     }
     for (const TensorId id : autodiff::operands(program.nodes[n]))
-      if (later.contains(id)) return fmt::format("`{}` waits for `{}`, which is not among them", target_name(program, std::get<Statement>(program.nodes[n])), program.tensor(id).name);
+      if (later.contains(id))
+        return fmt::format("`{}` waits for `{}`, which is not among them",
+            target_name(program, std::get<Statement>(program.nodes[n])), program.tensor(id).name);
     ++m;
   }
   return std::nullopt;
@@ -367,7 +408,8 @@ std::vector<Statement> divide(Rewriting& r, const Shared& shared) {
     std::vector<Tie> parts;
     const std::vector<std::size_t>& loops = shared.set.loops[m];
     for (std::size_t row = 0; row < loops.size(); ++row)
-      if (!is_output_index(std::get<Statement>(r.program.nodes[n]), loops[row])) parts.push_back({loops[row], 0, row + 1 < loops.size() ? 1 : shared.set.parts});
+      if (!is_output_index(std::get<Statement>(r.program.nodes[n]), loops[row]))
+        parts.push_back({loops[row], 0, row + 1 < loops.size() ? 1 : shared.set.parts});
     Statement sum = divide(r, n, parts);
     if (const auto cut = cut_of_parts(r, sum)) {
       auto [some, rest] = in_parts(r, sum, *cut);
@@ -384,9 +426,12 @@ std::vector<Statement> divide(Rewriting& r, const Shared& shared) {
 void rename_rows(Program& program, const Fused::Set& set) {
   for (std::size_t n = 0; n < set.loops.size(); ++n) {
     auto& s = std::get<Statement>(program.nodes[static_cast<std::size_t>(set.nodes[n])]);
-    const auto of_row = [&](const std::string& name) { return std::find(set.indices.begin(), set.indices.end(), name) != set.indices.end(); };
+    const auto of_row = [&](const std::string& name) {
+      return std::find(set.indices.begin(), set.indices.end(), name) != set.indices.end();
+    };
     for (std::string& name : s.indices) while (of_row(name)) name += "_";
-    for (std::string& name : s.indices) while (of_row(name) || std::count(s.indices.begin(), s.indices.end(), name) > 1) name += "_";
+    for (std::string& name : s.indices)
+      while (of_row(name) || std::count(s.indices.begin(), s.indices.end(), name) > 1) name += "_";
     for (std::size_t r = 0; r < set.indices.size(); ++r) s.indices[set.loops[n][r]] = set.indices[r];
   }
 }

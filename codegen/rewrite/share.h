@@ -29,8 +29,8 @@ Leads leads_of(const poly::Program& program, const poly::Statement& s);
 // All of them.
 Leads open_leads(const poly::Program& program, const poly::Statement& s);
 
-// Per row of the members, the index of `s` that runs over it: both access one tensor, and it stands where the row's index stands. None
-// where there is no such index, or where `s` reads other rows of what a member makes.
+// Per row of the members, the index of `s` that runs over it: both access one tensor, and it stands where the row's
+// index stands. None where there is no such index, or where `s` reads other rows of what a member makes.
 std::vector<std::optional<std::size_t>> aligned(const std::vector<Member>& members, const poly::Statement& s);
 // Whether it is a sum that may be taken in parts beside other statements.
 bool sums_in_parts(const poly::Program& program, const poly::Statement& s);
@@ -50,7 +50,8 @@ double shared_for_rows(const Target& target);
 // Whether it reads there what belongs to its row: the first indices of its target.
 bool reads_at_row(const poly::Statement& s, const poly::Access& read);
 
-// Sums become parts where they stand; what adds these up belongs behind the set. On a GPU that is two statements a sum where its parts are many.
+// Sums become parts where they stand; what adds these up belongs behind the set. On a GPU that is two statements a sum
+// where its parts are many.
 std::vector<poly::Statement> divide(Rewriting& r, const Shared& shared);
 void rename_rows(poly::Program& program, const Fused::Set& set);
 void note(Rewriting& r, const Fused::Set& set);        // the directive, before its sums are divided

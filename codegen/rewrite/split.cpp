@@ -30,19 +30,23 @@ using poly::Program;
 using poly::Range;
 using poly::Statement;
 
-// Whether parts of its fold can be folded again: no element is left out, the fold has no scale of its own, and no part is empty, or what it
-// holds then, 0, is what its sum begins with.
+// Whether parts of its fold can be folded again: no element is left out, the fold has no scale of its own, and no part
+// is empty, or what it holds then, 0, is what its sum begins with.
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
-  if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) || !covers(r.program, s)) return false;
-  return s.domain.size() == s.indices.size() || (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
+  if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
+      !covers(r.program, s))
+    return false;
+  return s.domain.size() == s.indices.size() ||
+      (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
 }
 
-// Whether statements that share the rows which it folds, a block of threads a row, keep a GPU busy as they are (share.h): what comes of
-// it is read, at once or later, beside as many elements as it folds.
+// Whether statements that share the rows which it folds, a block of threads a row, keep a GPU busy as they are
+// (share.h): what comes of it is read, at once or later, beside as many elements as it folds.
 bool shares_rows(const Program& program, const Statement& s, const Target& target) {
   const double outputs = elements(program, s.target.tensor), folded = points(s);
   const bool fits = folded / outputs * lang::bytes(s.value.type()) <= shared_for_rows(target);
-  if (!has_threads(target) || outputs < (fits ? model::shared_rows_of_a_multiprocessor : 1.0) * target.multiprocessors) return false;
+  if (!has_threads(target) || outputs < (fits ? model::shared_rows_of_a_multiprocessor : 1.0) * target.multiprocessors)
+    return false;
   std::set<poly::TensorId> of_rows{s.target.tensor};
   for (const poly::Node& node : program.nodes) {
     const auto* other = std::get_if<Statement>(&node);
@@ -59,7 +63,8 @@ bool is_reduced(const Statement& s, std::size_t k) {
   return std::ranges::all_of(s.target.element, [&](const Affine& e) { return e.coefficients[k].is(0); });
 }
 bool in_rows(const Statement& s, std::size_t k) {
-  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), [&](const Range& row) { return !row.value.coefficients[k].is(0); });
+  return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(),
+      [&](const Range& row) { return !row.value.coefficients[k].is(0); });
 }
 
 // A chunk nearly as long of which the extent is a multiple, so that no part needs bounds of its own; else this one.
@@ -69,12 +74,14 @@ std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk) {
   return chunk;
 }
 
-// How many parts would do, by what one part at least has of `points`, those of one element; from how many on another launch pays.
+// How many parts would do, by what one part at least has of `points`, those of one element; from how many on another
+// launch pays.
 struct Parts { double wanted, points, least, enough; };
 
 Parts parts_for_cores(const Program& program, const Statement& s) {
   const double outputs = std::max(1.0, elements(program, s.target.tensor));
-  return {std::ceil(model::parts_of_a_fold / outputs), points(s) / outputs, model::least_of_a_part, 2 * model::least_of_a_part};
+  return {std::ceil(model::parts_of_a_fold / outputs), points(s) / outputs, model::least_of_a_part,
+      2 * model::least_of_a_part};
 }
 
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
@@ -84,19 +91,25 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
   std::int64_t threads = 0;
   if (const auto tile = staged_leaf(all, 0, r.target, threads)) {
-    const auto extent = [&](const std::string& index) { return static_cast<double>(nest.dims[*nest.dim(index)].extent); };
+    const auto extent = [&](const std::string& index) {
+      return static_cast<double>(nest.dims[*nest.dim(index)].extent);
+    };
     const auto all_of = [&](const std::vector<std::string>& indices) {
       double count = 1;
       for (const std::string& index : indices) count *= extent(index);
       return count;
     };
     const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
-    const double blocks = outputs * tiles(all_of(tile->all_of_m()), threads / tile->lanes * tile->rows) * tiles(all_of(tile->all_of_n()), tile->lanes * tile->vectors);
-    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each, model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
+    const double blocks = outputs * tiles(all_of(tile->all_of_m()), threads / tile->lanes * tile->rows) *
+        tiles(all_of(tile->all_of_n()), tile->lanes * tile->vectors);
+    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each,
+        model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   }
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;
-  if (choose_leaf(all, 0).leaf.is<forms::Reduce>()) return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part, model::threads::least_fold_to_cut};
-  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each, model::threads::least_of_a_column_part, model::threads::least_column_to_cut};
+  if (choose_leaf(all, 0).leaf.is<forms::Reduce>())
+    return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part, model::threads::least_fold_to_cut};
+  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each,
+      model::threads::least_of_a_column_part, model::threads::least_column_to_cut};
 }
 
 bool is_staged(const Rewriting& r, const Statement& s) {
@@ -104,7 +117,8 @@ bool is_staged(const Rewriting& r, const Statement& s) {
   return staged_cycles(facts(nest, {}, r.target), 1, r.target).has_value();
 }
 
-// Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and few parts.
+// Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
+// few parts.
 std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
   const Nest nest = nest_of(s, r.strides);
   const Facts all = facts(nest, {}, r.target);
@@ -124,14 +138,17 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
       if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
       if (count == before && extent % chunk != 0) continue;
       before = count;
-      const double cost = *cycles(static_cast<double>(count)) * each + static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) + model::threads::cycles_of_a_launch;
+      const double cost = *cycles(static_cast<double>(count)) * each +
+          static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) +
+          model::threads::cycles_of_a_launch;
       if (cost < model::threads::better_tile * least) best = Cut{k, chunk}, least = cost;
     }
   }
   return best;
 }
 
-// Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that results do not depend on threads.
+// Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that
+// results do not depend on threads.
 std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   if (!folds_in_parts(r, s)) return std::nullopt;
   const bool threads = has_threads(r.target);
@@ -150,7 +167,8 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   const double chunks = std::min({parts.points / parts.least, parts.wanted, static_cast<double>(extent)});
   if (chunks < 2) return std::nullopt;
   const double chunk = static_cast<double>(extent) / chunks;
-  return Cut{*longest, threads ? whole_chunk(extent, static_cast<std::int64_t>(chunk)) : static_cast<std::int64_t>(std::ceil(chunk))};
+  return Cut{*longest,
+      threads ? whole_chunk(extent, static_cast<std::int64_t>(chunk)) : static_cast<std::int64_t>(std::ceil(chunk))};
 }
 
 }  // namespace
@@ -158,13 +176,15 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
 std::pair<Statement, Statement> in_parts(Rewriting& r, const Statement& whole, const Cut& cut) {
   Program& program = r.program;
   const std::size_t count = whole.indices.size(), chunk_index = count;  // the new index stands last
-  const std::int64_t extent = whole.domain[cut.index].extent->get(), begin = -whole.domain[cut.index].value.constant.get();
+  const std::int64_t extent = whole.domain[cut.index].extent->get(),
+                     begin = -whole.domain[cut.index].value.constant.get();
   const std::int64_t chunks = (extent + cut.chunk - 1) / cut.chunk;
   std::vector<Affine> map;
   for (std::size_t k = 0; k < count; ++k) map.push_back(Affine::index(k, count + 1));
   map[cut.index].coefficients[chunk_index] = poly::Size(cut.chunk);
   map[cut.index].constant = poly::Size(begin);
-  poly::Tensor parts{fresh_name(program, program.tensor(whole.target.tensor).name + "_parts"), whole.value.type(), {poly::Size(chunks)}, whole.span};
+  poly::Tensor parts{fresh_name(program, program.tensor(whole.target.tensor).name + "_parts"), whole.value.type(),
+      {poly::Size(chunks)}, whole.span};
   for (const poly::Size& size : program.tensor(whole.target.tensor).shape) parts.shape.push_back(size);
   r.strides.push_back(row_major(extents(parts)));
   program.tensors.push_back(parts);
@@ -183,7 +203,8 @@ std::pair<Statement, Statement> in_parts(Rewriting& r, const Statement& whole, c
     part.domain.push_back(std::move(row));
   }
   part.domain.push_back({Affine::index(chunk_index, count + 1), poly::Size(chunks)});
-  for (std::size_t k = count; k < whole.domain.size(); ++k) part.domain.push_back({seen(whole.domain[k].value), whole.domain[k].extent});
+  for (std::size_t k = count; k < whole.domain.size(); ++k)
+    part.domain.push_back({seen(whole.domain[k].value), whole.domain[k].extent});
   if (chunks * cut.chunk != extent) {
     Range rest{map[cut.index], poly::Size(extent)};
     rest.value.constant = poly::Size(0);
@@ -230,7 +251,8 @@ std::set<poly::TensorId> sums_beside_rows(const Rewriting& r) {
   for (const Directive& one : shared.done)
     if (const auto* share = std::get_if<directives::Share>(&one); share && share->size > 0)
       for (const std::string& name : share->tensors)
-        for (std::size_t id = 0; id < r.program.tensors.size(); ++id) if (r.program.tensors[id].name == name) found.insert(static_cast<poly::TensorId>(id));
+        for (std::size_t id = 0; id < r.program.tensors.size(); ++id)
+          if (r.program.tensors[id].name == name) found.insert(static_cast<poly::TensorId>(id));
   return found;
 }
 
@@ -252,9 +274,12 @@ Refusal apply(Rewriting& r, const directives::Split& directive) {
   if (!n) return no_statement(directive.tensor);
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
   const auto index = index_of(s, directive.index);
-  if (!index || is_output_index(s, *index)) return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, directive.index);
+  if (!index || is_output_index(s, *index))
+    return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, directive.index);
   if (!folds_in_parts(r, s)) return fmt::format("parts of the fold of `{}` cannot be folded again", directive.tensor);
-  if (directive.size < 1 || directive.size >= extent(s, *index)) return fmt::format("parts of {} are not shorter than the {} values of `{}`, or are empty", directive.size, extent(s, *index), directive.index);
+  if (directive.size < 1 || directive.size >= extent(s, *index))
+    return fmt::format("parts of {} are not shorter than the {} values of `{}`, or are empty", directive.size,
+        extent(s, *index), directive.index);
   split(r, *n, {*index, directive.size});
   return std::nullopt;
 }

@@ -51,7 +51,8 @@ std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::siz
     sum.target.element.push_back(Affine::index(order[at], sum.indices.size()));
     sum.target.element.back().constant = poly::Size(-low(sum, order[at]));
   }
-  if (!std::holds_alternative<poly::Number>(sum.fill)) sum.fill = sum.held.value_or(poly::Number{whole.dtype});  // else every element is reached
+  // else every element is reached
+  if (!std::holds_alternative<poly::Number>(sum.fill)) sum.fill = sum.held.value_or(poly::Number{whole.dtype});
   r.strides.push_back(strides_between(staged, r.target));
   program.tensors.push_back(std::move(staged));
   program.nodes[n] = std::move(sum);
@@ -64,14 +65,17 @@ Refusal apply(Rewriting& r, const directives::Stage& directive) {
   if (!n) return no_statement(directive.tensor);
   const auto& s = std::get<Statement>(r.program.nodes[*n]);
   if (tiled(r, s.target.tensor)) return fmt::format("`{}` is tiled", directive.tensor);
-  if (!may_stage(r.program, r.strides, s)) return fmt::format("`{}` folds nothing, or has elements that no point reaches", directive.tensor);
+  if (!may_stage(r.program, r.strides, s))
+    return fmt::format("`{}` folds nothing, or has elements that no point reaches", directive.tensor);
   std::vector<std::size_t> order, outputs;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (is_output_index(s, k)) outputs.push_back(k);
   for (const std::string& name : directive.order)
     if (const auto k = index_of(s, name)) order.push_back(*k);
   std::vector<std::size_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
-  if (sorted != outputs || order.size() != directive.order.size()) return fmt::format("{} is no order of the output indices of `{}`", fmt::join(directive.order, " "), directive.tensor);
+  if (sorted != outputs || order.size() != directive.order.size())
+    return fmt::format(
+        "{} is no order of the output indices of `{}`", fmt::join(directive.order, " "), directive.tensor);
   static_cast<void>(stage_result(r, *n, order));
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // Stages a result: it is computed in an order of its dimensions that suits the lanes, and copied to where it belongs.
 //
-//   C[b, n, m] = +(A[b, m, k] * B[b, k, n])   ⇒   C_s[b, m, n] = +(A[b, m, k] * B[b, k, n]);  C[b, n, m] = =(C_s[b, m, n]);
+//   C[b, n, m] = +(A[b, m, k] * B[b, k, n])
+//     ⇒  C_s[b, m, n] = +(A[b, m, k] * B[b, k, n]);  C[b, n, m] = =(C_s[b, m, n]);
 //
 // Keeps: the rounding at the store, which is that of the staged tensor; the fill of elements that no point reaches.
 #pragma once

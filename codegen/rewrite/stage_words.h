@@ -15,11 +15,12 @@ namespace tilec::codegen {
 
 struct StageWord {
   RewriteStage stage;
-  std::string_view word;                               // of one of its directives, by which plans that are printed name it
+  std::string_view word;                               // of one of its directives, by which plans that are printed name
+                                                       // it
 };
-inline constexpr StageWord stage_words[] = {
-    {RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"},
-    {RewriteStage::Splits, "split"},  {RewriteStage::Copies, "copy"}, {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
+inline constexpr StageWord stage_words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"},
+    {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Splits, "split"},
+    {RewriteStage::Copies, "copy"}, {RewriteStage::Panels, "panels"}, {RewriteStage::Rows, "share"}};
 static_assert(std::size(stage_words) == static_cast<std::size_t>(RewriteStage::Rows) + 1);
 
 std::string order_of_directives();

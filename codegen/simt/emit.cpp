@@ -1,8 +1,8 @@
-// Prints the nest of Loops as a kernel. Every thread runs the text below the Block loops; what stands outside a Thread loop is
-// run by all of them alike, so there only the stores to memory need one thread chosen.
+// Prints the nest of Loops as a kernel. Every thread runs the text below the Block loops; what stands outside a Thread
+// loop is run by all of them alike, so there only the stores to memory need one thread chosen.
 //
 //   for i in block 64                                   {
-//     shared s f32[128]                                   __shared__ float s[128];            (at the top of the kernel)
+//     shared s f32[128]                                   __shared__ float s[128];   (at the top of the kernel)
 //     for t in thread 128                    ⇒            const int i = (int)blockIdx.x;
 //       register m f32[1]                                 { float m[1]; … tc_fold over all 128 threads … }
 //       fold mx = max m[0] over t                       }
@@ -39,8 +39,17 @@ struct Unit {
 class Kernel {
  public:
   Kernel(Unit& unit, const Loops& loops)
-      : unit_(unit), scalars_(unit.scalars), speller_(unit.scalars), loops_(loops), function_(loops.functions.back()),
-        cuda_(unit.dialect == Dialect::Cuda), copies_(has_copies(function_.body)), from_shared_(multiplies_shared(function_.body)), threads_(threads_of(function_.body)), grid_(grid_of(function_.body)), names_(unit.globals) {}
+      : unit_(unit),
+        scalars_(unit.scalars),
+        speller_(unit.scalars),
+        loops_(loops),
+        function_(loops.functions.back()),
+        cuda_(unit.dialect == Dialect::Cuda),
+        copies_(has_copies(function_.body)),
+        from_shared_(multiplies_shared(function_.body)),
+        threads_(threads_of(function_.body)),
+        grid_(grid_of(function_.body)),
+        names_(unit.globals) {}
 
   std::string text();
 
@@ -48,7 +57,10 @@ class Kernel {
   void line(const std::string& words) { fmt::format_to(std::back_inserter(body_), "{:{}}{}\n", "", depth_ * 2, words); }
   void open(const std::string& words) { line(words.empty() ? "{" : words + " {"); ++depth_; }
   void close(const std::string& words = "") { --depth_; line(words.empty() ? "}" : "} " + words); }
-  template <class... Arguments> void say(fmt::format_string<Arguments...> words, Arguments&&... arguments) { line(fmt::format(words, std::forward<Arguments>(arguments)...)); }
+  template <class... Arguments>
+  void say(fmt::format_string<Arguments...> words, Arguments&&... arguments) {
+    line(fmt::format(words, std::forward<Arguments>(arguments)...));
+  }
 
   std::string signature();
   void parameters();
@@ -75,24 +87,33 @@ class Kernel {
   void statement(const FoldRows& x) { throw lang::InternalError("rows of `" + x.name + "` are folded by threads"); }
   void statement(const CallStmt& x);
   void statement(const Copy& x);
-  void statement(const Commit&) { on_tensor_cores("a group of copies"), line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");"); }
+  void statement(const Commit&) {
+    on_tensor_cores("a group of copies"), line("asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
+  }
   void statement(const Fragment& x);
   void statement(const Pack& x);
   void statement(const Multiply& x);
   void statement(const MultiplyShared& x);
   void statement(const Await& x);
-  void on_tensor_cores(const std::string& what) const { if (!cuda_) throw InternalError(fmt::format("loops: `{}`: {} in OpenCL", function_.name, what)); }
+  void on_tensor_cores(const std::string& what) const {
+    if (!cuda_) throw InternalError(fmt::format("loops: `{}`: {} in OpenCL", function_.name, what));
+  }
 
   void thread(const For& x);
   void loop(const For& x);
   void let(const std::string& name, const Value& value);
   void shared(const Allocate& x, const std::string& name);
-  int alignment() const { return from_shared_ ? 1024 : 16; }  // of shared memory: a swizzle of 128 bytes repeats after 8 rows
+  int alignment() const { return from_shared_ ? 1024 : 16; }  // of shared memory: a swizzle of 128 bytes repeats after
+                                                              // 8 rows
   std::string qualifier(Space space) const;
   std::string pointer_type(const Place& place) const;
   std::string tid() const { return cuda_ ? "(int)threadIdx.x" : "(int)get_local_id(0)"; }
-  std::string group(int axis) const { return cuda_ ? fmt::format("blockIdx.{}", "xyz"[axis]) : fmt::format("get_group_id({})", axis); }
-  std::string barrier() const { return cuda_ ? "__syncthreads();" : "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"; }
+  std::string group(int axis) const {
+    return cuda_ ? fmt::format("blockIdx.{}", "xyz"[axis]) : fmt::format("get_group_id({})", axis);
+  }
+  std::string barrier() const {
+    return cuda_ ? "__syncthreads();" : "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
+  }
   std::string combine(Aggregation how, DType type, const std::string& a, const std::string& b);
   void fold_tree(const Fold& x, DType type, const std::string& result, const std::string& value);
   void fold_warps(const Fold& x, DType type, const std::string& result, const std::string& value);
@@ -105,7 +126,8 @@ class Kernel {
   Speller speller_;
   const Loops& loops_;
   const Function& function_;
-  bool cuda_, copies_, from_shared_;                   // some copies, and some products of shared memory, are asynchronous
+  bool cuda_, copies_, from_shared_;                   // some copies, and some products of shared memory, are
+                                                       // asynchronous
   std::int64_t threads_;
   Grid grid_;
   Identifiers names_;
@@ -113,7 +135,8 @@ class Kernel {
   std::string body_, declarations_;                    // declarations_: shared memory, at the top of the kernel
   int depth_ = 1;
   bool in_thread_ = false, below_block_ = false, guarded_ = false;
-  bool pooled_ = false;                                // shared arrays of siblings overlay each other, or exceed what a kernel may declare
+  bool pooled_ = false;                                // shared arrays of siblings overlay each other, or exceed what a
+                                                       // kernel may declare
   std::int64_t pool_used_ = 0;
   std::map<std::string, std::int64_t> registers_;      // of each array
   std::map<std::string, std::string> folds_;           // storage type → scratch array
@@ -135,11 +158,13 @@ std::string Kernel::qualifier(Space space) const {
   return space == Space::Global ? "__global " : space == Space::Shared ? "__local " : "__constant ";
 }
 
-// volatile: of an aligned access on one branch and single ones on the other, the compiler would make single ones for both.
+// volatile: of an aligned access on one branch and single ones on the other, the compiler would make single ones for
+// both.
 std::string Kernel::pointer_type(const Place& place) const {
   const bool is_table = place.space == Space::Constant;
   const std::string element = is_table ? (place.narrow ? "int" : scalars_.index()) : scalars_.storage(place.type);
-  return fmt::format("{}{}{}{}*", qualifier(place.space), place.constant && (cuda_ || !is_table) ? "const " : "", place.apart ? "volatile " : "", element);
+  return fmt::format("{}{}{}{}*", qualifier(place.space), place.constant && (cuda_ || !is_table) ? "const " : "",
+      place.apart ? "volatile " : "", element);
 }
 
 std::string Kernel::signature() {
@@ -149,12 +174,18 @@ std::string Kernel::signature() {
     list.push_back(fmt::format("{} {} {}", pointer_type(place), cuda_ ? "__restrict__" : "restrict", place.pointer));
     scope_.places[v.name] = std::move(place);
   }
-  if (!function_.integers.empty()) throw InternalError(fmt::format("loops: kernel `{}` takes integers", function_.name));
+  if (!function_.integers.empty())
+    throw InternalError(fmt::format("loops: kernel `{}` takes integers", function_.name));
   const std::string name = symbol(function_.name);
-  const std::string shape = grid_.chained ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2]) : fmt::format("{}", grid_.blocks);
+  const std::string shape = grid_.chained
+      ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2])
+      : fmt::format("{}", grid_.blocks);
   const std::string comment = fmt::format("\n// {} blocks of {} threads\n", shape, threads_);
-  if (cuda_) return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads_, name, fmt::join(list, ", "));
-  return fmt::format("{}__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void {}({})", comment, threads_, name, fmt::join(list, ", "));
+  if (cuda_)
+    return fmt::format(
+        "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads_, name, fmt::join(list, ", "));
+  return fmt::format("{}__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void {}({})", comment, threads_, name,
+      fmt::join(list, ", "));
 }
 
 // An aligned pointer lets the compiler join loads of neighbours into one of 16 bytes.
@@ -165,7 +196,8 @@ void Kernel::parameters() {
     if (v.alignment <= lang::bytes(v.type)) continue;
     const std::string raw = place.pointer;
     place.pointer = names_.fresh(v.name);
-    say("{} __restrict__ {} = ({})__builtin_assume_aligned({}, {});", pointer_type(place), place.pointer, pointer_type(place), raw, v.alignment);
+    say("{} __restrict__ {} = ({})__builtin_assume_aligned({}, {});", pointer_type(place), place.pointer,
+        pointer_type(place), raw, v.alignment);
   }
 }
 
@@ -183,21 +215,27 @@ void Kernel::tables() {
     std::vector<std::string> values;
     for (std::int64_t v : t.values) values.push_back(bare(scalars_.integer(v, place.narrow)));
     if (values.empty()) values.push_back("0");
-    fmt::format_to(std::back_inserter(unit_.tables), "{} {}{} {}[{}] = {{{}}};\n", cuda_ ? (small ? "static __constant__" : "static __device__") : "__constant",
-                   cuda_ ? "const " : "", place.narrow ? "int" : scalars_.index(), place.pointer, values.size(), fmt::join(values, ", "));
+    fmt::format_to(std::back_inserter(unit_.tables), "{} {}{} {}[{}] = {{{}}};\n",
+        cuda_ ? (small ? "static __constant__" : "static __device__") : "__constant", cuda_ ? "const " : "",
+        place.narrow ? "int" : scalars_.index(), place.pointer, values.size(), fmt::join(values, ", "));
     scope_.places[t.name] = std::move(place);
   }
 }
 
 void Kernel::shared_pool() {
   const std::int64_t bytes = shared_bytes(function_.body);
-  const auto uses = [](const Stmt& s) { return std::holds_alternative<For>(s.node) && shared_bytes(std::get<For>(s.node).body) > 0; };
-  const bool siblings = std::count_if(function_.body.begin(), function_.body.end(), uses) > 1 || (!grid_.chained && bytes > 0);
+  const auto uses = [](const Stmt& s) {
+    return std::holds_alternative<For>(s.node) && shared_bytes(std::get<For>(s.node).body) > 0;
+  };
+  const bool siblings =
+      std::count_if(function_.body.begin(), function_.body.end(), uses) > 1 || (!grid_.chained && bytes > 0);
   const bool dynamic = cuda_ && bytes + fold_bytes(function_.body, by_warps()) > static_shared_limit;
   pooled_ = bytes > 0 && (siblings || dynamic);
   if (!pooled_) return;
-  if (dynamic) declarations_ += fmt::format("  extern __shared__ __align__({}) unsigned char tc_pool[];\n", alignment());
-  else if (cuda_) declarations_ += fmt::format("  __shared__ __align__({}) unsigned char tc_pool[{}];\n", alignment(), bytes);
+  if (dynamic)
+    declarations_ += fmt::format("  extern __shared__ __align__({}) unsigned char tc_pool[];\n", alignment());
+  else if (cuda_)
+    declarations_ += fmt::format("  __shared__ __align__({}) unsigned char tc_pool[{}];\n", alignment(), bytes);
   else declarations_ += fmt::format("  __local unsigned char tc_pool[{}] __attribute__((aligned(16)));\n", bytes);
 }
 
@@ -207,9 +245,12 @@ void Kernel::top() {
   if (!has_block(function_.body)) return statements(function_.body);
   if (grid_.chained) return blocks(function_.body, "");
   const std::string g = names_.fresh("block_number");
-  const std::string linear = grid_.extent[1] == 1 ? group(0) : fmt::format("{} + ({}){} * {}", group(0), scalars_.unsigned_index(), group(1), grid_.extent[0]);
+  const std::string linear = grid_.extent[1] == 1
+      ? group(0)
+      : fmt::format("{} + ({}){} * {}", group(0), scalars_.unsigned_index(), group(1), grid_.extent[0]);
   say("const {0} {1} = ({0})({2});", grid_.blocks <= axis_limit[0] ? "int" : scalars_.index(), g, linear);
-  if (grid_.extent[1] > 1) say("if ({} >= {}) return;", g, scalars_.integer(grid_.blocks, grid_.blocks <= axis_limit[0]));
+  if (grid_.extent[1] > 1)
+    say("if ({} >= {}) return;", g, scalars_.integer(grid_.blocks, grid_.blocks <= axis_limit[0]));
   blocks(function_.body, g);
 }
 
@@ -223,8 +264,10 @@ void Kernel::blocks(const Body& body, const std::string& number) {
   for (const Stmt& s : body) {
     const For* loop = std::get_if<For>(&s.node);
     if (!loop || loop->kind != Kind::Block) {
-      const bool quiet = std::holds_alternative<Let>(s.node) || std::holds_alternative<View>(s.node) || std::holds_alternative<Allocate>(s.node);
-      if (!quiet && has_block(body)) throw InternalError(fmt::format("loops: `{}`: a statement beside Block loops", function_.name));
+      const bool quiet = std::holds_alternative<Let>(s.node) || std::holds_alternative<View>(s.node) ||
+          std::holds_alternative<Allocate>(s.node);
+      if (!quiet && has_block(body))
+        throw InternalError(fmt::format("loops: `{}`: a statement beside Block loops", function_.name));
       std::visit([&](const auto& x) { statement(x); }, s.node);
       continue;
     }
@@ -236,7 +279,9 @@ void Kernel::blocks(const Body& body, const std::string& number) {
     if (number.empty()) {
       block(*loop, number);
     } else {
-      open(left == 0 && first == 0 ? "" : left == 0 ? "else" : fmt::format("{}if ({} < {})", first == 0 ? "" : "else ", number, first + here));
+      open(left == 0 && first == 0 ? ""
+              : left == 0          ? "else"
+                                   : fmt::format("{}if ({} < {})", first == 0 ? "" : "else ", number, first + here));
       std::string own = number;
       if (first != 0) {
         own = names_.fresh("block_number");
@@ -259,7 +304,13 @@ void Kernel::block(const For& loop, const std::string& number) {
   if (number.empty()) {
     int depth = 0;                                     // Block loops below this one
     for (const Body* body = &loop.body; has_block(*body); ++depth) {
-      body = &std::get<For>(std::find_if(body->begin(), body->end(), [](const Stmt& s) { return std::holds_alternative<For>(s.node) && std::get<For>(s.node).kind == Kind::Block; })->node).body;
+      body =
+          &std::get<For>(std::find_if(body->begin(), body->end(),
+                             [](const Stmt& s) {
+                               return std::holds_alternative<For>(s.node) && std::get<For>(s.node).kind == Kind::Block;
+                             })
+                             ->node)
+               .body;
     }
     say("const {0} {1} = ({0}){2};", type, name, group(depth));
   } else if (inner == 1) {
@@ -277,7 +328,8 @@ void Kernel::block(const For& loop, const std::string& number) {
     return blocks(loop.body, rest);
   }
   const bool alone = threads_ > 1 && !has_thread(loop.body);  // the work of one thread, beside siblings that use more
-  if (alone && synchronises(loop.body)) throw InternalError(fmt::format("loops: `{}`: a Barrier or Fold outside Thread", function_.name));
+  if (alone && synchronises(loop.body))
+    throw InternalError(fmt::format("loops: `{}`: a Barrier or Fold outside Thread", function_.name));
   const bool outer = below_block_;
   below_block_ = true;
   if (alone) {
@@ -302,14 +354,17 @@ void Kernel::statements(const Body& body) {
 
 void Kernel::let(const std::string& name, const Value& value) {
   const std::string id = names_.fresh(name);
-  const std::string type = value.type == DType::I64 ? (value.narrow ? "int" : scalars_.index()) : scalars_.type(value.type);
+  const std::string type =
+      value.type == DType::I64 ? (value.narrow ? "int" : scalars_.index()) : scalars_.type(value.type);
   say("const {} {} = {};", type, id, bare(value.text));
   scope_.variables[name] = Value{id, value.type, value.narrow, value.range};
 }
 
 void Kernel::statement(const Let& x) {
   const Value value = speller_.value(x.value, scope_);
-  if (x.value.as<Constant>() || x.value.as<Variable>() || value.text == "true" || value.text == "false") scope_.variables[x.name] = value;  // nothing to compute
+  // nothing to compute
+  if (x.value.as<Constant>() || x.value.as<Variable>() || value.text == "true" || value.text == "false")
+    scope_.variables[x.name] = value;
   else let(x.name, value);
 }
 
@@ -333,7 +388,9 @@ void Kernel::statement(const View& x) {
 void Kernel::statement(const Aligned& x) {
   const Place& place = place_of(x.view, scope_);
   if (place.space == Space::Private) throw InternalError(fmt::format("loops: `{}` has no address", x.view));
-  let(x.name, Value{fmt::format("((({}){} & {}) == 0)", cuda_ ? "unsigned long long" : "ulong", place.pointer, x.bytes - 1), DType::Bool, false, {}});
+  let(x.name,
+      Value{fmt::format("((({}){} & {}) == 0)", cuda_ ? "unsigned long long" : "ulong", place.pointer, x.bytes - 1),
+          DType::Bool, false, {}});
 }
 
 void Kernel::statement(const Allocate& x) {
@@ -352,9 +409,11 @@ void Kernel::shared(const Allocate& x, const std::string& name) {
     say("{0} {1} = ({0})(tc_pool + {2});", pointer_type(place), name, pool_used_);
     pool_used_ += (element_bytes(x) + 15) / 16 * 16;
   } else if (cuda_) {
-    declarations_ += fmt::format("  __shared__ __align__({}) {} {}[{}];\n", alignment(), scalars_.storage(x.type), name, count);
+    declarations_ +=
+        fmt::format("  __shared__ __align__({}) {} {}[{}];\n", alignment(), scalars_.storage(x.type), name, count);
   } else {
-    declarations_ += fmt::format("  __local {} {}[{}] __attribute__((aligned(16)));\n", scalars_.storage(x.type), name, count);
+    declarations_ +=
+        fmt::format("  __local {} {}[{}] __attribute__((aligned(16)));\n", scalars_.storage(x.type), name, count);
   }
   scope_.places[x.name] = std::move(place);
 }
@@ -388,7 +447,8 @@ void Kernel::statement(const Barrier& x) {
   if (threads_ == 1) return;
   if (guarded_) throw InternalError(fmt::format("loops: `{}`: a Barrier that not all threads reach", function_.name));
   if (copies_) say("asm volatile(\"cp.async.wait_group %0;\" :: \"n\"({}) : \"memory\");", x.pending);
-  if (from_shared_) line("asm volatile(\"fence.proxy.async;\" ::: \"memory\");");  // what this thread wrote is there for products of shared memory
+  // what this thread wrote is there for products of shared memory
+  if (from_shared_) line("asm volatile(\"fence.proxy.async;\" ::: \"memory\");");
   line(barrier());
 }
 
@@ -397,48 +457,60 @@ void Kernel::statement(const Barrier& x) {
 void Kernel::statement(const Copy& x) {
   on_tensor_cores("a copy to `" + x.to + "`");
   const std::string helper = scalars_.copy(place_of(x.from, scope_).type, x.count);
-  say("{}(&{}, &{}, {});", helper, speller_.element(x.to, x.at, scope_), speller_.element(x.from, x.offset, scope_), speller_.condition(x.there, scope_));
+  say("{}(&{}, &{}, {});", helper, speller_.element(x.to, x.at, scope_), speller_.element(x.from, x.offset, scope_),
+      speller_.condition(x.there, scope_));
 }
 
 void Kernel::statement(const Fragment& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
-  say("{}(&{}, &{});", scalars_.fragment(place_of(x.name, scope_).type, x.transposed), speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
+  say("{}(&{}, &{});", scalars_.fragment(place_of(x.name, scope_).type, x.transposed),
+      speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
 }
 
 void Kernel::statement(const Pack& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
-  say("{}(&{}, {}, {}, {});", scalars_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step, bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
+  say("{}(&{}, {}, {}, {});", scalars_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step,
+      bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
 }
 
 void Kernel::statement(const Multiply& x) {
   on_tensor_cores("the fragment `" + x.c + "`");
-  const auto at = [&](const std::string& name, std::int64_t first) { return "&" + speller_.element(name, Expr(first), scope_); };
+  const auto at = [&](const std::string& name, std::int64_t first) {
+    return "&" + speller_.element(name, Expr(first), scope_);
+  };
   say("{}({}, {}, {});", scalars_.multiply(*x.instruction), at(x.c, x.at_c), at(x.a, x.at_a), at(x.b, x.at_b));
 }
 
 void Kernel::statement(const MultiplyShared& x) {
   on_tensor_cores("the product `" + x.c + "`");
-  const std::string product = scalars_.multiply_shared(*x.instruction, x.columns, x.a.transposed, x.b.transposed), matrix = scalars_.matrix();
-  const auto at = [&](const SharedMatrix& m, const Expr& begin) { return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel); };
+  const std::string product = scalars_.multiply_shared(*x.instruction, x.columns, x.a.transposed, x.b.transposed),
+                    matrix = scalars_.matrix();
+  const auto at = [&](const SharedMatrix& m, const Expr& begin) {
+    return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel);
+  };
   line("asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
-  for (const SharedProduct& p : x.products) say("{}(&{}, {}, {});", product, speller_.element(x.c, Expr(p.at_c), scope_), at(x.a, p.a), at(x.b, p.b));
+  for (const SharedProduct& p : x.products)
+    say("{}(&{}, {}, {});", product, speller_.element(x.c, Expr(p.at_c), scope_), at(x.a, p.a), at(x.b, p.b));
   line("asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
 }
 
 void Kernel::statement(const Await& x) {
   on_tensor_cores("the product `" + x.c + "`");
-  if (x.pending) return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
+  if (x.pending)
+    return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
   const Place& c = place_of(x.c, scope_);
   say("{}(&{});", scalars_.await_all(c.type, registers_.at(x.c)), speller_.element(x.c, Expr(std::int64_t{0}), scope_));
 }
 
 // A callee's body with its names bound: its views may lie in any memory, which OpenCL's pointer types would tell apart.
 void Kernel::statement(const CallStmt& x) {
-  const auto callee = std::find_if(loops_.functions.begin(), loops_.functions.end(), [&](const Function& f) { return f.name == x.function; });
+  const auto callee = std::find_if(
+      loops_.functions.begin(), loops_.functions.end(), [&](const Function& f) { return f.name == x.function; });
   if (callee == loops_.functions.end()) throw InternalError(fmt::format("loops: no function `{}`", x.function));
   Scope inner;
   for (const Table& t : loops_.tables) inner.places[t.name] = place_of(t.name, scope_);
-  for (std::size_t i = 0; i < callee->views.size(); ++i) inner.places[callee->views[i].name] = place_of(x.views[i], scope_);
+  for (std::size_t i = 0; i < callee->views.size(); ++i)
+    inner.places[callee->views[i].name] = place_of(x.views[i], scope_);
   open("");
   const Scope outside = scope_;
   for (std::size_t i = 0; i < callee->integers.size(); ++i) {
@@ -456,19 +528,24 @@ void Kernel::statement(const CallStmt& x) {
 
 void Kernel::statement(const For& x) {
   switch (x.kind) {
-    case Kind::Block: throw InternalError(fmt::format("loops: `{}`: Block loop `{}` is not at the top", function_.name, x.index));
-    case Kind::Parallel: throw InternalError(fmt::format("loops: `{}`: Parallel loop `{}` on a GPU", function_.name, x.index));
+    case Kind::Block:
+      throw InternalError(fmt::format("loops: `{}`: Block loop `{}` is not at the top", function_.name, x.index));
+    case Kind::Parallel:
+      throw InternalError(fmt::format("loops: `{}`: Parallel loop `{}` on a GPU", function_.name, x.index));
     case Kind::Thread: return thread(x);
     case Kind::Serial: case Kind::Unroll: case Kind::Vector: return loop(x);  // a Vector is the turns of one thread
   }
 }
 
 void Kernel::thread(const For& x) {
-  if (in_thread_) throw InternalError(fmt::format("loops: `{}`: Thread loop `{}` inside another", function_.name, x.index));
+  if (in_thread_)
+    throw InternalError(fmt::format("loops: `{}`: Thread loop `{}` inside another", function_.name, x.index));
   const std::int64_t extent = constant_extent(x);
   if (extent == 0) return;
   const bool all = extent == threads_;
-  if (!all && synchronises(x.body) && extent > 1) throw InternalError(fmt::format("loops: `{}`: `{}` synchronises {} of {} threads", function_.name, x.index, extent, threads_));
+  if (!all && synchronises(x.body) && extent > 1)
+    throw InternalError(
+        fmt::format("loops: `{}`: `{}` synchronises {} of {} threads", function_.name, x.index, extent, threads_));
   const Scope outside = scope_;
   const std::string name = names_.fresh(x.index);
   open("");
@@ -501,7 +578,8 @@ void Kernel::loop(const For& x) {
   if (extent.range) index.range = Interval{0, std::max<std::int64_t>(extent.range->high - 1, 0)};
   scope_.variables[x.index] = index;
   if (x.kind != Kind::Serial) line("#pragma unroll");
-  open(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}{3})", extent.narrow ? "int" : scalars_.index(), name, extent.text, steps));
+  open(fmt::format(
+      "for ({0} {1} = 0; {1} < {2}; ++{1}{3})", extent.narrow ? "int" : scalars_.index(), name, extent.text, steps));
   statements(x.body);
   close();
   if (!x.advance.empty()) close();
@@ -526,7 +604,8 @@ const std::string& Kernel::fold_memory(DType type) {
   std::string& name = folds_[scalars_.storage(type)];
   if (!name.empty()) return name;
   name = names_.fresh("fold_" + std::string(lang::name(type)));
-  declarations_ += fmt::format("  {} {} {}[{}];\n", cuda_ ? "__shared__" : "__local", scalars_.storage(type), name, by_warps() ? threads_ / 32 : threads_);
+  declarations_ += fmt::format("  {} {} {}[{}];\n", cuda_ ? "__shared__" : "__local", scalars_.storage(type), name,
+      by_warps() ? threads_ / 32 : threads_);
   return name;
 }
 
@@ -569,12 +648,14 @@ void Kernel::fold_tree(const Fold& x, DType type, const std::string& result, con
 }
 
 void Kernel::butterfly(const Fold& x, DType type, const std::string& result, std::int64_t lanes) {
-  if (!by_warps()) throw InternalError(fmt::format("loops: `{}`: `{}` is folded among threads of a warp", function_.name, x.name));
+  if (!by_warps())
+    throw InternalError(fmt::format("loops: `{}`: `{}` is folded among threads of a warp", function_.name, x.name));
   const bool widened = lang::bits(type) < 32;          // shuffles move 32 or 64 bits
   line("#pragma unroll");
   open(fmt::format("for (int tc_h = {}; tc_h > 0; tc_h >>= 1)", lanes / 2));
   // By all lanes, also where `&&` is decided without it.
-  say("const {0} tc_o = ({0})__shfl_xor_sync(0xffffffffu, {1}{2}, tc_h);", scalars_.type(type), widened ? "(int)" : "", result);
+  say("const {0} tc_o = ({0})__shfl_xor_sync(0xffffffffu, {1}{2}, tc_h);", scalars_.type(type), widened ? "(int)" : "",
+      result);
   say("{} = {};", result, bare(combine(x.how, type, result, "tc_o")));
   close();
 }
@@ -591,7 +672,8 @@ void Kernel::fold_warps(const Fold& x, DType type, const std::string& result, co
   line(barrier());
   say("{} = {}[0]{};", result, memory, read);
   line("#pragma unroll");
-  say("for (int tc_w = 1; tc_w < {}; ++tc_w) {} = {};", threads_ / 32, result, bare(combine(x.how, type, result, fmt::format("({}[tc_w]{})", memory, read))));
+  say("for (int tc_w = 1; tc_w < {}; ++tc_w) {} = {};", threads_ / 32, result,
+      bare(combine(x.how, type, result, fmt::format("({}[tc_w]{})", memory, read))));
 }
 
 }  // namespace
@@ -604,7 +686,8 @@ std::string emit(const std::vector<const Loops*>& kernels, Dialect dialect) {
   Unit unit(dialect);
   for (const Loops* loops : kernels) {
     const std::string name = symbol(loops->functions.back().name);
-    if (unit.globals.fresh(loops->functions.back().name) != name) throw InternalError(fmt::format("loops: two kernels are called `{}`", name));
+    if (unit.globals.fresh(loops->functions.back().name) != name)
+      throw InternalError(fmt::format("loops: two kernels are called `{}`", name));
   }
   for (const Loops* loops : kernels) unit.kernels += Kernel(unit, *loops).text();
   std::string head;

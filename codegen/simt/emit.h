@@ -19,8 +19,9 @@ namespace tilec::codegen::simt {
 
 enum class Dialect { Cuda, OpenCl };
 
-// One translation unit with a kernel per Loops: `extern "C" __global__ void name(...)` or `__kernel void name(...)`, whose
-// parameters are the views of `functions.back()` in order. Block loops → group ids (innermost x), Thread → local id.
+// One translation unit with a kernel per Loops: `extern "C" __global__ void name(...)` or `__kernel void name(...)`,
+// whose parameters are the views of `functions.back()` in order. Block loops → group ids (innermost x), Thread → local
+// id.
 std::string emit(const std::vector<const Loops*>& kernels, Dialect dialect);
 
 // The whole package as one translation unit; steps with equal Loops share a kernel. `--emit=cuda`, `--emit=opencl`.
@@ -32,7 +33,8 @@ struct Launch {
   std::int64_t grid[3] = {1, 1, 1};                    // a zero: nothing to do
   std::int64_t threads = 1;
   std::int64_t shared = 0;                             // bytes of shared memory of a block, of its Folds too
-  std::int64_t dynamic_shared = 0;                     // how many of them are asked for at launch; CUDA, beyond the 48 KB a kernel may declare
+  std::int64_t dynamic_shared = 0;                     // how many of them are asked for at launch; CUDA, beyond the 48
+                                                       // KB a kernel may declare
 };
 Launch launch(const Loops& kernel, Dialect dialect);
 

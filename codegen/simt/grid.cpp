@@ -35,7 +35,9 @@ bool is_for(const Stmt& s, Kind kind) {
 
 std::int64_t constant_extent(const For& loop) {
   const Constant* c = loop.extent.as<Constant>();
-  if (!c) throw lang::InternalError(fmt::format("loops: the extent of `{}` is no constant: {}", loop.index, print(loop.extent)));
+  if (!c)
+    throw lang::InternalError(
+        fmt::format("loops: the extent of `{}` is no constant: {}", loop.index, print(loop.extent)));
   return std::max<std::int64_t>(c->integer, 0);
 }
 
@@ -48,7 +50,8 @@ std::int64_t blocks_of(const Body& body) {
     std::int64_t blocks = 0;
     if (!is_block(s)) continue;
     const For& loop = std::get<For>(s.node);
-    if (__builtin_mul_overflow(constant_extent(loop), blocks_of(loop.body), &blocks) || __builtin_add_overflow(sum, blocks, &sum)) {
+    if (__builtin_mul_overflow(constant_extent(loop), blocks_of(loop.body), &blocks) ||
+        __builtin_add_overflow(sum, blocks, &sum)) {
       throw lang::InternalError("loops: more blocks than 63 bits count");
     }
   }
@@ -78,15 +81,18 @@ Grid grid_of(const Body& kernel) {
   grid.extent[0] = row;
   grid.extent[1] = row == 0 ? 1 : (grid.blocks + row - 1) / row;
   grid.extent[2] = 1;
-  if (grid.extent[1] > axis_limit[1]) throw lang::InternalError(fmt::format("loops: {} blocks are more than a grid has", grid.blocks));
+  if (grid.extent[1] > axis_limit[1])
+    throw lang::InternalError(fmt::format("loops: {} blocks are more than a grid has", grid.blocks));
   return grid;
 }
 
 std::int64_t threads_of(const Body& body) {
   std::int64_t most = 1;
   for (const Stmt& s : body) {
-    if (const For* loop = std::get_if<For>(&s.node)) most = std::max(most, loop->kind == Kind::Thread ? constant_extent(*loop) : threads_of(loop->body));
-    if (const If* branch = std::get_if<If>(&s.node)) most = std::max({most, threads_of(branch->then), threads_of(branch->otherwise)});
+    if (const For* loop = std::get_if<For>(&s.node))
+      most = std::max(most, loop->kind == Kind::Thread ? constant_extent(*loop) : threads_of(loop->body));
+    if (const If* branch = std::get_if<If>(&s.node))
+      most = std::max({most, threads_of(branch->then), threads_of(branch->otherwise)});
   }
   return most;
 }
@@ -95,8 +101,10 @@ std::int64_t threads_of(const Body& body) {
 std::int64_t shared_bytes(const Body& body) {
   std::int64_t own = 0, blocks = 0;
   for (const Stmt& s : body) {
-    if (const Allocate* a = std::get_if<Allocate>(&s.node)) own += a->memory == Memory::Shared ? (element_bytes(*a) + 15) / 16 * 16 : 0;
-    if (const If* branch = std::get_if<If>(&s.node)) own += shared_bytes(branch->then) + shared_bytes(branch->otherwise);
+    if (const Allocate* a = std::get_if<Allocate>(&s.node))
+      own += a->memory == Memory::Shared ? (element_bytes(*a) + 15) / 16 * 16 : 0;
+    if (const If* branch = std::get_if<If>(&s.node))
+      own += shared_bytes(branch->then) + shared_bytes(branch->otherwise);
     if (const For* loop = std::get_if<For>(&s.node)) {
       if (loop->kind == Kind::Block) blocks = std::max(blocks, shared_bytes(loop->body));
       else own += shared_bytes(loop->body);
@@ -114,15 +122,22 @@ std::int64_t fold_bytes(const Body& kernel, bool by_warps) {
     return false;
   });
   if (count <= 1) return 0;
-  return std::accumulate(types.begin(), types.end(), std::int64_t{0}, [&](std::int64_t sum, DType type) { return sum + (count * lang::bytes(type) + 15) / 16 * 16; });
+  return std::accumulate(types.begin(), types.end(), std::int64_t{0},
+      [&](std::int64_t sum, DType type) { return sum + (count * lang::bytes(type) + 15) / 16 * 16; });
 }
 
 bool synchronises(const Body& body) {
-  return any(body, [](const Stmt& s) { return std::holds_alternative<Barrier>(s.node) || std::holds_alternative<Fold>(s.node); });
+  return any(body,
+      [](const Stmt& s) { return std::holds_alternative<Barrier>(s.node) || std::holds_alternative<Fold>(s.node); });
 }
 bool has_block(const Body& body) { return any(body, [](const Stmt& s) { return is_for(s, Kind::Block); }); }
-bool has_copies(const Body& body) { return any(body, [](const Stmt& s) { return std::holds_alternative<Copy>(s.node) || std::holds_alternative<Commit>(s.node); }); }
-bool multiplies_shared(const Body& body) { return any(body, [](const Stmt& s) { return std::holds_alternative<MultiplyShared>(s.node); }); }
+bool has_copies(const Body& body) {
+  return any(body,
+      [](const Stmt& s) { return std::holds_alternative<Copy>(s.node) || std::holds_alternative<Commit>(s.node); });
+}
+bool multiplies_shared(const Body& body) {
+  return any(body, [](const Stmt& s) { return std::holds_alternative<MultiplyShared>(s.node); });
+}
 bool has_thread(const Body& body) { return any(body, [](const Stmt& s) { return is_for(s, Kind::Thread); }); }
 
 }  // namespace tilec::codegen::simt

@@ -12,16 +12,19 @@
 namespace tilec::codegen::simt {
 
 inline constexpr std::int64_t axis_limit[3] = {2147483647, 65535, 65535};  // CUDA's, x first
-inline constexpr std::int64_t static_shared_limit = 48 * 1024;             // CUDA: beyond it shared memory is asked for at launch
+// CUDA: beyond it shared memory is asked for at launch
+inline constexpr std::int64_t static_shared_limit = 48 * 1024;
 
 struct Grid {
-  bool chained = false;                                // one loop per axis; else blocks are numbered along x (and y beyond its limit)
+  bool chained = false;                                // one loop per axis; else blocks are numbered along x (and y
+                                                       // beyond its limit)
   std::int64_t blocks = 1;
   std::int64_t extent[3] = {1, 1, 1};                  // x first
 };
 Grid grid_of(const Body& kernel);
 
-std::int64_t blocks_of(const Body& body);              // of the Block loops in it, siblings added, nested multiplied; 1 if there are none
+std::int64_t blocks_of(const Body& body);              // of the Block loops in it, siblings added, nested multiplied; 1
+                                                       // if there are none
 std::int64_t threads_of(const Body& body);             // the largest Thread loop
 std::int64_t shared_bytes(const Body& body);           // of Allocate in shared memory, siblings under Block overlaid
 std::int64_t fold_bytes(const Body& kernel, bool by_warps);  // of the shared memory through which Folds go

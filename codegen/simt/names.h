@@ -7,8 +7,8 @@
 
 namespace tilec::codegen::simt {
 
-// A name that is an identifier, no keyword and no built-in stays; any other becomes `tn_` and its bytes, hex where needed.
-// Different names give different identifiers.
+// A name that is an identifier, no keyword and no built-in stays; any other becomes `tn_` and its bytes, hex where
+// needed. Different names give different identifiers.
 std::string identifier(std::string_view name);
 
 // Identifiers of one function: `fresh` returns identifier(name), with a number behind it when that is taken.

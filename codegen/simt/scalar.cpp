@@ -1,8 +1,9 @@
-// What C leaves open is spelled out: signed overflow goes through unsigned, division and shifts through helpers that test their
-// right operand, float → int through comparisons. NaN and inf are bit patterns, because there are no headers.
+// What C leaves open is spelled out: signed overflow goes through unsigned, division and shifts through helpers that
+// test their right operand, float → int through comparisons. NaN and inf are bit patterns, because there are no
+// headers.
 //
-// f64 → f16 rounds twice if it passes through f32: 1 + 2^-11 + 2^-40 would become the tie 1 + 2^-11, then 1. The first step
-// therefore rounds to odd (Boldo and Melquiond 2008): an inexact f32 gets its last bit set, so no tie can appear.
+// f64 → f16 rounds twice if it passes through f32: 1 + 2^-11 + 2^-40 would become the tie 1 + 2^-11, then 1. The first
+// step therefore rounds to odd (Boldo and Melquiond 2008): an inexact f32 gets its last bit set, so no tie can appear.
 #include "codegen/simt/scalar.h"
 
 #include <fmt/format.h>
@@ -31,14 +32,16 @@ unsigned half_bits(double x, DType type) {
   const double a = std::fabs(x);
   if (std::isinf(x)) return sign | infinity;
   const int exponent = a == 0 ? 1 - bias : std::max(std::ilogb(a), 1 - bias);
-  const auto mantissa = static_cast<unsigned>(std::nearbyint(std::ldexp(a, digits - exponent)));  // with the hidden bit, if normal
+  // with the hidden bit, if normal
+  const auto mantissa = static_cast<unsigned>(std::nearbyint(std::ldexp(a, digits - exponent)));
   if (exponent > bias) return sign | infinity;
   const unsigned magnitude = (static_cast<unsigned>(exponent + bias - 1) << digits) + mantissa;
   return sign | std::min(magnitude, infinity);
 }
 
 std::string real_text(double x, bool single, const char* suffix) {
-  std::string text = single ? fmt::format("{:.9g}", static_cast<double>(static_cast<float>(x))) : fmt::format("{:.17g}", x);
+  std::string text =
+      single ? fmt::format("{:.9g}", static_cast<double>(static_cast<float>(x))) : fmt::format("{:.17g}", x);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return x < 0 || text[0] == '-' ? fmt::format("({}{})", text, suffix) : text + suffix;
 }
@@ -88,7 +91,9 @@ std::string Scalars::constant(const Constant& c) {
     case DType::F64: {
       uses_double_ = true;
       if (std::isfinite(c.real)) return real_text(c.real, false, "");
-      const unsigned long long pattern = std::isnan(c.real) ? 0x7ff8000000000000 : c.real < 0 ? 0xfff0000000000000 : 0x7ff0000000000000;
+      const unsigned long long pattern = std::isnan(c.real) ? 0x7ff8000000000000
+          : c.real < 0                                      ? 0xfff0000000000000
+                                                            : 0x7ff0000000000000;
       return fmt::format(fmt::runtime(cuda ? "__longlong_as_double(0x{:016x}ll)" : "as_double(0x{:016x}ul)"), pattern);
     }
     case DType::I64: return integer(c.integer, false);
@@ -103,10 +108,12 @@ std::string Scalars::constant(const Constant& c) {
   return {};
 }
 
-std::string Scalars::helper(const std::string& name, const std::string& result, const std::string& parameters, const std::string& body) {
+std::string Scalars::helper(
+    const std::string& name, const std::string& result, const std::string& parameters, const std::string& body) {
   if (defined_.insert(name).second) {
-    helpers_ += fmt::format("{} {} {}({}) {{ {} }}\n", dialect_ == Dialect::Cuda ? "static __device__ __forceinline__" : "static inline",
-                            result, name, parameters, body);
+    helpers_ += fmt::format("{} {} {}({}) {{ {} }}\n",
+        dialect_ == Dialect::Cuda ? "static __device__ __forceinline__" : "static inline", result, name, parameters,
+        body);
   }
   return name;
 }
@@ -123,7 +130,9 @@ std::string Scalars::wrap(DType t, const std::string& text) { return fmt::format
 
 std::string Scalars::widen(DType from) {
   if (from == DType::BF16) {
-    return helper("tc_bf16_f32", "float", "unsigned short x", dialect_ == Dialect::Cuda ? "return __uint_as_float((unsigned int)x << 16);" : "return as_float((unsigned int)x << 16);");
+    return helper("tc_bf16_f32", "float", "unsigned short x",
+        dialect_ == Dialect::Cuda ? "return __uint_as_float((unsigned int)x << 16);"
+                                  : "return as_float((unsigned int)x << 16);");
   }
   return helper("tc_f16_f32", "float", "unsigned short x",
                 dialect_ == Dialect::Cuda ? "float r; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x)); return r;"
@@ -151,28 +160,36 @@ std::string Scalars::narrow(DType from, DType to) {
                        : "unsigned short r; vstore_half_rte(x, 0, (__private half*)&r); return r;");
   }
   return helper("tc_f32_bf16", "unsigned short", "float x",
-                fmt::format("{}unsigned int u = {}(x); return x != x ? (unsigned short)((u >> 16) | 0x40u) : (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
-                            cuda ? "\n#if __CUDA_ARCH__ >= 800\n  unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r;\n#endif\n  " : "", cuda ? "__float_as_uint" : "as_uint"));
+      fmt::format(
+          "{}unsigned int u = {}(x); return x != x ? (unsigned short)((u >> 16) | 0x40u) : (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);",
+          cuda
+              ? "\n#if __CUDA_ARCH__ >= 800\n  unsigned short r; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x)); return r;\n#endif\n  "
+              : "",
+          cuda ? "__float_as_uint" : "as_uint"));
 }
 
-// What no float holds is kept as an odd last bit, so that the rounding to bf16 is the only one. To f16 none is needed: what a float rounds
-// is infinite there.
+// What no float holds is kept as an odd last bit, so that the rounding to bf16 is the only one. To f16 none is needed:
+// what a float rounds is infinite there.
 std::string Scalars::integer_to_bf16(DType from) {
   const std::string u = unsigned_of(from), rounded = narrow(DType::F32, DType::BF16);
-  const std::string magnitude = is_signed(from) ? fmt::format("x < 0 ? ({0})0 - ({0})x : ({0})x", u) : "x", sign = is_signed(from) ? "x < 0 ? -f : f" : "f";
+  const std::string magnitude = is_signed(from) ? fmt::format("x < 0 ? ({0})0 - ({0})x : ({0})x", u) : "x",
+                    sign = is_signed(from) ? "x < 0 ? -f : f" : "f";
   return helper(fmt::format("tc_{}_bf16", tag(from)), "unsigned short", type(from) + " x",
-                fmt::format("{} u = {}; int e = 0; for (; u >> 24; e++) u = (u >> 1) | (u & 1); float f = {}((float)u, e); return {}({});", u, magnitude,
-                            function("ldexp", DType::F32), rounded, sign));
+      fmt::format(
+          "{} u = {}; int e = 0; for (; u >> 24; e++) u = (u >> 1) | (u & 1); float f = {}((float)u, e); return {}({});",
+          u, magnitude, function("ldexp", DType::F32), rounded, sign));
 }
 
 // Bounds are powers of two, exact in either float type.
 std::string Scalars::saturate(DType from, DType to) {
   const int width = bits(to);
   const double high = std::ldexp(1.0, is_signed(to) ? width - 1 : width), low = is_signed(to) ? -high : 0;
-  const std::int64_t max = is_signed(to) ? static_cast<std::int64_t>((std::uint64_t{1} << (width - 1)) - 1) : static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - width));
+  const std::int64_t max = is_signed(to) ? static_cast<std::int64_t>((std::uint64_t{1} << (width - 1)) - 1)
+                                         : static_cast<std::int64_t>(~std::uint64_t{0} >> (64 - width));
   const std::int64_t min = is_signed(to) ? -max - 1 : 0;
   const std::string name = fmt::format("tc_{}_{}", tag(from), tag(to)), t = type(to);
-  const std::string body = fmt::format("return x != x ? ({0})0 : x <= {1} ? {2} : x >= {3} ? {4} : ({0})x;", t, constant({from, 0, low}), constant({to, min, 0}), constant({from, 0, high}), constant({to, max, 0}));
+  const std::string body = fmt::format("return x != x ? ({0})0 : x <= {1} ? {2} : x >= {3} ? {4} : ({0})x;", t,
+      constant({from, 0, low}), constant({to, min, 0}), constant({from, 0, high}), constant({to, max, 0}));
   return helper(name, t, type(from) + " x", body);
 }
 
@@ -181,7 +198,8 @@ std::string Scalars::convert(const std::string& text, DType from, DType to) {
   if (is_half(from)) return convert(fmt::format("{}({})", widen(from), text), DType::F32, to);
   if (to == DType::Bool) return fmt::format("({} != 0)", text);
   if (is_half(to)) {
-    if (!is_float(from) && to == DType::BF16 && bits(from) > 16) return fmt::format("{}({})", integer_to_bf16(from), text);
+    if (!is_float(from) && to == DType::BF16 && bits(from) > 16)
+      return fmt::format("{}({})", integer_to_bf16(from), text);
     if (!is_float(from)) return convert(fmt::format("((float){})", text), DType::F32, to);
     return fmt::format("{}({})", narrow(from, to), text);
   }
@@ -192,37 +210,53 @@ std::string Scalars::convert(const std::string& text, DType from, DType to) {
 // ---- tensor cores: PTX ISA, "cp.async", "ldmatrix", "mma", "wgmma"
 
 namespace {
-std::string ptx(DType type) { return is_float(type) ? std::string(lang::name(type)) : fmt::format("{}{}", is_signed(type) ? "s" : "u", lang::bits(type)); }
+std::string ptx(DType type) {
+  return is_float(type) ? std::string(lang::name(type))
+                        : fmt::format("{}{}", is_signed(type) ? "s" : "u", lang::bits(type));
+}
 }  // namespace
 
 std::string Scalars::copy(DType t, std::int64_t count) {
   const std::int64_t bytes = count * lang::bytes(t);
   const char* cached = bytes == 16 ? "cg" : "ca";      // .cg takes 16 bytes alone
-  return helper(fmt::format("tc_copy_{}_{}", count, tag(t)), "void", fmt::format("{0}* to, const {0}* from, bool there", storage(t)),
-                fmt::format("asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"(there ? {1} : 0) : \"memory\");", cached, bytes));
+  return helper(fmt::format("tc_copy_{}_{}", count, tag(t)), "void",
+      fmt::format("{0}* to, const {0}* from, bool there", storage(t)),
+      fmt::format(
+          "asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"(there ? {1} : 0) : \"memory\");",
+          cached, bytes));
 }
 
 std::string Scalars::fragment(DType registers, bool transposed) {
   if (registers == DType::F32)
     return helper(transposed ? "tc_fragment_transposed_f32" : "tc_fragment_f32", "void", "float* r, const void* row",
-                  fmt::format("unsigned int u[4]; {}(u, row); for (int x = 0; x < 4; x++) r[x] = __uint_as_float(u[x]);", fragment(DType::U32, transposed)));
+        fmt::format("unsigned int u[4]; {}(u, row); for (int x = 0; x < 4; x++) r[x] = __uint_as_float(u[x]);",
+            fragment(DType::U32, transposed)));
   return helper(transposed ? "tc_fragment_transposed" : "tc_fragment", "void", "unsigned int* r, const void* row",
-                fmt::format("asm volatile(\"ldmatrix.sync.aligned.m8n8.x4{}.shared.b16 {{%0, %1, %2, %3}}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"l\"(__cvta_generic_to_shared(row)) : \"memory\");",
-                            transposed ? ".trans" : ""));
+      fmt::format(
+          "asm volatile(\"ldmatrix.sync.aligned.m8n8.x4{}.shared.b16 {{%0, %1, %2, %3}}, [%4];\" : \"=r\"(r[0]), \"=r\"(r[1]), \"=r\"(r[2]), \"=r\"(r[3]) : \"l\"(__cvta_generic_to_shared(row)) : \"memory\");",
+          transposed ? ".trans" : ""));
 }
 
-// Three bf16 hold the 24 bits of an f32: each is what lies above the 16 lowest bits of what the ones before it leave. Of two, which hold an f16, each
-// is what the one before it leaves, rounded.
+// Three bf16 hold the 24 bits of an f32: each is what lies above the 16 lowest bits of what the ones before it leave.
+// Of two, which hold an f16, each is what the one before it leaves, rounded.
 std::string Scalars::pack(DType type, std::int64_t parts) {
-  const std::string name = fmt::format("tc_pack_{}_{}", parts, tag(type)), parameters = "unsigned int* r, int step, float low, float high";
-  if (parts == 1) return helper(name, "void", parameters, fmt::format("asm(\"cvt.rn.{}x2.f32 %0, %1, %2;\" : \"=r\"(r[0]) : \"f\"(high), \"f\"(low));", ptx(type)));
+  const std::string name = fmt::format("tc_pack_{}_{}", parts, tag(type)),
+                    parameters = "unsigned int* r, int step, float low, float high";
+  if (parts == 1)
+    return helper(name, "void", parameters,
+        fmt::format("asm(\"cvt.rn.{}x2.f32 %0, %1, %2;\" : \"=r\"(r[0]) : \"f\"(high), \"f\"(low));", ptx(type)));
   if (parts == 2) {
     const std::string one = pack(type, 1);
-    return helper(name, "void", parameters, fmt::format("{0}(&r[0], 0, low, high); {0}(&r[step], 0, low - __uint_as_float(r[0] << 16), high - __uint_as_float(r[0] & 0xffff0000u));", one));
+    return helper(name, "void", parameters,
+        fmt::format(
+            "{0}(&r[0], 0, low, high); {0}(&r[step], 0, low - __uint_as_float(r[0] << 16), high - __uint_as_float(r[0] & 0xffff0000u));",
+            one));
   }
   std::string body;
   for (std::int64_t p = 0; p < parts; ++p)
-    body += fmt::format("r[{0} * step] = (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u); low -= __uint_as_float(__float_as_uint(low) & 0xffff0000u); high -= __uint_as_float(__float_as_uint(high) & 0xffff0000u); ", p);
+    body += fmt::format(
+        "r[{0} * step] = (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u); low -= __uint_as_float(__float_as_uint(low) & 0xffff0000u); high -= __uint_as_float(__float_as_uint(high) & 0xffff0000u); ",
+        p);
   return helper(name, "void", parameters, body);
 }
 
@@ -238,30 +272,37 @@ std::string Scalars::multiply(const MatrixInstruction& i) {
   };
   const std::string c = list(i.registers_of_c());
   const std::string a = list(i.registers_of_a()), b = list(i.registers_of_b());
-  for (std::int64_t r = 0; r < i.registers_of_c(); ++r) outputs += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
-  for (std::int64_t r = 0; r < i.registers_of_a(); ++r) inputs += fmt::format("{}\"r\"({}[{}])", r ? ", " : "", rounds ? "x" : "a", r);
+  for (std::int64_t r = 0; r < i.registers_of_c(); ++r)
+    outputs += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
+  for (std::int64_t r = 0; r < i.registers_of_a(); ++r)
+    inputs += fmt::format("{}\"r\"({}[{}])", r ? ", " : "", rounds ? "x" : "a", r);
   for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"({}[{}])", rounds ? "y" : "b", r);
   std::string rounding;
   if (rounds) {
-    const std::string one = helper("tc_tf32", "unsigned int", "float x", "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
+    const std::string one = helper("tc_tf32", "unsigned int", "float x",
+        "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
     const auto all = [&](const char* to, const char* from, std::int64_t count) {
       rounding += fmt::format("unsigned int {}[{}]; ", to, count);
       for (std::int64_t r = 0; r < count; ++r) rounding += fmt::format("{0}[{3}] = {1}({2}[{3}]); ", to, one, from, r);
     };
     all("x", "a", i.registers_of_a()), all("y", "b", i.registers_of_b());
   }
-  return helper(fmt::format("tc_mma_{}_{}", i.shape, tag(i.operand)), "void", fmt::format("{0}* c, const {1}* a, const {1}* b", type(i.accumulator), type(i.fragment())),
-                rounding + fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape, ptx(i.accumulator), rounds ? "tf32" : ptx(i.operand), c, a, b, outputs, inputs));
+  return helper(fmt::format("tc_mma_{}_{}", i.shape, tag(i.operand)), "void",
+      fmt::format("{0}* c, const {1}* a, const {1}* b", type(i.accumulator), type(i.fragment())),
+      rounding +
+          fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape,
+              ptx(i.accumulator), rounds ? "tf32" : ptx(i.operand), c, a, b, outputs, inputs));
 }
 
-// PTX ISA, "Matrix descriptor": the address by 16, the next panel by 16 from bit 16, the next eight rows by 16 from bit 32, the swizzle of
-// 128 bytes from bit 62.
+// PTX ISA, "Matrix descriptor": the address by 16, the next panel by 16 from bit 16, the next eight rows by 16 from bit
+// 32, the swizzle of 128 bytes from bit 62.
 std::string Scalars::matrix() {
   return helper("tc_matrix", "unsigned long long", "const void* at, int panel",
-                "return (((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | 64ull << 32 | 1ull << 62;");
+      "return (((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | 64ull << 32 | 1ull << 62;");
 }
 
-std::string Scalars::multiply_shared(const MatrixInstruction& i, std::int64_t columns, bool a_transposed, bool b_transposed) {
+std::string Scalars::multiply_shared(
+    const MatrixInstruction& i, std::int64_t columns, bool a_transposed, bool b_transposed) {
   const bool real = is_float(i.accumulator);
   const std::int64_t count = columns / i.n * i.registers_of_c();
   std::string sums, list;
@@ -271,19 +312,25 @@ std::string Scalars::multiply_shared(const MatrixInstruction& i, std::int64_t co
   }
   // Only 16 bits are transposed; sums of bytes have no signs to choose.
   const bool turns = lang::bytes(i.operand) == 2;
-  const std::string ways = !real ? "" : fmt::format(", 1, 1{}", turns ? fmt::format(", %{}, %{}", count + 2, count + 3) : "");
+  const std::string ways =
+      !real ? "" : fmt::format(", 1, 1{}", turns ? fmt::format(", %{}, %{}", count + 2, count + 3) : "");
   const std::string also = turns ? fmt::format(", \"n\"({:d}), \"n\"({:d})", a_transposed, b_transposed) : "";
   const std::string shape = fmt::format(fmt::runtime(i.shape), columns);
-  return helper(fmt::format("tc_wgmma_{}_{}_{:d}{:d}", shape, tag(i.operand), a_transposed, b_transposed), "void", fmt::format("{}* c, unsigned long long a, unsigned long long b", type(i.accumulator)),
-                fmt::format("asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, %{4}, %{5}, p{6}; }}\" : {7} : \"l\"(a), \"l\"(b){8});", shape, ptx(i.accumulator), ptx(i.operand), sums,
-                            count, count + 1, ways, list, also));
+  return helper(fmt::format("tc_wgmma_{}_{}_{:d}{:d}", shape, tag(i.operand), a_transposed, b_transposed), "void",
+      fmt::format("{}* c, unsigned long long a, unsigned long long b", type(i.accumulator)),
+      fmt::format(
+          "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, %{4}, %{5}, p{6}; }}\" : {7} : \"l\"(a), \"l\"(b){8});",
+          shape, ptx(i.accumulator), ptx(i.operand), sums, count, count + 1, ways, list, also));
 }
 
 // What is read behind it is an operand of it, lest the compiler reads before.
 std::string Scalars::await_all(DType t, std::int64_t registers) {
   std::string list;
-  for (std::int64_t r = 0; r < registers; ++r) list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", is_float(t) ? "f" : "r", r);
-  return helper(fmt::format("tc_await_{}_{}", tag(t), registers), "void", type(t) + "* c", fmt::format("asm volatile(\"wgmma.wait_group.sync.aligned %{};\" : {} : \"n\"(0) : \"memory\");", registers, list));
+  for (std::int64_t r = 0; r < registers; ++r)
+    list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", is_float(t) ? "f" : "r", r);
+  return helper(fmt::format("tc_await_{}_{}", tag(t), registers), "void", type(t) + "* c",
+      fmt::format(
+          "asm volatile(\"wgmma.wait_group.sync.aligned %{};\" : {} : \"n\"(0) : \"memory\");", registers, list));
 }
 
 // ---- operations
@@ -310,7 +357,9 @@ std::string Scalars::apply(Op op, DType t, std::vector<std::string> operands) {
 // One instruction where the GPU has it.
 std::string Scalars::nan_keeping(const char* name, DType t) const {
   if (dialect_ != Dialect::Cuda || t != DType::F32) return {};
-  return fmt::format("\n#if __CUDA_ARCH__ >= 800\n  float r; asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r;\n#endif\n  ", name);
+  return fmt::format(
+      "\n#if __CUDA_ARCH__ >= 800\n  float r; asm(\"{}.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b)); return r;\n#endif\n  ",
+      name);
 }
 
 // Of equal a and b, which differ in the sign of a zero at most.
@@ -331,7 +380,11 @@ std::string Scalars::by_double(Op op, std::size_t count) const {
 
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
-  const auto shared = [&](const char* name, const std::string& body) { return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T, o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body), o); };
+  const auto shared = [&](const char* name, const std::string& body) {
+    return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T,
+                    o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body),
+        o);
+  };
   switch (op) {
     case Op::Add: return fmt::format("({} + {})", o[0], o[1]);
     case Op::Sub: return fmt::format("({} - {})", o[0], o[1]);
@@ -346,26 +399,44 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::Ge: return fmt::format("({} >= {})", o[0], o[1]);
     case Op::Abs: return call(function("fabs", t), o);
     // a NaN on the left is kept because nothing is greater, one on the right by the test; -0 lies below 0
-    case Op::Max: return shared("max", nan_keeping("max", t) + fmt::format("return a == b ? {} : b > a || b != b ? b : a;", common_bits(t, "&")));
-    case Op::Min: return shared("min", nan_keeping("min", t) + fmt::format("return a == b ? {} : b < a || b != b ? b : a;", common_bits(t, "|")));
+    case Op::Max:
+      return shared("max",
+          nan_keeping("max", t) + fmt::format("return a == b ? {} : b > a || b != b ? b : a;", common_bits(t, "&")));
+    case Op::Min:
+      return shared("min",
+          nan_keeping("min", t) + fmt::format("return a == b ? {} : b < a || b != b ? b : a;", common_bits(t, "|")));
     case Op::Mod: return call(function("fmod", t), o);
     case Op::Recip: return fmt::format("({} / {})", one, o[0]);
     case Op::Relu: return shared("relu", fmt::format("return a < {0} ? {0} : a;", zero));
-    // exp(-a) overflows where the sigmoid is a small number still; the roundings of 1 + e and of the quotient are made good
+    // exp(-a) overflows where the sigmoid is a small number still; the roundings of 1 + e and of the quotient are made
+    // good
     case Op::Sigmoid: {
       const std::string f = function("fma", t);
-      return shared("sigmoid", fmt::format("{0} e = {2}(-{3}(a)), top = a < 0 ? e : {1}, bottom = {1} + e, lost = ({1} - bottom) + e, q = top / bottom; "
-                                           "return {4}({4}(-q, lost, {4}(-q, bottom, top)), a < 0 ? {1} - q : q, q);", T, one, function("exp", t), function("fabs", t), f));
+      return shared("sigmoid",
+          fmt::format(
+              "{0} e = {2}(-{3}(a)), top = a < 0 ? e : {1}, bottom = {1} + e, lost = ({1} - bottom) + e, q = top / bottom; "
+              "return {4}({4}(-q, lost, {4}(-q, bottom, top)), a < 0 ? {1} - q : q, q);",
+              T, one, function("exp", t), function("fabs", t), f));
     }
     case Op::Sin: case Op::Cos:                        // CUDA keeps 2 ulp over all floats, OpenCL allows 4
-      if (t == DType::F32 && dialect_ == Dialect::OpenCl) return shared(lang::info(op).name.data(), by_double(op, o.size()));
+      if (t == DType::F32 && dialect_ == Dialect::OpenCl)
+        return shared(lang::info(op).name.data(), by_double(op, o.size()));
       return call(function(std::string(lang::info(op).name), t), o);
-    case Op::Tan: case Op::Sinh: case Op::Cosh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Pow: case Op::Atan2:
+    case Op::Tan:
+    case Op::Sinh:
+    case Op::Cosh:
+    case Op::Asinh:
+    case Op::Acosh:
+    case Op::Atanh:
+    case Op::Pow:
+    case Op::Atan2:
       if (t == DType::F32) return shared(lang::info(op).name.data(), by_double(op, o.size()));
       return call(function(std::string(lang::info(op).name), t), o);
-    case Op::Sign: return shared("sign", fmt::format("return a > {0} ? {1} : a < {0} ? -{1} : a == {0} ? {0} : a;", zero, one));
+    case Op::Sign:
+      return shared("sign", fmt::format("return a > {0} ? {1} : a < {0} ? -{1} : a == {0} ? {0} : a;", zero, one));
     case Op::IsNan: return call(helper("tc_isnan_" + tag(t), "bool", T + " a", "return a != a;"), o);
-    case Op::IsFinite: return call(helper("tc_isfinite_" + tag(t), "bool", T + " a", fmt::format("return a - a == {};", zero)), o);
+    case Op::IsFinite:
+      return call(helper("tc_isfinite_" + tag(t), "bool", T + " a", fmt::format("return a - a == {};", zero)), o);
     case Op::And: case Op::Or: case Op::Xor: case Op::Not: case Op::Shl: case Op::Shr: case Op::Select:
       throw lang::InternalError(fmt::format("`{}` of {} values", lang::info(op).name, tag(t)));
     default: return call(function(std::string(lang::info(op).name), t), o);  // both dialects call it as Tile does
@@ -375,22 +446,38 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
 std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), U = unsigned_of(t);
   const bool is_s = is_signed(t);
-  const auto shared = [&](const char* name, const std::string& body) { return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T, o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body), o); };
-  const auto modular = [&](const char* sign) { return wrap(t, fmt::format("(({0}){1} {2} ({0}){3})", U, o[0], sign, o[1])); };
+  const auto shared = [&](const char* name, const std::string& body) {
+    return call(helper(fmt::format("tc_{}_{}", name, tag(t)), T,
+                    o.size() == 1 ? T + " a" : fmt::format("{0} a, {0} b", T), body),
+        o);
+  };
+  const auto modular = [&](const char* sign) {
+    return wrap(t, fmt::format("(({0}){1} {2} ({0}){3})", U, o[0], sign, o[1]));
+  };
   switch (op) {
     case Op::Add: return modular("+");
     case Op::Sub: return modular("-");
     case Op::Mul: return modular("*");
     case Op::Neg: return wrap(t, fmt::format("(({0})0 - ({0}){1})", U, o[0]));
     case Op::Fma: return integers(Op::Add, t, {integers(Op::Mul, t, {o[0], o[1]}), o[2]});
-    case Op::Div: return shared("div", is_s ? fmt::format("return b == 0 ? ({0})0 : b == -1 ? ({0})(({1})0 - ({1})a) : ({0})(a / b);", T, U) : fmt::format("return b == 0 ? ({0})0 : ({0})(a / b);", T));
-    case Op::Mod: return shared("mod", is_s ? fmt::format("return b == 0 || b == -1 ? ({0})0 : ({0})(a % b);", T) : fmt::format("return b == 0 ? ({0})0 : ({0})(a % b);", T));
+    case Op::Div:
+      return shared("div",
+          is_s ? fmt::format("return b == 0 ? ({0})0 : b == -1 ? ({0})(({1})0 - ({1})a) : ({0})(a / b);", T, U)
+               : fmt::format("return b == 0 ? ({0})0 : ({0})(a / b);", T));
+    case Op::Mod:
+      return shared("mod",
+          is_s ? fmt::format("return b == 0 || b == -1 ? ({0})0 : ({0})(a % b);", T)
+               : fmt::format("return b == 0 ? ({0})0 : ({0})(a % b);", T));
     case Op::And: return wrap(t, fmt::format("({} & {})", o[0], o[1]));
     case Op::Or: return wrap(t, fmt::format("({} | {})", o[0], o[1]));
     case Op::Xor: return wrap(t, fmt::format("({} ^ {})", o[0], o[1]));
     case Op::Not: return wrap(t, fmt::format("(~{})", o[0]));
-    case Op::Shl: return shared("shl", fmt::format("return ({1})b >= {2}u ? ({0})0 : ({0})(({1})a << b);", T, U, bits(t)));
-    case Op::Shr: return shared("shr", fmt::format("return ({1})b >= {2}u ? ({0}){3} : ({0})(a >> b);", T, U, bits(t), is_s ? "(a < 0 ? -1 : 0)" : "0"));
+    case Op::Shl:
+      return shared("shl", fmt::format("return ({1})b >= {2}u ? ({0})0 : ({0})(({1})a << b);", T, U, bits(t)));
+    case Op::Shr:
+      return shared("shr",
+          fmt::format(
+              "return ({1})b >= {2}u ? ({0}){3} : ({0})(a >> b);", T, U, bits(t), is_s ? "(a < 0 ? -1 : 0)" : "0"));
     case Op::Abs: return is_s ? shared("abs", fmt::format("return a < 0 ? ({0})(({1})0 - ({1})a) : a;", T, U)) : o[0];
     case Op::Max: return shared("max", "return a > b ? a : b;");
     case Op::Min: return shared("min", "return a < b ? a : b;");
@@ -398,8 +485,11 @@ std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o)
     case Op::Relu: return is_s ? shared("relu", fmt::format("return a < 0 ? ({})0 : a;", T)) : o[0];
     case Op::Sign: return shared("sign", fmt::format("return ({})((a > 0) - ({}));", T, is_s ? "a < 0" : "0"));
     case Op::Pow: {
-      const std::string negative = is_s ? fmt::format("if (b < 0) return ({0})(a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0); ", T) : "";
-      return shared("pow", fmt::format("{2}{1} r = 1, x = ({1})a; while (b) {{ if (b & 1) r *= x; x *= x; b >>= 1; }} return ({0})r;", T, U, negative));
+      const std::string negative =
+          is_s ? fmt::format("if (b < 0) return ({0})(a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0); ", T) : "";
+      return shared("pow",
+          fmt::format("{2}{1} r = 1, x = ({1})a; while (b) {{ if (b & 1) r *= x; x *= x; b >>= 1; }} return ({0})r;", T,
+              U, negative));
     }
     case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return o[0];
     case Op::IsNan: return "false";
@@ -410,12 +500,21 @@ std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o)
 
 std::string Scalars::booleans(Op op, const std::vector<std::string>& o) {
   switch (op) {
-    case Op::And: case Op::Mul: case Op::Min: case Op::Div: return fmt::format("({} && {})", o[0], o[1]);  // x / false is false
+    // x / false is false
+    case Op::And: case Op::Mul: case Op::Min: case Op::Div: return fmt::format("({} && {})", o[0], o[1]);
     case Op::Or: case Op::Add: case Op::Max: return fmt::format("({} || {})", o[0], o[1]);
     case Op::Xor: case Op::Sub: return fmt::format("({} != {})", o[0], o[1]);
     case Op::Not: return fmt::format("(!{})", o[0]);
     case Op::Fma: return fmt::format("(({} && {}) || {})", o[0], o[1], o[2]);
-    case Op::Neg: case Op::Abs: case Op::Relu: case Op::Sign: case Op::Recip: case Op::Ceil: case Op::Floor: case Op::Round: case Op::Trunc: return o[0];
+    case Op::Neg:
+    case Op::Abs:
+    case Op::Relu:
+    case Op::Sign:
+    case Op::Recip:
+    case Op::Ceil:
+    case Op::Floor:
+    case Op::Round:
+    case Op::Trunc: return o[0];
     case Op::Mod: case Op::IsNan: return "false";
     case Op::IsFinite: return "true";
     case Op::Shl: case Op::Shr: return fmt::format("({} && !{})", o[0], o[1]);

@@ -27,7 +27,8 @@ class Scalars {
   std::string constant(const Constant& constant);
   std::string integer(std::int64_t value, bool narrow) const;  // an i64 constant, or an `int` where narrow
   std::string convert(const std::string& text, DType from, DType to);
-  std::string apply(Op op, DType type, std::vector<std::string> operands);  // `type`: of the operands (of the arms of Select)
+  // `type`: of the operands (of the arms of Select)
+  std::string apply(Op op, DType type, std::vector<std::string> operands);
 
   // Functions of CUDA from sm_80 on, by name.
   std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
@@ -35,15 +36,19 @@ class Scalars {
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
   // Of sm_90a.
-  std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of a matrix in shared memory
-  std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);  // (c, descriptors of a and b)
+  std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
+                                                       // a matrix in shared memory
+  // (c, descriptors of a and b)
+  std::string multiply_shared(
+      const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);
   std::string await_all(DType type, std::int64_t registers);  // (c)
 
   const std::string& helpers() const { return helpers_; }
   bool uses_double() const { return uses_double_; }
 
  private:
-  std::string helper(const std::string& name, const std::string& result, const std::string& parameters, const std::string& body);
+  std::string helper(
+      const std::string& name, const std::string& result, const std::string& parameters, const std::string& body);
   std::string function(const std::string& name, DType type) const;  // `exp` as the dialect calls it for f32 or f64
   std::string unsigned_of(DType type) const;
   std::string wrap(DType type, const std::string& text);

@@ -1,5 +1,6 @@
-// Intervals of i64 expressions, and the spelling that follows from them. An interval is only kept when its ends are exact in
-// 64 bits, so plain signed arithmetic within it cannot overflow; without one, i64 arithmetic wraps as docs/language.md#types says.
+// Intervals of i64 expressions, and the spelling that follows from them. An interval is only kept when its ends are
+// exact in 64 bits, so plain signed arithmetic within it cannot overflow; without one, i64 arithmetic wraps as
+// docs/language.md#types says.
 #include "codegen/simt/value.h"
 
 #include <fmt/core.h>
@@ -14,10 +15,12 @@ namespace tilec::codegen::simt {
 namespace {
 
 using Ends = std::optional<Interval>;
-__extension__ typedef __int128 Wide;                   // ISO C++ has no such type, and no way to spell it without complaint
+__extension__ typedef __int128 Wide;                   // ISO C++ has no such type, and no way to spell it without
+                                                       // complaint
 
 Ends exact(Wide low, Wide high) {
-  if (low < std::numeric_limits<std::int64_t>::min() || high > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  if (low < std::numeric_limits<std::int64_t>::min() || high > std::numeric_limits<std::int64_t>::max())
+    return std::nullopt;
   return Interval{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
 }
 
@@ -48,7 +51,8 @@ Ends combine(Op op, const Interval& a, const Interval& b) {
       return product(a, Interval{std::int64_t{1} << b.low, std::int64_t{1} << b.low});
     case Op::Xor:
       if (a.low < 0 || b.low < 0) return std::nullopt;
-      return Interval{0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a.high, b.high)) + 1) - 1)};
+      return Interval{
+          0, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(a.high, b.high)) + 1) - 1)};
     case Op::And:
       if (a.low < 0 && b.low < 0) return std::nullopt;
       return Interval{0, a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high)};
@@ -67,12 +71,15 @@ Ends range_of(DType type) {
     case DType::U32: return Interval{0, 4294967295};
     case DType::I8: return Interval{-128, 127};
     case DType::I16: return Interval{-32768, 32767};
-    case DType::I32: return Interval{std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+    case DType::I32:
+      return Interval{std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
     default: return std::nullopt;
   }
 }
 
-bool is_comparison(Op op) { return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Gt || op == Op::Ge; }
+bool is_comparison(Op op) {
+  return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Gt || op == Op::Ge;
+}
 
 // A comparison of i64s that their intervals settle, and what follows from such ones.
 std::optional<bool> decided(Op op, const std::vector<Value>& o) {
@@ -88,7 +95,10 @@ std::optional<bool> decided(Op op, const std::vector<Value>& o) {
     case Op::Ge: return a.low >= b.high ? std::optional(true) : a.high < b.low ? std::optional(false) : std::nullopt;
     case Op::Gt: return decided(Op::Lt, {o[1], o[0]});
     case Op::Le: return decided(Op::Ge, {o[1], o[0]});
-    case Op::Eq: return a.high < b.low || b.high < a.low ? std::optional(false) : a.low == a.high && b.low == b.high && a.low == b.low ? std::optional(true) : std::nullopt;
+    case Op::Eq:
+      return a.high < b.low || b.high < a.low                    ? std::optional(false)
+          : a.low == a.high && b.low == b.high && a.low == b.low ? std::optional(true)
+                                                                 : std::nullopt;
     case Op::Ne: if (const std::optional<bool> same = decided(Op::Eq, o)) return !*same; return std::nullopt;
     default: return std::nullopt;
   }
@@ -112,7 +122,8 @@ const char* sign(Op op) {
 }  // namespace
 
 bool fits_int(const Interval& range) {
-  return range.low >= std::numeric_limits<std::int32_t>::min() && range.high <= std::numeric_limits<std::int32_t>::max();
+  return range.low >= std::numeric_limits<std::int32_t>::min() &&
+      range.high <= std::numeric_limits<std::int32_t>::max();
 }
 
 std::string bare(const std::string& text) {
@@ -140,7 +151,8 @@ Value Speller::value(const Expr& expr, const Scope& scope) {
       },
       [&](const Variable& v) {
         const auto at = scope.variables.find(v.name);
-        if (at == scope.variables.end()) throw lang::InternalError(fmt::format("loops: `{}` names no value here", v.name));
+        if (at == scope.variables.end())
+          throw lang::InternalError(fmt::format("loops: `{}` names no value here", v.name));
         return at->second;
       },
       [&](const Load& l) { return load(l, scope); },
@@ -154,7 +166,9 @@ Value Speller::value(const Expr& expr, const Scope& scope) {
 
 Value Speller::converted(const Expr& expr, DType type, const Scope& scope) { return convert(value(expr, scope), type); }
 
-std::string Speller::condition(const Expr& expr, const Scope& scope) { return bare(converted(expr, DType::Bool, scope).text); }
+std::string Speller::condition(const Expr& expr, const Scope& scope) {
+  return bare(converted(expr, DType::Bool, scope).text);
+}
 
 std::string Speller::element(const std::string& view, const Expr& offset, const Scope& scope) {
   const Place& place = place_of(view, scope);
@@ -190,7 +204,8 @@ Value Speller::apply(Op op, const std::vector<Value>& operands, DType type) {
   for (const Value& x : operands) same.push_back(convert(x, common));
   if (common == DType::I64 && !is_comparison(op)) return index(op, same);
   if (const std::optional<bool> known = decided(op, same)) return {*known ? "true" : "false", DType::Bool, false, {}};
-  if (common == DType::Bool && op == Op::And && (same[0].text == "true" || same[1].text == "true")) return same[same[0].text == "true" ? 1 : 0];
+  if (common == DType::Bool && op == Op::And && (same[0].text == "true" || same[1].text == "true"))
+    return same[same[0].text == "true" ? 1 : 0];
   std::vector<std::string> texts;
   for (const Value& x : same) texts.push_back(x.text);
   return {scalars_.apply(op, common, std::move(texts)), boolean ? DType::Bool : type, false, {}};
@@ -210,7 +225,9 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
   if (op == Op::Fma) return index(Op::Add, {index(Op::Mul, {o[0], o[1]}), o[2]});
   if (op == Op::Neg) return index(Op::Sub, {Value{"0", DType::I64, true, Interval{0, 0}}, o[0]});
   const Ends range = o.size() == 2 && o[0].range && o[1].range ? combine(op, *o[0].range, *o[1].range) : std::nullopt;
-  const auto wide = [&](const Value& v) { return v.narrow ? fmt::format("(({}){})", scalars_.index(), v.text) : v.text; };
+  const auto wide = [&](const Value& v) {
+    return v.narrow ? fmt::format("(({}){})", scalars_.index(), v.text) : v.text;
+  };
   if (!range || (!sign(op) && op != Op::Min && op != Op::Max)) {
     std::vector<std::string> texts;
     for (const Value& v : o) texts.push_back(wide(v));
@@ -220,13 +237,20 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
   // what C computes in: int only if both operands and the result are
   std::string text;
   if (!sign(op)) {
-    text = both ? scalars_.apply(op, DType::I32, {o[0].text, o[1].text}) : scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
+    text = both ? scalars_.apply(op, DType::I32, {o[0].text, o[1].text})
+                : scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
   } else if (both && narrow && (op == Op::Div || op == Op::Mod) && o[0].range->low >= 0) {
     const bool literal = o[1].text.find_first_not_of("0123456789") == std::string::npos;
-    text = fmt::format(fmt::runtime(literal ? "((int)((unsigned int){} {} {}u))" : "((int)((unsigned int){} {} (unsigned int){}))"), o[0].text, sign(op), o[1].text);
+    text = fmt::format(
+        fmt::runtime(literal ? "((int)((unsigned int){} {} {}u))" : "((int)((unsigned int){} {} (unsigned int){}))"),
+        o[0].text, sign(op), o[1].text);
   } else {
     const bool shift = op == Op::Shl || op == Op::Shr;  // has the type of its left operand
-    text = fmt::format("({} {} {})", both && narrow ? o[0].text : both || shift ? wide(o[0]) : o[0].text, sign(op), o[1].text);
+    text = fmt::format("({} {} {})",
+        both && narrow      ? o[0].text
+            : both || shift ? wide(o[0])
+                            : o[0].text,
+        sign(op), o[1].text);
   }
   if (narrow && !both) text = fmt::format("((int){})", text);
   return {std::move(text), DType::I64, narrow, range};

@@ -1,15 +1,18 @@
-// tilec for C++17: tilec/tilec.h with handles that free themselves, exceptions instead of statuses, and tensors that carry their shapes.
-// All of it is in this header; link libtilec.so. What a call means is said in tilec.h, under the name of the C function.
+// tilec for C++17: tilec/tilec.h with handles that free themselves, exceptions instead of statuses, and tensors that
+// carry their shapes. All of it is in this header; link libtilec.so. What a call means is said in tilec.h, under the
+// name of the C function.
 //
 //     tilec::Program matmul("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }");
-//     auto A = tilec::tensor(a.data(), {2, 3}), B = tilec::tensor(b.data(), {3, 4}), C = tilec::tensor(c.data(), {2, 4});
-//     matmul({A, B}, {C});                                                   // compiles for these shapes, or finds it compiled, and runs
-//     matmul.gradient({"A", "B"})({A, B, dC}, {dA, dB});                     // the gradient is a program like any other
-//     tilec::Kernel kernel = matmul.specialize({A, B});                      // for many calls of one kind
+//     auto A = tilec::tensor(a.data(), {2, 3}), B = tilec::tensor(b.data(), {3, 4});
+//     auto C = tilec::tensor(c.data(), {2, 4});
+//     matmul({A, B}, {C});                                 // compiles for these shapes, or finds it compiled, and runs
+//     matmul.gradient({"A", "B"})({A, B, dC}, {dA, dB});   // the gradient is a program like any other
+//     tilec::Kernel kernel = matmul.specialize({A, B});    // for many calls of one kind
 //     kernel({A, B}, {C});
 //
-// Objects are moved, not copied. A const object may be used from several threads at once. Tensors borrow memory; the lists of a call need
-// not outlive it. A call that fails throws tilec::Error. get() gives the handle for what is not wrapped.
+// Objects are moved, not copied. A const object may be used from several threads at once. Tensors borrow memory; the
+// lists of a call need not outlive it. A call that fails throws tilec::Error. get() gives the handle for what is not
+// wrapped.
 #ifndef TILEC_TILEC_HPP
 #define TILEC_TILEC_HPP
 
@@ -29,7 +32,7 @@
 
 namespace tilec {
 
-// ---- Errors ---------------------------------------------------------------------------------------------------------------------
+// ---- Errors ---------------------------------------------------------------------------------------------------------
 
 struct Diagnostic {
   tilec_severity severity = TILEC_ERROR;
@@ -44,7 +47,8 @@ inline std::vector<Diagnostic> diagnostics() {
   for (std::size_t k = 0; const char* text = tilec_last_diagnostic_text(k); ++k) {
     tilec_diagnostic one;
     if (tilec_last_diagnostic(k, &one) != TILEC_OK) break;
-    all.push_back({one.severity, one.code, one.message, one.file, one.hint, one.line, one.column, one.end_line, one.end_column, text});
+    all.push_back({one.severity, one.code, one.message, one.file, one.hint, one.line, one.column, one.end_line,
+        one.end_column, text});
   }
   return all;
 }
@@ -53,7 +57,9 @@ inline std::vector<Diagnostic> diagnostics() {
 class Error : public std::runtime_error {
  public:
   Error(const tilec_status status, const std::string& text, std::vector<Diagnostic> all = {})
-      : std::runtime_error(text), status_(status), diagnostics_(std::make_shared<const std::vector<Diagnostic>>(std::move(all))) {}
+      : std::runtime_error(text),
+        status_(status),
+        diagnostics_(std::make_shared<const std::vector<Diagnostic>>(std::move(all))) {}
   tilec_status status() const noexcept { return status_; }
   const std::vector<Diagnostic>& diagnostics() const noexcept { return *diagnostics_; }
 
@@ -91,10 +97,10 @@ inline const char* or_null(const std::string& text) { return text.empty() ? null
 
 }  // namespace detail
 
-// ---- The host's own ---------------------------------------------------------------------------------------------------------------
+// ---- The host's own -------------------------------------------------------------------------------------------------
 
-// For the whole process, as in tilec.h. What is pointed to is borrowed, for as long as anything that may call it; null gives back tilec's own. What it
-// throws does not get further: no memory, a run that fails.
+// For the whole process, as in tilec.h. What is pointed to is borrowed, for as long as anything that may call it; null
+// gives back tilec's own. What it throws does not get further: no memory, a run that fails.
 inline void set_allocator(std::pmr::memory_resource* const resource) {
   const auto allocate = [](void* user, const std::size_t bytes, const std::size_t alignment) -> void* {
     try {
@@ -103,8 +109,11 @@ inline void set_allocator(std::pmr::memory_resource* const resource) {
       return nullptr;
     }
   };
-  const auto release = [](void* user, void* memory, const std::size_t bytes, const std::size_t alignment) { static_cast<std::pmr::memory_resource*>(user)->deallocate(memory, bytes, alignment); };
-  detail::check(resource != nullptr ? tilec_set_allocator(allocate, release, resource) : tilec_set_allocator(nullptr, nullptr, nullptr));
+  const auto release = [](void* user, void* memory, const std::size_t bytes, const std::size_t alignment) {
+    static_cast<std::pmr::memory_resource*>(user)->deallocate(memory, bytes, alignment);
+  };
+  detail::check(resource != nullptr ? tilec_set_allocator(allocate, release, resource)
+                                    : tilec_set_allocator(nullptr, nullptr, nullptr));
 }
 
 // turn(i, worker), once for every 0 <= i < count.
@@ -120,7 +129,8 @@ class Turn {
 using ParallelFor = std::function<void(std::int64_t count, std::int64_t workers, Turn turn)>;
 
 inline void set_parallel_for(ParallelFor* const run, const std::int64_t workers) {
-  const auto call = [](void* user, const std::int64_t count, const std::int64_t most, const tilec_turn turn, void* arguments) {
+  const auto call = [](void* user, const std::int64_t count, const std::int64_t most, const tilec_turn turn,
+                        void* arguments) {
     try {
       (*static_cast<ParallelFor*>(user))(count, most, Turn(turn, arguments));
       return 0;
@@ -128,7 +138,8 @@ inline void set_parallel_for(ParallelFor* const run, const std::int64_t workers)
       return 1;
     }
   };
-  detail::check(run != nullptr ? tilec_set_parallel_for(call, workers, run) : tilec_set_parallel_for(nullptr, 0, nullptr));
+  detail::check(
+      run != nullptr ? tilec_set_parallel_for(call, workers, run) : tilec_set_parallel_for(nullptr, 0, nullptr));
 }
 
 using Listener = std::function<void(const Diagnostic&)>;
@@ -136,30 +147,38 @@ using Listener = std::function<void(const Diagnostic&)>;
 inline void set_diagnostic_callback(Listener* const listener) {
   const auto hear = [](void* user, const tilec_diagnostic* one, const char* text) {
     try {
-      (*static_cast<Listener*>(user))({one->severity, one->code, one->message, one->file, one->hint, one->line, one->column, one->end_line, one->end_column, text});
+      (*static_cast<Listener*>(user))({one->severity, one->code, one->message, one->file, one->hint, one->line,
+          one->column, one->end_line, one->end_column, text});
     } catch (...) {                                      // NOLINT(bugprone-empty-catch): the call has its own error
     }
   };
-  detail::check(listener != nullptr ? tilec_set_diagnostic_callback(hear, listener) : tilec_set_diagnostic_callback(nullptr, nullptr));
+  detail::check(listener != nullptr ? tilec_set_diagnostic_callback(hear, listener)
+                                    : tilec_set_diagnostic_callback(nullptr, nullptr));
 }
 
-// ---- Tensors --------------------------------------------------------------------------------------------------------------------
+// ---- Tensors --------------------------------------------------------------------------------------------------------
 
 // The element type of a C++ type. Of f16 and bf16 there is none: tensor(void*, TILEC_F16, …).
 template <class T> constexpr tilec_dtype dtype_of() {
   static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, long double>, "of this type Tile has no elements");
   constexpr int bits = 8 * static_cast<int>(sizeof(T));
-  constexpr int code = std::is_same_v<T, bool> ? kDLBool : std::is_floating_point_v<T> ? kDLFloat : std::is_signed_v<T> ? kDLInt : kDLUInt;
+  constexpr int code = std::is_same_v<T, bool> ? kDLBool
+      : std::is_floating_point_v<T>            ? kDLFloat
+      : std::is_signed_v<T>                    ? kDLInt
+                                               : kDLUInt;
   return static_cast<tilec_dtype>(code * 256 + bits);
 }
 
 // Borrowed memory that a call reads: element 0, type, sizes, and strides in elements (none: row-major).
 class ConstTensor {
  public:
-  ConstTensor(const void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {})
+  ConstTensor(const void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape,
+      std::vector<std::int64_t> strides = {})
       : data_(data), dtype_(dtype), shape_(std::move(shape)), strides_(std::move(strides)) {
     if (!strides_.empty() && strides_.size() != shape_.size())
-      throw Error(TILEC_ARGUMENT_ERROR, "a tensor of " + std::to_string(shape_.size()) + " dimensions has " + std::to_string(strides_.size()) + " strides");
+      throw Error(TILEC_ARGUMENT_ERROR,
+          "a tensor of " + std::to_string(shape_.size()) + " dimensions has " + std::to_string(strides_.size()) +
+              " strides");
   }
 
   const void* data() const noexcept { return data_; }
@@ -169,8 +188,9 @@ class ConstTensor {
 
   // For C, which writes through it only where it is a result. It points into this tensor.
   DLTensor dl() const noexcept {
-    return tilec_tensor(const_cast<void*>(data_), dtype_, static_cast<std::int32_t>(shape_.size()), const_cast<std::int64_t*>(shape_.data()),
-                        strides_.empty() ? nullptr : const_cast<std::int64_t*>(strides_.data()));
+    return tilec_tensor(const_cast<void*>(data_), dtype_, static_cast<std::int32_t>(shape_.size()),
+        const_cast<std::int64_t*>(shape_.data()),
+        strides_.empty() ? nullptr : const_cast<std::int64_t*>(strides_.data()));
   }
 
  private:
@@ -194,10 +214,12 @@ template <class T> auto tensor(T* data, std::vector<std::int64_t> shape, std::ve
   using Kind = std::conditional_t<std::is_const_v<T>, ConstTensor, Tensor>;
   return Kind(data, dtype_of<std::remove_cv_t<T>>(), std::move(shape), std::move(strides));
 }
-inline Tensor tensor(void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {}) {
+inline Tensor tensor(
+    void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {}) {
   return {data, dtype, std::move(shape), std::move(strides)};
 }
-inline ConstTensor tensor(const void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape, std::vector<std::int64_t> strides = {}) {
+inline ConstTensor tensor(const void* data, const tilec_dtype dtype, std::vector<std::int64_t> shape,
+    std::vector<std::int64_t> strides = {}) {
   return {data, dtype, std::move(shape), std::move(strides)};
 }
 
@@ -206,7 +228,10 @@ class Argument {
  public:
   Argument(ConstTensor tensor) : kind_(TILEC_TENSOR), tensor_(std::move(tensor)) {}
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-  Argument(const T number) : kind_(std::is_floating_point_v<T> ? TILEC_REAL : std::is_unsigned_v<T> ? TILEC_UNSIGNED : TILEC_INTEGER) {
+  Argument(const T number)
+      : kind_(std::is_floating_point_v<T> ? TILEC_REAL
+                : std::is_unsigned_v<T>   ? TILEC_UNSIGNED
+                                          : TILEC_INTEGER) {
     if constexpr (std::is_floating_point_v<T>) real_ = static_cast<double>(number);
     else integer_ = static_cast<std::int64_t>(number);
   }
@@ -229,7 +254,8 @@ inline Argument named(std::string name, Argument value) {
   return value;
 }
 
-// An output: a tensor to write, one to add to (tilec::add(dK)), or nothing: tilec::none is not computed. By position, or by name: tilec::named("dK", add(dK)).
+// An output: a tensor to write, one to add to (tilec::add(dK)), or nothing: tilec::none is not computed. By position,
+// or by name: tilec::named("dK", add(dK)).
 struct None {};
 inline constexpr None none{};
 
@@ -246,7 +272,9 @@ class Result : public Argument {
 };
 
 inline Result add(Tensor tensor) { return {TILEC_ADD, std::move(tensor)}; }
-inline Result named(std::string name, Result value) { return Result(named(std::move(name), static_cast<Argument&&>(value))); }
+inline Result named(std::string name, Result value) {
+  return Result(named(std::move(name), static_cast<Argument&&>(value)));
+}
 
 // A list as C takes it, for one call.
 class Arguments {
@@ -270,7 +298,7 @@ using Names = std::vector<std::string>;
 using Inputs = std::vector<Argument>;
 using Results = std::vector<Result>;
 
-// ---- Kernels --------------------------------------------------------------------------------------------------------------------
+// ---- Kernels --------------------------------------------------------------------------------------------------------
 
 // An input or output of a kernel: what may be passed there.
 struct Port {
@@ -334,16 +362,19 @@ class Kernel {
   void counted(const std::size_t in, const std::size_t out) const {
     const std::size_t inputs = tilec_kernel_input_count(get()), outputs = tilec_kernel_output_count(get());
     if (in == inputs && out == outputs) return;
-    throw Error(TILEC_ARGUMENT_ERROR, "the kernel takes " + std::to_string(inputs) + " inputs and " + std::to_string(outputs) + " outputs, not " + std::to_string(in) +
-                                          " and " + std::to_string(out));
+    throw Error(TILEC_ARGUMENT_ERROR,
+        "the kernel takes " + std::to_string(inputs) + " inputs and " + std::to_string(outputs) + " outputs, not " +
+            std::to_string(in) + " and " + std::to_string(out));
   }
 
-  std::vector<Port> ports(std::size_t (*count)(const tilec_kernel*), tilec_status (*at)(const tilec_kernel*, std::size_t, tilec_port*)) const {
+  std::vector<Port> ports(std::size_t (*count)(const tilec_kernel*),
+      tilec_status (*at)(const tilec_kernel*, std::size_t, tilec_port*)) const {
     std::vector<Port> all;
     for (std::size_t k = 0; k < count(get()); ++k) {
       tilec_port port;
       detail::check(at(get(), k, &port));
-      all.push_back({port.name, port.dtype, {port.shape, port.shape + port.ndim}, {port.strides, port.strides + port.ndim}});
+      all.push_back(
+          {port.name, port.dtype, {port.shape, port.shape + port.ndim}, {port.strides, port.strides + port.ndim}});
     }
     return all;
   }
@@ -363,7 +394,8 @@ class Kernel {
   detail::Owned<tilec_kernel> kernel_;
 };
 
-// Forward, whose outputs are the program's and then what backward needs, and backward, which takes those by name, and the cotangents.
+// Forward, whose outputs are the program's and then what backward needs, and backward, which takes those by name, and
+// the cotangents.
 struct Pair {
   Kernel forward, backward;
 
@@ -374,7 +406,7 @@ struct Pair {
   }
 };
 
-// ---- Programs -------------------------------------------------------------------------------------------------------------------
+// ---- Programs -------------------------------------------------------------------------------------------------------
 
 // A compile-time parameter: a number, or the name of a function or an aggregation.
 struct Define {
@@ -448,7 +480,9 @@ class Program {
   // Programs made of this one. No names: all float inputs, all float outputs.
   Program gradient(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_gradient, wrt, of); }
   Program jvp(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_jvp, wrt, of); }
-  Program value_and_gradient(const Names& wrt = {}, const Names& of = {}) const { return derived(tilec_value_and_gradient, wrt, of); }
+  Program value_and_gradient(const Names& wrt = {}, const Names& of = {}) const {
+    return derived(tilec_value_and_gradient, wrt, of);
+  }
   // The program for a batch of these inputs (none: all): tilec_vmap.
   Program vmap(const Names& inputs = {}) const {
     const auto names = detail::pointers(inputs);
@@ -497,7 +531,8 @@ class Program {
     const Arguments arguments(in), results(gradients);
     const auto from = detail::pointers(of), to = detail::pointers(wrt);
     tilec_kernel *forward = nullptr, *backward = nullptr;
-    detail::check(tilec_vjp(get(), from.data(), from.size(), to.data(), to.size(), arguments.data(), arguments.size(), results.data(), results.size(), &forward, &backward));
+    detail::check(tilec_vjp(get(), from.data(), from.size(), to.data(), to.size(), arguments.data(), arguments.size(),
+        results.data(), results.size(), &forward, &backward));
     return {Kernel(forward), Kernel(backward)};
   }
 
@@ -522,12 +557,14 @@ class Program {
   // Writes a file that Kernel::load takes, and one for Pair::load. `out` as in specialize.
   void save(const std::string& path, const Inputs& in, const Results& out = {}) const {
     const Arguments arguments(in), results(out);
-    detail::check(tilec_save_call(get(), path.c_str(), arguments.data(), arguments.size(), results.data(), results.size()));
+    detail::check(
+        tilec_save_call(get(), path.c_str(), arguments.data(), arguments.size(), results.data(), results.size()));
   }
   void save_vjp(const std::string& path, const Inputs& in, const Names& wrt = {}, const Names& of = {}) const {
     const Arguments arguments(in);
     const auto from = detail::pointers(of), to = detail::pointers(wrt);
-    detail::check(tilec_save_vjp(get(), from.data(), from.size(), to.data(), to.size(), path.c_str(), arguments.data(), arguments.size()));
+    detail::check(tilec_save_vjp(
+        get(), from.data(), from.size(), to.data(), to.size(), path.c_str(), arguments.data(), arguments.size()));
   }
 
   const tilec_program* get() const noexcept { return program_.get(); }
@@ -539,7 +576,9 @@ class Program {
     return all;
   }
 
-  Program derived(tilec_status (*make)(const tilec_program*, const char* const*, std::size_t, const char* const*, std::size_t, tilec_program**), const Names& wrt, const Names& of) const {
+  Program derived(tilec_status (*make)(const tilec_program*, const char* const*, std::size_t, const char* const*,
+                      std::size_t, tilec_program**),
+      const Names& wrt, const Names& of) const {
     const auto from = detail::pointers(of), to = detail::pointers(wrt);
     tilec_program* program = nullptr;
     detail::check(make(get(), from.data(), from.size(), to.data(), to.size(), &program));
@@ -555,14 +594,16 @@ class File {
   explicit File(const std::string_view text, const std::string& file_name = {}, const Names& include = {}) {
     const auto folders = detail::pointers(include);
     tilec_file* file = nullptr;
-    detail::check(tilec_parse(text.data(), text.size(), detail::or_null(file_name), folders.data(), folders.size(), &file));
+    detail::check(
+        tilec_parse(text.data(), text.size(), detail::or_null(file_name), folders.data(), folders.size(), &file));
     file_.reset(file);
   }
 
   // In order; "" is the name of an unnamed one.
   Names functions() const {
     Names all;
-    for (std::size_t k = 0; k < tilec_file_function_count(file_.get()); ++k) all.emplace_back(tilec_file_function_name(file_.get(), k));
+    for (std::size_t k = 0; k < tilec_file_function_count(file_.get()); ++k)
+      all.emplace_back(tilec_file_function_name(file_.get(), k));
     return all;
   }
 

@@ -31,7 +31,9 @@ const lang::Source& source_of(const Last& said, const lang::Diagnostic& d) {
   return d.span.source < said.sources.size() ? said.sources[d.span.source] : none;
 }
 
-lang::Diagnostic plain(std::string code, std::string message) { return {std::move(code), lang::Severity::Error, std::move(message), {}, {}, {}}; }
+lang::Diagnostic plain(std::string code, std::string message) {
+  return {std::move(code), lang::Severity::Error, std::move(message), {}, {}, {}};
+}
 
 void remember(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources, bool failed) {
   last.diagnostics = diagnostics.all();
@@ -49,7 +51,8 @@ tilec_diagnostic described(const Last& said, std::size_t position) {
     begin = lang::position(source, d.span.begin);
     end = lang::position(source, d.span.end);
   }
-  return {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), source.name.c_str(), begin.line, begin.column, end.line, end.column, said.hints[position].c_str()};
+  return {static_cast<tilec_severity>(d.severity), d.code.c_str(), d.message.c_str(), source.name.c_str(), begin.line,
+      begin.column, end.line, end.column, said.hints[position].c_str()};
 }
 
 std::string rendered(const Last& said, std::size_t position) {
@@ -81,11 +84,15 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
   for (const lang::Diagnostic& d : diagnostics.all()) {
     if (d.severity != lang::Severity::Error) continue;
     const auto is = [&](const auto&... m) { return ((d.code == m.code) || ...); };
-    if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument, messages::not_a_size, messages::given_twice, messages::result_type)) return TILEC_TYPE_ERROR;
-    if (is(messages::batch_missing, messages::batches_differ, messages::size_mismatch, messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape, messages::requirement_fails, messages::negative_size,
-           messages::tensor_too_large, messages::unbound_sizes, messages::bad_value, messages::assertion_fails, messages::size_arithmetic,
-           messages::given_size_differs, messages::unknown_size, messages::output_overlaps_itself,
-           messages::pack_ranks, messages::pack_rank_missing, messages::pack_ranks_open, messages::unknown_pack))
+    if (is(messages::given_type, messages::derivative_type, messages::missing_input, messages::unknown_argument,
+            messages::not_a_size, messages::given_twice, messages::result_type))
+      return TILEC_TYPE_ERROR;
+    if (is(messages::batch_missing, messages::batches_differ, messages::size_mismatch,
+            messages::size_expression_mismatch, messages::given_rank, messages::shapes_differ, messages::wrong_shape,
+            messages::requirement_fails, messages::negative_size, messages::tensor_too_large, messages::unbound_sizes,
+            messages::bad_value, messages::assertion_fails, messages::size_arithmetic, messages::given_size_differs,
+            messages::unknown_size, messages::output_overlaps_itself, messages::pack_ranks, messages::pack_rank_missing,
+            messages::pack_ranks_open, messages::unknown_pack))
       return TILEC_ARGUMENT_ERROR;
     return TILEC_PROGRAM_ERROR;
   }
@@ -94,14 +101,19 @@ tilec_status status_of(const lang::Diagnostics& diagnostics) {
 
 }  // namespace
 
-void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) { remember(diagnostics, sources, false); }
+void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) {
+  remember(diagnostics, sources, false);
+}
 
-tilec_status failed(tilec_status status, const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) {
+tilec_status failed(
+    tilec_status status, const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) {
   remember(diagnostics, sources, true);
   return status;
 }
 
-tilec_status failed(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) { return failed(status_of(diagnostics), diagnostics, sources); }
+tilec_status failed(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources) {
+  return failed(status_of(diagnostics), diagnostics, sources);
+}
 
 void forget() noexcept { last = {}; }
 
@@ -109,7 +121,8 @@ void forget_error() noexcept {
   if (!last.text.empty()) last = {};
 }
 
-// Tells the host what a call had to say. What calls of the host's function say is not told to it again, and is forgotten with them.
+// Tells the host what a call had to say. What calls of the host's function say is not told to it again, and is
+// forgotten with them.
 void tell_host() noexcept {
   thread_local bool telling = false;
   const Listener* const host = telling || last.diagnostics.empty() ? nullptr : listener_hook().get();
@@ -133,7 +146,8 @@ tilec_status status_of_exception() noexcept {
   try {
     throw;
   } catch (const runtime::RuntimeError& fault) {
-    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic, fault.sources ? *fault.sources : std::vector<lang::Source>{});
+    return fail(fault.blame == runtime::Blame::Machine ? TILEC_DEVICE_ERROR : TILEC_ARGUMENT_ERROR, fault.diagnostic,
+        fault.sources ? *fault.sources : std::vector<lang::Source>{});
   } catch (const lang::Diagnostics& diagnostics) {
     return failed(diagnostics, {});
   } catch (const std::bad_alloc&) {
@@ -147,9 +161,13 @@ tilec_status status_of_exception() noexcept {
   }
 }
 
-void misuse(const char* function, const std::string& what) { throw runtime::argument_error(messages::bad_call, function, what); }
+void misuse(const char* function, const std::string& what) {
+  throw runtime::argument_error(messages::bad_call, function, what);
+}
 
-void misuse_null(const char* function, std::string_view parameter) { misuse(function, fmt::format("`{}` is NULL", parameter)); }
+void misuse_null(const char* function, std::string_view parameter) {
+  misuse(function, fmt::format("`{}` is NULL", parameter));
+}
 
 void need_list(const void* list, std::size_t count, const char* function, const char* parameter) {
   if (list == nullptr && count > 0) misuse(function, fmt::format("`{}` is NULL but {} are counted", parameter, count));
@@ -166,7 +184,8 @@ const char* tilec_last_error(void) { return last.text.c_str(); }
 size_t tilec_last_diagnostic_count(void) { return last.diagnostics.size(); }
 
 tilec_status tilec_last_diagnostic(size_t position, tilec_diagnostic* diagnostic) {
-  if (diagnostic == nullptr || position >= last.diagnostics.size()) return TILEC_ARGUMENT_ERROR;  // leaves the diagnostics as they are
+  // leaves the diagnostics as they are
+  if (diagnostic == nullptr || position >= last.diagnostics.size()) return TILEC_ARGUMENT_ERROR;
   *diagnostic = described(last, position);
   return TILEC_OK;
 }

@@ -1,6 +1,7 @@
 // What a call of the C API comes to: a status, and per thread the last error with its diagnostics.
 //
-//   return guarded([&] { …; return TILEC_OK; });        // exceptions become statuses; the host's callback hears what the call had to say
+//   return guarded([&] { …; return TILEC_OK; });        // exceptions become statuses; the host's callback hears what
+//                                                       the call had to say
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ namespace tilec::capi {
 // The status of a call whose diagnostics these are. `keep` is for one that went well, perhaps with warnings.
 void keep(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources);
 tilec_status failed(const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources);
-tilec_status failed(tilec_status status, const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources);
+tilec_status failed(
+    tilec_status status, const lang::Diagnostics& diagnostics, const std::vector<lang::Source>& sources);
 
 tilec_status status_of_exception() noexcept;             // of the one that is being handled
 void forget() noexcept;

@@ -18,7 +18,8 @@ namespace {
 std::vector<std::string> names_in(const lang::File& file) {
   std::vector<std::string> names;
   for (const auto& item : file.items)
-    if (const auto* function = std::get_if<lang::Function>(&item); function != nullptr && function->role == lang::Function::Role::Function)
+    if (const auto* function = std::get_if<lang::Function>(&item);
+        function != nullptr && function->role == lang::Function::Role::Function)
       names.push_back(function->name ? function->name->text : "");
   return names;
 }
@@ -50,7 +51,8 @@ runtime::Texts texts_of(std::string_view bytes, const char* function) {
 
 }  // namespace
 
-std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const lang::Find& find, std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
+std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const lang::Find& find,
+    std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
   std::vector<runtime::Resolved> imports;
   std::optional<lang::File> file = lang::load(source, runtime::recorded(find, imports), sources, diagnostics);
   return file ? shared_file({sources, std::move(*file), std::move(imports)}) : nullptr;
@@ -63,14 +65,16 @@ using namespace tilec::capi;
 
 extern "C" {
 
-tilec_status tilec_parse(const char* text, size_t length, const char* file_name, const char* const* include, size_t include_count, tilec_file** file) {
+tilec_status tilec_parse(const char* text, size_t length, const char* file_name, const char* const* include,
+    size_t include_count, tilec_file** file) {
   return guarded([&] {
     constexpr const char* function = "tilec_parse";
     static_cast<void>(need(file, function, "file"));
     const std::vector<std::string> folders = names_of(include, include_count, function, "include");
     lang::Diagnostics diagnostics;
     std::vector<lang::Source> sources;
-    auto loaded = loaded_from({file_name != nullptr ? file_name : "<text>", text_of(text, length, function)}, runtime::find_in(folders), sources, diagnostics);
+    auto loaded = loaded_from({file_name != nullptr ? file_name : "<text>", text_of(text, length, function)},
+        runtime::find_in(folders), sources, diagnostics);
     if (!loaded) return failed(TILEC_PROGRAM_ERROR, diagnostics, sources);
     keep(diagnostics, sources);
     *file = file_of(std::move(loaded)).release();
@@ -119,7 +123,9 @@ void tilec_file_destroy(tilec_file* file) {
 }
 
 size_t tilec_file_function_count(const tilec_file* file) { return file != nullptr ? file->functions.size() : 0; }
-const char* tilec_file_function_name(const tilec_file* file, size_t position) { return position < tilec_file_function_count(file) ? file->functions[position].c_str() : nullptr; }
+const char* tilec_file_function_name(const tilec_file* file, size_t position) {
+  return position < tilec_file_function_count(file) ? file->functions[position].c_str() : nullptr;
+}
 
 size_t tilec_function_count(const char* text, size_t length) {
   size_t count = 0;

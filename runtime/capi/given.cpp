@@ -28,8 +28,12 @@ std::vector<poly::Define> defines_of(const tilec_options& options, const char* f
   for (std::size_t k = 0; k < options.define_count; ++k) {
     const tilec_define& define = options.defines[k];
     const std::string name = &need(define.name, function, fmt::format("options.defines[{}].name", k));
-    if (std::ranges::count(defines, name, &poly::Define::name) > 0) throw runtime::argument_error(messages::given_twice, "parameter", name);
-    if (define.text != nullptr && std::isalpha(static_cast<unsigned char>(define.text[0])) == 0 && lang::real_of(define.text)) throw runtime::argument_error(messages::bad_value, name, fmt::format("`{}` is a number as text: give it as a number", lang::shortened(define.text)));
+    if (std::ranges::count(defines, name, &poly::Define::name) > 0)
+      throw runtime::argument_error(messages::given_twice, "parameter", name);
+    if (define.text != nullptr && std::isalpha(static_cast<unsigned char>(define.text[0])) == 0 &&
+        lang::real_of(define.text))
+      throw runtime::argument_error(messages::bad_value, name,
+          fmt::format("`{}` is a number as text: give it as a number", lang::shortened(define.text)));
     defines.push_back({name, define.text != nullptr ? decltype(poly::Define::value)(define.text) : define.value});
   }
   return defines;
@@ -39,10 +43,13 @@ void add_sizes(const tilec_options& options, codegen::Request& request, const ch
   need_list(options.sizes, options.size_count, function, "options.sizes");
   for (std::size_t k = 0; k < options.size_count; ++k) {
     const std::string name = &need(options.sizes[k].name, function, fmt::format("options.sizes[{}].name", k));
-    if (!request.sizes.emplace(name, options.sizes[k].value).second) throw runtime::argument_error(messages::given_twice, "size", name);
+    if (!request.sizes.emplace(name, options.sizes[k].value).second)
+      throw runtime::argument_error(messages::given_twice, "size", name);
     request.asked_sizes.push_back(name);
   }
-  for (const std::string& name : request.asked_sizes) request.sizes.emplace(fmt::format("#{}", name), request.sizes.at(name));  // a size the text spells in lower case
+  // a size the text spells in lower case
+  for (const std::string& name : request.asked_sizes)
+    request.sizes.emplace(fmt::format("#{}", name), request.sizes.at(name));
   request.sizes_from = "size";
 }
 
@@ -51,15 +58,18 @@ void add_ranks(const tilec_options& options, codegen::Request& request, const ch
   for (std::size_t k = 0; k < options.rank_count; ++k) {
     const auto& [given, value] = options.ranks[k];
     const std::string name = &need(given, function, fmt::format("options.ranks[{}].name", k));
-    if (!request.signature.ranks.emplace(name, value).second) throw runtime::argument_error(messages::given_twice, "rank", name);
+    if (!request.signature.ranks.emplace(name, value).second)
+      throw runtime::argument_error(messages::given_twice, "rank", name);
   }
 }
 
 runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name, bool may_be_gpu) {
   if (given.tensor == nullptr) throw runtime::argument_error(messages::bad_value, name, "its tensor is NULL");
   const int device = number_in(given.tensor->device.device_type);
-  if (device != kDLCPU && !(device == kDLCUDA && may_be_gpu && given.tensor->device.device_id >= 0)) throw runtime::argument_error(messages::wrong_device, name, "another device's");
-  if (const std::string fault = fault_of(*given.tensor); !fault.empty()) throw runtime::argument_error(messages::bad_tensor, name, fault);
+  if (device != kDLCPU && !(device == kDLCUDA && may_be_gpu && given.tensor->device.device_id >= 0))
+    throw runtime::argument_error(messages::wrong_device, name, "another device's");
+  if (const std::string fault = fault_of(*given.tensor); !fault.empty())
+    throw runtime::argument_error(messages::bad_tensor, name, fault);
   std::optional<runtime::Tensor> tensor = runtime::borrow(*given.tensor);
   if (!tensor) throw runtime::argument_error(messages::bad_value, name, "its element type is none of Tile's");
   if (device == kDLCUDA) tensor->data = nullptr;
@@ -85,26 +95,33 @@ runtime::Argument argument_of(const tilec_argument& given, const std::string& na
       break;
     case TILEC_REAL: argument.real = given.real; break;
     case TILEC_ADD:
-      if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input, which nothing is added to");
+      if (side == Side::Input)
+        throw runtime::argument_error(messages::bad_value, name, "it is an input, which nothing is added to");
       argument.add = true;
       [[fallthrough]];
     case TILEC_TENSOR: argument.tensor = tensor_of(given, name, may_be_gpu); break;
     case TILEC_NONE:
-      if (side == Side::Input) throw runtime::argument_error(messages::bad_value, name, "it is an input: what is not given is left out");
+      if (side == Side::Input)
+        throw runtime::argument_error(messages::bad_value, name, "it is an input: what is not given is left out");
       argument.unwanted = true;
       break;
-    default: throw runtime::argument_error(messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", kind));
+    default:
+      throw runtime::argument_error(
+          messages::bad_value, name, fmt::format("its kind is {}, which no tilec_argument_kind is", kind));
   }
-  if (side == Side::Output && !argument.tensor && !argument.unwanted) throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
+  if (side == Side::Output && !argument.tensor && !argument.unwanted)
+    throw runtime::argument_error(messages::bad_value, name, "it is an output, which takes a tensor and no number");
   return argument;
 }
 
 }  // namespace
 
-std::vector<std::string> names_of(const char* const* list, std::size_t count, const char* function, const char* parameter) {
+std::vector<std::string> names_of(
+    const char* const* list, std::size_t count, const char* function, const char* parameter) {
   need_list(static_cast<const void*>(list), count, function, parameter);
   std::vector<std::string> names;
-  for (std::size_t k = 0; k < count; ++k) names.emplace_back(&need(list[k], function, fmt::format("{}[{}]", parameter, k)));
+  for (std::size_t k = 0; k < count; ++k)
+    names.emplace_back(&need(list[k], function, fmt::format("{}[{}]", parameter, k)));
   return names;
 }
 
@@ -116,16 +133,23 @@ std::string text_of(const char* text, std::size_t length, const char* function) 
 tilec_options options_of(const tilec_options* given, const char* function) {
   tilec_options options{};
   if (given == nullptr) return options;
-  constexpr std::size_t ends[] = {
-      offsetof(tilec_options, function), offsetof(tilec_options, target), offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
-      offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads), offsetof(tilec_options, include), offsetof(tilec_options, include_count),
-      offsetof(tilec_options, checked), offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room), offsetof(tilec_options, cache),
-      offsetof(tilec_options, ranks), offsetof(tilec_options, rank_count)};
-  if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0) misuse(function, fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
+  constexpr std::size_t ends[] = {offsetof(tilec_options, function), offsetof(tilec_options, target),
+      offsetof(tilec_options, file_name), offsetof(tilec_options, defines), offsetof(tilec_options, define_count),
+      offsetof(tilec_options, sizes), offsetof(tilec_options, size_count), offsetof(tilec_options, threads),
+      offsetof(tilec_options, include), offsetof(tilec_options, include_count), offsetof(tilec_options, checked),
+      offsetof(tilec_options, kernels), offsetof(tilec_options, plan), offsetof(tilec_options, room),
+      offsetof(tilec_options, cache), offsetof(tilec_options, ranks), offsetof(tilec_options, rank_count)};
+  if (given->size < sizeof options && std::ranges::count(ends, given->size) == 0)
+    misuse(function,
+        fmt::format("`options.size` is {}, where no field ends: set it to `sizeof(tilec_options)`", given->size));
   std::memcpy(&options, given, std::min(given->size, sizeof options));
   const char* const bytes = reinterpret_cast<const char*>(given);
-  if (given->size > 65536 || std::any_of(bytes + sizeof options, bytes + std::max(given->size, sizeof options), [](char byte) { return byte != 0; }))
-    misuse(function, fmt::format("`options` of {} bytes sets fields that this library, which knows {} bytes, does not have", given->size, sizeof options));
+  if (given->size > 65536 ||
+      std::any_of(
+          bytes + sizeof options, bytes + std::max(given->size, sizeof options), [](char byte) { return byte != 0; }))
+    misuse(function,
+        fmt::format("`options` of {} bytes sets fields that this library, which knows {} bytes, does not have",
+            given->size, sizeof options));
   return options;
 }
 
@@ -142,7 +166,8 @@ codegen::Request request_of(const tilec_options& options, const char* function) 
   if (!named) throw runtime::argument_error(messages::unknown_target, target).hint(runtime::target_hint(target));
   request.target = *named;
   request.threads_hint = options.threads;
-  if (options.checked != 0 && options.checked != 1) misuse(function, fmt::format("`options.checked` is {}, and it is 0 or 1", options.checked));
+  if (options.checked != 0 && options.checked != 1)
+    misuse(function, fmt::format("`options.checked` is {}, and it is 0 or 1", options.checked));
   request.checked = options.checked != 0;
   return request;
 }
@@ -154,12 +179,14 @@ std::shared_ptr<const runtime::Cache> cache_of(const tilec_options& options) {
 
 std::string fault_of(const DLTensor& tensor) {
   constexpr std::int32_t most = 64;                      // NumPy's
-  if (tensor.ndim < 0 || tensor.ndim > most) return fmt::format("it has {} dimensions, where 0 to {} are possible", tensor.ndim, most);
+  if (tensor.ndim < 0 || tensor.ndim > most)
+    return fmt::format("it has {} dimensions, where 0 to {} are possible", tensor.ndim, most);
   if (tensor.ndim > 0 && tensor.shape == nullptr) return "its shape is NULL";
   std::int64_t bytes = 16;                               // more than any element has
   for (std::int32_t d = 0; d < tensor.ndim; ++d) {
     if (tensor.shape[d] < 0) return fmt::format("its dimension {} is {}", d + 1, tensor.shape[d]);
-    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(tensor.shape[d], 1), &bytes)) return "its shape has more bytes than 63 bits count";
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(tensor.shape[d], 1), &bytes))
+      return "its shape has more bytes than 63 bits count";
   }
   const auto data = reinterpret_cast<std::uintptr_t>(tensor.data);
   if (data == 0 && tensor.byte_offset != 0) return "its data is NULL with an offset";
@@ -167,27 +194,39 @@ std::string fault_of(const DLTensor& tensor) {
   return {};
 }
 
-std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const tilec_program& program, Side side, const char* function, Reads reads) {
-  const bool may_be_gpu = reads == Reads::Shapes && program.callable->request().target.family == codegen::Target::Family::Cuda;
+std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count,
+    const tilec_program& program, Side side, const char* function, Reads reads) {
+  const bool may_be_gpu =
+      reads == Reads::Shapes && program.callable->request().target.family == codegen::Target::Family::Cuda;
   const bool input = side == Side::Input;
   const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   need_list(given, count, function, input ? "arguments" : "results");
   std::vector<runtime::Argument> arguments;
   for (std::size_t k = 0; k < count; ++k) {
-    if (given[k].name == nullptr && k >= names.size()) throw runtime::argument_error(messages::unknown_argument, fmt::format("{} {}", input ? "input" : "output", k + 1), "this program");
+    if (given[k].name == nullptr && k >= names.size())
+      throw runtime::argument_error(
+          messages::unknown_argument, fmt::format("{} {}", input ? "input" : "output", k + 1), "this program");
     arguments.push_back(argument_of(given[k], given[k].name != nullptr ? given[k].name : names[k], side, may_be_gpu));
   }
-  if (const auto unwanted = std::ranges::count(arguments, true, &runtime::Argument::unwanted); unwanted > 0 && static_cast<std::size_t>(unwanted) >= names.size()) misuse(function, "each result is TILEC_NONE: nothing is asked for");
+  if (const auto unwanted = std::ranges::count(arguments, true, &runtime::Argument::unwanted);
+      unwanted > 0 && static_cast<std::size_t>(unwanted) >= names.size())
+    misuse(function, "each result is TILEC_NONE: nothing is asked for");
   return arguments;
 }
 
-bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, Side side, lang::Diagnostics& diagnostics) {
+bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, Side side,
+    lang::Diagnostics& diagnostics) {
   const bool input = side == Side::Input;
   const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   for (const runtime::Argument& argument : arguments) {
     const auto known = std::ranges::count(names, argument.name);
-    if (known == 0) diagnostics.report({}, messages::unknown_argument, argument.name, program.name.empty() ? "the function" : fmt::format("`{}`", program.name)).hint(fmt::format("it {} {}", input ? "takes" : "gives", fmt::join(names, ", ")));
-    else if (std::ranges::count(arguments, argument.name, &runtime::Argument::name) > known) diagnostics.report({}, messages::given_twice, input ? "input" : "output", argument.name);
+    if (known == 0)
+      diagnostics
+          .report({}, messages::unknown_argument, argument.name,
+              program.name.empty() ? "the function" : fmt::format("`{}`", program.name))
+          .hint(fmt::format("it {} {}", input ? "takes" : "gives", fmt::join(names, ", ")));
+    else if (std::ranges::count(arguments, argument.name, &runtime::Argument::name) > known)
+      diagnostics.report({}, messages::given_twice, input ? "input" : "output", argument.name);
     else continue;
     return false;
   }

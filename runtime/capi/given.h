@@ -1,4 +1,5 @@
-// What a caller gives, as values: options, names, tensors and numbers. Nothing is used before it was looked at; a fault is an exception.
+// What a caller gives, as values: options, names, tensors and numbers. Nothing is used before it was looked at; a fault
+// is an exception.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 
 namespace tilec::capi {
 
-std::vector<std::string> names_of(const char* const* list, std::size_t count, const char* function, const char* parameter);
+std::vector<std::string> names_of(
+    const char* const* list, std::size_t count, const char* function, const char* parameter);
 std::string text_of(const char* text, std::size_t length, const char* function);
 
 // Fields that the caller's struct is too old to have are absent; those that it has and we do not know must be 0.
@@ -38,9 +40,12 @@ template <class Enum> int number_in(const Enum& place) {
   return number;
 }
 
-std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count, const tilec_program& program, Side side, const char* function, Reads reads = Reads::Elements);
+std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::size_t count,
+    const tilec_program& program, Side side, const char* function, Reads reads = Reads::Elements);
 
-// Every argument is one of the program's own names, and that once; an output that a program has twice may be given twice.
-bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, Side side, lang::Diagnostics& diagnostics);
+// Every argument is one of the program's own names, and that once; an output that a program has twice may be given
+// twice.
+bool check_names(const tilec_program& program, const std::vector<runtime::Argument>& arguments, Side side,
+    lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::capi

@@ -29,6 +29,8 @@ struct tilec_buffer { std::string bytes; };
 
 namespace tilec::capi {
 
-inline std::unique_ptr<tilec_kernel> kernel_of(const std::shared_ptr<const runtime::Module>& module) { return std::unique_ptr<tilec_kernel>(runtime::handle_of(module)); }
+inline std::unique_ptr<tilec_kernel> kernel_of(const std::shared_ptr<const runtime::Module>& module) {
+  return std::unique_ptr<tilec_kernel>(runtime::handle_of(module));
+}
 
 }  // namespace tilec::capi

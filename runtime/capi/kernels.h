@@ -9,6 +9,7 @@
 
 namespace tilec::capi {
 
-tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in, const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Specialisation>& made);
+tilec_status specialise(const tilec_program& program, const std::vector<runtime::Argument>& in,
+    const std::vector<runtime::Argument>& out, std::shared_ptr<const runtime::Specialisation>& made);
 
 }  // namespace tilec::capi

@@ -6,7 +6,8 @@
 
 namespace tilec::capi {
 
-// Names from the program when it can be built without arguments, else from the text. False: errors are in `diagnostics`.
+// Names from the program when it can be built without arguments, else from the text. False: errors are in
+// `diagnostics`.
 bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::capi

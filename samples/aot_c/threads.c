@@ -1,4 +1,5 @@
-/* Shares turns out over threads: linked, it takes the place of the weak definition in conv.o. A program with a pool of threads calls that here. */
+/* Shares turns out over threads: linked, it takes the place of the weak definition in conv.o. A program with a pool of
+ * threads calls that here. */
 #include <pthread.h>
 
 #include "conv.h"
@@ -17,7 +18,8 @@ static void* work(void* argument) {
   return NULL;
 }
 
-void tilec_parallel_for(int64_t count, int64_t workers, void (*turn)(void* arguments, int64_t i, int64_t worker), void* arguments) {
+void tilec_parallel_for(
+    int64_t count, int64_t workers, void (*turn)(void* arguments, int64_t i, int64_t worker), void* arguments) {
   Share shares[THREADS];
   pthread_t threads[THREADS];
   int64_t n = workers < THREADS ? workers : THREADS;

@@ -31,7 +31,8 @@ static float naive(int y, int x, int co) {
     for (int i = 0; i < K; ++i)
       for (int ci = 0; ci < CI; ++ci) {
         int row = 2 * y + j - 1, column = 2 * x + i - 1;
-        if (row >= 0 && row < H && column >= 0 && column < W) sum += (double)image[row][column][ci] * filter[j][i][ci][co];
+        if (row >= 0 && row < H && column >= 0 && column < W)
+          sum += (double)image[row][column][ci] * filter[j][i][ci][co];
       }
   return (float)sum;
 }

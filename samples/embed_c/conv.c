@@ -51,7 +51,8 @@ int main(void) {
   for (int k = 0; k < KH * KW; ++k) K[k / KW][k % KW] = (float)(k - 4);
   for (int k = 0; k < OH * OW; ++k) dO[k / OW][k % OW] = (float)(k % 5 - 2);
 
-  DLTensor image = tilec_tensor(I, TILEC_F32, 2, (int64_t[]){H, W}, NULL), filter = tilec_tensor(K, TILEC_F32, 2, (int64_t[]){KH, KW}, NULL);
+  DLTensor image = tilec_tensor(I, TILEC_F32, 2, (int64_t[]){H, W}, NULL),
+           filter = tilec_tensor(K, TILEC_F32, 2, (int64_t[]){KH, KW}, NULL);
   DLTensor cotangent = tilec_tensor(dO, TILEC_F32, 2, (int64_t[]){OH, OW}, NULL);
 
   tilec_program *conv, *gradient;
@@ -65,7 +66,8 @@ int main(void) {
   must(tilec_kernel_run(kernel, (const void*[]){I, K}, (void*[]){O}));
 
   /* Backward: compiled and run in one call. */
-  DLTensor of_image = tilec_tensor(dI, TILEC_F32, 2, (int64_t[]){H, W}, NULL), of_filter = tilec_tensor(dK, TILEC_F32, 2, (int64_t[]){KH, KW}, NULL);
+  DLTensor of_image = tilec_tensor(dI, TILEC_F32, 2, (int64_t[]){H, W}, NULL),
+           of_filter = tilec_tensor(dK, TILEC_F32, 2, (int64_t[]){KH, KW}, NULL);
   tilec_argument results[] = {{.tensor = &of_image}, {.tensor = &of_filter}};
   must(tilec_run(gradient, inputs, 3, results, 2));
 

@@ -34,8 +34,10 @@ bool agree(const std::string& name, const std::vector<float>& got, const std::ve
 bool run() {
   const std::vector<float> i = numbers(H, W, 7), k = numbers(KH, KW, 9), cotangent = numbers(OH, OW, 5);
   std::vector<float> o(OH * OW), di(H * W), dk(KH * KW);
-  const auto I = tilec::tensor(i.data(), {H, W}), K = tilec::tensor(k.data(), {KH, KW}), dO = tilec::tensor(cotangent.data(), {OH, OW});
-  const auto O = tilec::tensor(o.data(), {OH, OW}), dI = tilec::tensor(di.data(), {H, W}), dK = tilec::tensor(dk.data(), {KH, KW});
+  const auto I = tilec::tensor(i.data(), {H, W}), K = tilec::tensor(k.data(), {KH, KW}),
+             dO = tilec::tensor(cotangent.data(), {OH, OW});
+  const auto O = tilec::tensor(o.data(), {OH, OW}), dI = tilec::tensor(di.data(), {H, W}),
+             dK = tilec::tensor(dk.data(), {KH, KW});
 
   const tilec::Program conv(text);
   const tilec::Kernel kernel = conv.specialize({I, K});      // compiled once, run as often as one likes
@@ -47,7 +49,9 @@ bool run() {
     for (int x = 0; x < OW; ++x)
       for (int j = 0; j < KH; ++j)
         for (int m = 0; m < KW; ++m) {
-          const auto at = static_cast<std::size_t>(y * OW + x), pixel = static_cast<std::size_t>((2 * y + j) * W + 2 * x + m), tap = static_cast<std::size_t>(j * KW + m);
+          const auto at = static_cast<std::size_t>(y * OW + x),
+                     pixel = static_cast<std::size_t>((2 * y + j) * W + 2 * x + m),
+                     tap = static_cast<std::size_t>(j * KW + m);
           wanted_o[at] += i[pixel] * k[tap];
           wanted_di[pixel] += cotangent[at] * k[tap];
           wanted_dk[tap] += cotangent[at] * i[pixel];

@@ -15,7 +15,8 @@ namespace tilec::test {
 
 struct TooLong {};                                       // a derivative is longer than values may be
 
-inline poly::Program checked(std::optional<poly::Program> result, const lang::Diagnostics& diagnostics, const poly::Program& program) {
+inline poly::Program checked(
+    std::optional<poly::Program> result, const lang::Diagnostics& diagnostics, const poly::Program& program) {
   for (const lang::Diagnostic& d : diagnostics.all()) {
     if (d.code == "E0132") throw TooLong{};
     REQUIRE_MESSAGE(d.severity != lang::Severity::Error, d.message << "\n" << poly::print(program));

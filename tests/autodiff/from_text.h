@@ -55,7 +55,9 @@ inline Program bound(const Program& program, const Sizes& sizes) {
   return *result;
 }
 
-inline Array reals(std::vector<std::int64_t> shape, std::vector<double> values, DType type = DType::F64) { return {type, std::move(shape), std::move(values), {}}; }
+inline Array reals(std::vector<std::int64_t> shape, std::vector<double> values, DType type = DType::F64) {
+  return {type, std::move(shape), std::move(values), {}};
+}
 
 using Doubles = std::vector<double>;
 

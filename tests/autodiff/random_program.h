@@ -1,8 +1,8 @@
 // Random small programs over f64: one to five statements.
 //
-// Random affine maps (strides, negative coefficients, fractions, diagonals, broadcasts, repeated reads, reads of earlier targets
-// and of the tensor a `default` names), random bodies with selects, casts and index values, every aggregation with every policy
-// for ties, reshapes, gathers and scatters.
+// Random affine maps (strides, negative coefficients, fractions, diagonals, broadcasts, repeated reads, reads of
+// earlier targets and of the tensor a `default` names), random bodies with selects, casts and index values, every
+// aggregation with every policy for ties, reshapes, gathers and scatters.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,8 @@ namespace tilec::test {
 using namespace autodiff::term;
 using namespace poly;
 
-// Smooth: what finite differences can follow. Any: also ties(all), which is no derivative where elements are equal. Narrow: also
+// Smooth: what finite differences can follow. Any: also ties(all), which is no derivative where elements are equal.
+//         Narrow: also
 // casts to f32 and back.
 enum class Kind { Smooth, Any, Narrow };
 
@@ -29,7 +30,8 @@ class Generator {
   Program program() {
     Program result;
     result.name = "f";
-    for (int n = below(2) + 1, k = 0; k < n; ++k) result.inputs.push_back(tensor(result, "A" + std::to_string(k), shape()));
+    for (int n = below(2) + 1, k = 0; k < n; ++k)
+      result.inputs.push_back(tensor(result, "A" + std::to_string(k), shape()));
     const int statements = 1 + below(5);
     for (int k = 0; k < statements; ++k) {
       if (chance(7)) moved(result, std::to_string(k));
@@ -68,7 +70,8 @@ class Generator {
     const TensorId from = some(program);
     const std::vector<Size> shape = program.tensor(from).shape;
     if (shape.empty() || chance(3)) {
-      const std::vector<Size> flat = chance(2) ? std::vector<Size>{Size(count(shape))} : std::vector<Size>{Size(1), Size(count(shape))};
+      const std::vector<Size> flat =
+          chance(2) ? std::vector<Size>{Size(count(shape))} : std::vector<Size>{Size(1), Size(count(shape))};
       const TensorId to = tensor(program, "T" + name, flat);
       program.nodes.emplace_back(Intrinsic{IntrinsicOp::Reshape, {to}, {from}, flat, {}});
       return;
@@ -81,14 +84,17 @@ class Generator {
     result.push_back(gather ? looked_up : Size(1 + below(4)));
     result.insert(result.end(), shape.begin() + static_cast<std::ptrdiff_t>(batch) + 1, shape.end());
     const TensorId positions = integers(program, "I" + name, index), to = tensor(program, "T" + name, result);
-    program.nodes.emplace_back(Intrinsic{gather ? IntrinsicOp::Gather : IntrinsicOp::Scatter, {to}, {from, positions}, {Size(static_cast<std::int64_t>(batch))}, {}});
+    program.nodes.emplace_back(Intrinsic{gather ? IntrinsicOp::Gather : IntrinsicOp::Scatter, {to}, {from, positions},
+        {Size(static_cast<std::int64_t>(batch))}, {}});
   }
   // Whole numbers between -1 and 5, some of them out of any range: I[i, j] = (a·i + b·j + c) mod 7 - 1.
   TensorId integers(Program& program, std::string name, const std::vector<Size>& shape) {
     Statement made = autodiff::over_shape(program, shape);
     Affine form = Affine::of(below(7), shape.size());
     for (std::size_t d = 0; d < shape.size(); ++d) form = form.plus(Affine::index(d, shape.size()).times(1 + below(5)));
-    made.value = Apply{Op::Sub, {Apply{Op::Mod, {Index{form, DType::I32}, number(DType::I32, 7)}, DType::I32}, number(DType::I32, 1)}, DType::I32};
+    made.value = Apply{Op::Sub,
+        {Apply{Op::Mod, {Index{form, DType::I32}, number(DType::I32, 7)}, DType::I32}, number(DType::I32, 1)},
+        DType::I32};
     made.fill = Number{DType::I32};
     program.tensors.push_back({std::move(name), DType::I32, shape, {}});
     made.target.tensor = static_cast<TensorId>(program.tensors.size()) - 1;
@@ -98,14 +104,18 @@ class Generator {
   // Some tensor of floats.
   TensorId some(const Program& program) {
     for (;;)
-      if (const TensorId id = below(static_cast<int>(program.tensors.size())); lang::is_float(program.tensor(id).dtype)) return id;
+      if (const TensorId id = below(static_cast<int>(program.tensors.size())); lang::is_float(program.tensor(id).dtype))
+        return id;
   }
 
   Affine form(std::size_t indices) {
     Affine affine = Affine::of(0, indices);
     if (indices > 0 && !chance(8)) {
-      affine.coefficients[static_cast<std::size_t>(below(static_cast<int>(indices)))] = chance(4) ? 2 : chance(6) ? -1 : 1;
-      if (chance(3)) affine.coefficients[static_cast<std::size_t>(below(static_cast<int>(indices)))] = chance(3) ? -1 : 1;
+      affine.coefficients[static_cast<std::size_t>(below(static_cast<int>(indices)))] = chance(4) ? 2
+          : chance(6)                                                                             ? -1
+                                                                                                  : 1;
+      if (chance(3))
+        affine.coefficients[static_cast<std::size_t>(below(static_cast<int>(indices)))] = chance(3) ? -1 : 1;
     }
     if (chance(3)) affine.constant = below(4) - 1;
     if (chance(8)) affine.divisor = 2;
@@ -126,7 +136,8 @@ class Generator {
     return Read{below(static_cast<int>(statement.reads.size())), DType::F64};
   }
   Affine form_of_index(const Statement& statement) {
-    return Affine::index(static_cast<std::size_t>(below(static_cast<int>(statement.indices.size()))), statement.indices.size());
+    return Affine::index(
+        static_cast<std::size_t>(below(static_cast<int>(statement.indices.size()))), statement.indices.size());
   }
   Expr positive(const Expr& x) { return add(number(DType::F64, 1.5), mul(x, x)); }
   Expr value(const Statement& statement, int depth) {
@@ -145,35 +156,54 @@ class Generator {
       case 11: return call(Op::Log, positive(a));
       case 12: return call(chance(2) ? Op::Max : Op::Min, a, value(statement, depth - 1));
       case 13: return call(chance(2) ? Op::Abs : Op::Sigmoid, a);
-      case 14: return select(autodiff::term::compare(Op::Gt, leaf(statement), leaf(statement)), a, value(statement, depth - 1));
+      case 14:
+        return select(
+            autodiff::term::compare(Op::Gt, leaf(statement), leaf(statement)), a, value(statement, depth - 1));
       case 15: return add(a, Cast{autodiff::term::compare(Op::Gt, a, leaf(statement)), DType::F64});
-      case 16: return kind_ != Kind::Narrow ? mul(a, Cast{Cast{leaf(statement), DType::I32}, DType::F64}) : Expr(Cast{Cast{a, DType::F32}, DType::F64});
+      case 16:
+        return kind_ != Kind::Narrow ? mul(a, Cast{Cast{leaf(statement), DType::I32}, DType::F64})
+                                     : Expr(Cast{Cast{a, DType::F32}, DType::F64});
       default: return a;
     }
   }
 
   void statement(Program& program, std::string name) {
-    Statement made{.target = {}, .indices = {}, .domain = {}, .aggregation = Aggregation::Sum, .value = number(DType::F64, 0), .reads = {},
-                   .fill = Number{DType::F64}, .ties = Ties::Split, .kernel_name = {}, .span = {}};
+    Statement made{.target = {},
+        .indices = {},
+        .domain = {},
+        .aggregation = Aggregation::Sum,
+        .value = number(DType::F64, 0),
+        .reads = {},
+        .fill = Number{DType::F64},
+        .ties = Ties::Split,
+        .kernel_name = {},
+        .span = {}};
     constexpr const char* names[] = {"i", "j", "k"};
     const int count = 1 + below(3);
     for (int k = 0; k < count; ++k) made.indices.emplace_back(names[k]);
-    for (int k = 0; k < count; ++k) made.domain.push_back({Affine::index(static_cast<std::size_t>(k), made.indices.size()), Size(1 + below(4))});
+    for (int k = 0; k < count; ++k)
+      made.domain.push_back({Affine::index(static_cast<std::size_t>(k), made.indices.size()), Size(1 + below(4))});
     for (int reads = 1 + below(3), k = 0; k < reads; ++k) made.reads.push_back(access(program, made, some(program)));
     TensorId latest = static_cast<TensorId>(program.tensors.size()) - 1;
     while (!lang::is_float(program.tensor(latest).dtype)) --latest;
     made.reads.push_back(access(program, made, latest));
     made.value = value(made, 1 + below(3));
 
-    constexpr Aggregation kinds[] = {Aggregation::Sum, Aggregation::Sum, Aggregation::Max, Aggregation::Min, Aggregation::Assign, Aggregation::Product};
+    constexpr Aggregation kinds[] = {Aggregation::Sum, Aggregation::Sum, Aggregation::Max, Aggregation::Min,
+        Aggregation::Assign, Aggregation::Product};
     made.aggregation = kinds[below(6)];
-    if (made.aggregation == Aggregation::Max || made.aggregation == Aggregation::Min) made.ties = chance(4) ? Ties::First : kind_ != Kind::Smooth && chance(3) ? Ties::All : Ties::Split;
+    if (made.aggregation == Aggregation::Max || made.aggregation == Aggregation::Min)
+      made.ties = chance(4) ? Ties::First : kind_ != Kind::Smooth && chance(3) ? Ties::All : Ties::Split;
     if (made.aggregation == Aggregation::Assign) {
       std::vector<Size> extents;
-      for (int k = 0; k < count; ++k) extents.emplace_back(*made.domain[static_cast<std::size_t>(k)].extent + Size(below(3)));
+      for (int k = 0; k < count; ++k)
+        extents.emplace_back(*made.domain[static_cast<std::size_t>(k)].extent + Size(below(3)));
       made.target.tensor = tensor(program, std::move(name), extents);
-      for (int k = 0; k < count; ++k) made.target.element.push_back(Affine::index(static_cast<std::size_t>(k), made.indices.size()).plus(Affine::of(chance(3) ? 1 : 0, made.indices.size())));
-      for (int k = 0; k < count; ++k) made.domain.push_back({made.target.element[static_cast<std::size_t>(k)], extents[static_cast<std::size_t>(k)]});
+      for (int k = 0; k < count; ++k)
+        made.target.element.push_back(Affine::index(static_cast<std::size_t>(k), made.indices.size())
+                .plus(Affine::of(chance(3) ? 1 : 0, made.indices.size())));
+      for (int k = 0; k < count; ++k)
+        made.domain.push_back({made.target.element[static_cast<std::size_t>(k)], extents[static_cast<std::size_t>(k)]});
     } else {
       const bool over = chance(3);
       const TensorId fill = some(program);

@@ -1,8 +1,9 @@
-// A batch is its elements, on random programs and their derivatives, in f64 on the interpreter: element b of every output of a batched
-// program is bit for bit what the program makes of element b of its batched inputs.
+// A batch is its elements, on random programs and their derivatives, in f64 on the interpreter: element b of every
+// output of a batched program is bit for bit what the program makes of element b of its batched inputs.
 //
 //   batch(f), batch(batch(f)), batch(∇f), batch(tangent of f)     stacks of f, ∇f, the tangent of f
-//   ∇batch(f)                                                      stacks of ∇f; of an input that is not batched, their sum
+//   ∇batch(f)                                                      stacks of ∇f; of an input that is not batched, their
+//                                                                  sum
 //
 // TILEC_SEED and TILEC_CASES choose others.
 #include <fmt/core.h>
@@ -37,7 +38,8 @@ constexpr std::int64_t length = 3;                       // of a batch
 enum class Mode { Gradient, Tangent };
 Program derived(const Program& program, Mode mode) {
   lang::Diagnostics diagnostics;
-  auto result = mode == Mode::Tangent ? autodiff::forward(program, {}, {}, diagnostics) : autodiff::reverse(program, {}, {}, diagnostics);
+  auto result = mode == Mode::Tangent ? autodiff::forward(program, {}, {}, diagnostics)
+                                      : autodiff::reverse(program, {}, {}, diagnostics);
   return checked(std::move(result), diagnostics, program);
 }
 
@@ -62,18 +64,21 @@ bool is_batched(const Program& program, std::size_t input, const std::vector<std
 Array element(const Array& array, std::int64_t b) {
   Array one{array.dtype, {array.shape.begin() + 1, array.shape.end()}, {}, {}};
   const auto count = one.count();
-  if (lang::is_float(array.dtype)) one.reals.assign(array.reals.begin() + b * count, array.reals.begin() + (b + 1) * count);
+  if (lang::is_float(array.dtype))
+    one.reals.assign(array.reals.begin() + b * count, array.reals.begin() + (b + 1) * count);
   else one.integers.assign(array.integers.begin() + b * count, array.integers.begin() + (b + 1) * count);
   return one;
 }
 
 bool same(const Array& a, const Array& b) {
   const auto equal = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
-  return a.shape == b.shape && a.integers == b.integers && std::equal(a.reals.begin(), a.reals.end(), b.reals.begin(), b.reals.end(), equal);
+  return a.shape == b.shape && a.integers == b.integers &&
+      std::equal(a.reals.begin(), a.reals.end(), b.reals.begin(), b.reals.end(), equal);
 }
 
 // Empty when every output of `many` is the stack of what `one` gives.
-std::string compared(const Program& one, const Program& many, const std::vector<std::string>& names, const Arrays& inputs) {
+std::string compared(
+    const Program& one, const Program& many, const std::vector<std::string>& names, const Arrays& inputs) {
   const Interpretation whole = interpret(many, inputs);
   for (std::int64_t b = 0; b < length; ++b) {
     Arrays own = inputs;
@@ -81,7 +86,8 @@ std::string compared(const Program& one, const Program& many, const std::vector<
       if (is_batched(one, k, names)) own[k] = element(own[k], b);
     const Interpretation single = interpret(one, own);
     for (std::size_t k = 0; k < single.outputs.size(); ++k)
-      if (!same(element(whole.outputs[k], b), single.outputs[k])) return fmt::format("element {} of output {} differs\n{}{}", b, k, print(one), print(many));
+      if (!same(element(whole.outputs[k], b), single.outputs[k]))
+        return fmt::format("element {} of output {} differs\n{}{}", b, k, print(one), print(many));
   }
   return "";
 }
@@ -132,10 +138,13 @@ std::string gradient_law(const Program& program, std::mt19937_64& random) {
         sums[k].reals[e] += reals[e];
         sizes[k][e] += std::fabs(reals[e]) + single.magnitudes[k][e];
         if (!is_batched(program, k, names) && b + 1 < length) continue;
-        const double got = is_batched(program, k, names) ? element(whole.outputs[k], b).reals[e] : whole.outputs[k].reals[e];
+        const double got =
+            is_batched(program, k, names) ? element(whole.outputs[k], b).reals[e] : whole.outputs[k].reals[e];
         const double allowed = 1e-12 * (1 + sizes[k][e]);
-        if (std::isfinite(allowed) && std::isfinite(sums[k].reals[e]) && !(std::fabs(got - sums[k].reals[e]) <= allowed))
-          return fmt::format("element {} of gradient {}: {} is not {}\n{}{}", e, k, got, sums[k].reals[e], print(program), print(many));
+        if (std::isfinite(allowed) && std::isfinite(sums[k].reals[e]) &&
+            !(std::fabs(got - sums[k].reals[e]) <= allowed))
+          return fmt::format("element {} of gradient {}: {} is not {}\n{}{}", e, k, got, sums[k].reals[e],
+              print(program), print(many));
       }
     }
   }
@@ -145,11 +154,14 @@ std::string gradient_law(const Program& program, std::mt19937_64& random) {
 }  // namespace
 
 TEST_CASE("a batch of a random program is a stack of its results") {
-  on_random_programs(40000, 600, [](const Program& program, std::mt19937_64& random) { return stack_law(program, random); });
+  on_random_programs(
+      40000, 600, [](const Program& program, std::mt19937_64& random) { return stack_law(program, random); });
 }
 
 TEST_CASE("a batch of a batch is a stack of batches") {
-  on_random_programs(41000, 200, [](const Program& program, std::mt19937_64& random) { return stack_law(batched(program, some_inputs(program, random)), random); });
+  on_random_programs(41000, 200, [](const Program& program, std::mt19937_64& random) {
+    return stack_law(batched(program, some_inputs(program, random)), random);
+  });
 }
 
 TEST_CASE("a batch of a gradient or a tangent is a stack of them") {
@@ -165,7 +177,8 @@ TEST_CASE("the gradient of a batch is a stack of gradients, and their sum by wha
 
 TEST_CASE("a program is batched while its sizes are names, and a new size is called as nothing else is") {
   lang::Diagnostics diagnostics;
-  const Program program = test::built("function f(A[M, K], B[K, Bt]) -> (C) { C[i, b: M, Bt] = +(A[i, k] * B[k, b]); }");
+  const Program program =
+      test::built("function f(A[M, K], B[K, Bt]) -> (C) { C[i, b: M, Bt] = +(A[i, k] * B[k, b]); }");
   const auto many = autodiff::batch(program, {"A"}, std::nullopt, diagnostics);
   REQUIRE(many);
   verify(*many, Stage::Symbolic);

@@ -1,4 +1,5 @@
-// Forward mode on programs from text: names, conventions, and products with zeros by values worked out by hand, to second order.
+// Forward mode on programs from text: names, conventions, and products with zeros by values worked out by hand, to
+// second order.
 #include "from_text.h"
 
 using namespace tilec;
@@ -23,7 +24,9 @@ Doubles hessian_times(const Doubles& a, const Doubles& v, bool over_reverse) {
   const auto count = static_cast<std::int64_t>(a.size());
   const Program gradient = gradient_of(built(product_of_all));
   const Program hessian = over_reverse ? tangent_of(gradient, {}, {"A"}) : gradient_of(gradient, {}, {"A"});
-  return interpret(bound(hessian, {{"N", count}}), {reals({count}, a), reals({}, {1}), reals({count}, v)}).outputs[0].reals;
+  return interpret(bound(hessian, {{"N", count}}), {reals({count}, a), reals({}, {1}), reals({count}, v)})
+      .outputs[0]
+      .reals;
 }
 
 // Σ over all but the k-th, l-th … of products that leave out both, by definition.
@@ -41,31 +44,41 @@ Doubles by_definition(const Doubles& a, const Doubles& v) {
 }  // namespace
 
 TEST_CASE("the inputs are the program's, then a tangent for each; the outputs are tangents") {
-  const Program tangent = tangent_of(built("function f(f64 A[N], f64 B[N], i32 L[N]) -> (O, C, S) { O = A * B; C = L + 1; S[] = +(O[i]); }"));
+  const Program tangent = tangent_of(
+      built("function f(f64 A[N], f64 B[N], i32 L[N]) -> (O, C, S) { O = A * B; C = L + 1; S[] = +(O[i]); }"));
   CHECK(input_names(tangent) == Names{"A", "B", "L", "tA", "tB"});
   CHECK(output_names(tangent) == Names{"tO", "tS"});
   CHECK(tangent.name == "f_tangent");
-  const Program some = tangent_of(built("function f(f64 A[N], f64 B[N], f64 tA[N]) -> (O, S) { O = A * B * tA; S[] = +(O[i]); }"), {"S"}, {"B", "A"});
+  const Program some =
+      tangent_of(built("function f(f64 A[N], f64 B[N], f64 tA[N]) -> (O, S) { O = A * B * tA; S[] = +(O[i]); }"), {"S"},
+          {"B", "A"});
   CHECK(input_names(some) == Names{"A", "B", "tA", "tB", "tA_1"});
   CHECK(output_names(some) == Names{"tS"});
 }
 
 TEST_CASE("an output that no tangent reaches gets zeros, and an output may be an input") {
-  const Program tangent = bound(tangent_of(built("function f(f64 A[N], f64 B[N]) -> (A, O) { O = B * 2.0; }"), {}, {"A"}), {{"N", 2}});
+  const Program tangent =
+      bound(tangent_of(built("function f(f64 A[N], f64 B[N]) -> (A, O) { O = B * 2.0; }"), {}, {"A"}), {{"N", 2}});
   const auto outputs = interpret(tangent, {reals({2}, {1, 1}), reals({2}, {1, 1}), reals({2}, {5, 6})}).outputs;
   CHECK(outputs[0].reals == Doubles{5, 6});
   CHECK(outputs[1].reals == Doubles{0, 0});
 }
 
 TEST_CASE("elements written take the statement's tangent, others the default's") {
-  const Program tangent = bound(tangent_of(built("function f(f64 A[N], f64 B[M]) -> (O) { O[2*i: N] = =(B[i] * B[i]) default A; }")), {{"N", 5}, {"M", 2}});
-  const auto output = interpret(tangent, {reals({5}, Doubles(5, 0)), reals({2}, {3, 4}), reals({5}, {1, 2, 3, 4, 5}), reals({2}, {10, 100})}).outputs[0];
+  const Program tangent =
+      bound(tangent_of(built("function f(f64 A[N], f64 B[M]) -> (O) { O[2*i: N] = =(B[i] * B[i]) default A; }")),
+          {{"N", 5}, {"M", 2}});
+  const auto output = interpret(
+      tangent, {reals({5}, Doubles(5, 0)), reals({2}, {3, 4}), reals({5}, {1, 2, 3, 4, 5}), reals({2}, {10, 100})})
+                          .outputs[0];
   CHECK(output.reals == Doubles{60, 2, 800, 4, 5});
 }
 
 TEST_CASE("equal maxima share the tangent as they share the cotangent") {
   const auto with = [&](const std::string& ties) {
-    const Program tangent = bound(tangent_of(built("function f(f64 A[N]) -> (O) { [[ties(" + ties + ")]] O[i: N - 1] = >(A[i + j]), j < 2; }")), {{"N", 4}});
+    const Program tangent = bound(
+        tangent_of(built("function f(f64 A[N]) -> (O) { [[ties(" + ties + ")]] O[i: N - 1] = >(A[i + j]), j < 2; }")),
+        {{"N", 4}});
     return interpret(tangent, {reals({4}, {1, 1, 1, 0}), reals({4}, {2, 4, 8, 100})}).outputs[0].reals;
   };
   CHECK(with("split") == Doubles{3, 6, 8});
@@ -87,7 +100,8 @@ TEST_CASE("the gradient of a product is exact with any number of zeros") {
 }
 
 TEST_CASE("the Hessian of a product is exact with any number of zeros, in either order of modes") {
-  for (const Doubles& a : {Doubles{2, 3, 5, 7}, Doubles{2, 0, 5, 7}, Doubles{2, 0, 0, 7}, Doubles{0, 0, 0, 7}, Doubles{2, 3}})
+  for (const Doubles& a :
+      {Doubles{2, 3, 5, 7}, Doubles{2, 0, 5, 7}, Doubles{2, 0, 0, 7}, Doubles{0, 0, 0, 7}, Doubles{2, 3}})
     for (const bool over_reverse : {true, false}) {
       Doubles v{1, 10, 100, 1000};
       v.resize(a.size());
@@ -98,7 +112,9 @@ TEST_CASE("the Hessian of a product is exact with any number of zeros, in either
 }
 
 TEST_CASE("a product over nothing holds its fill and hands on nothing") {
-  const Program gradient = bound(gradient_of(built("function f(f64 A[N], f64 B[M]) -> (P) { P[i: M] = *(A[j] * B[i]), 0 <= j < N - 3; }")), {{"N", 2}, {"M", 2}});
+  const Program gradient =
+      bound(gradient_of(built("function f(f64 A[N], f64 B[M]) -> (P) { P[i: M] = *(A[j] * B[i]), 0 <= j < N - 3; }")),
+          {{"N", 2}, {"M", 2}});
   const auto outputs = interpret(gradient, {reals({2}, {1, 2}), reals({2}, {4, 5}), reals({2}, {1, 1})}).outputs;
   CHECK(outputs[0].reals == Doubles{0, 0});
   CHECK(outputs[1].reals == Doubles{0, 0});

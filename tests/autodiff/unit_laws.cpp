@@ -1,11 +1,12 @@
 // Laws between the two modes, on random programs, in f64 on the interpreter.
 //
-//   ⟨u, J v⟩ = ⟨Jᵀ u, v⟩            reverse and forward mode are one matrix: at ties and zeros too, which half of the cases are full of
+//   ⟨u, J v⟩ = ⟨Jᵀ u, v⟩            reverse and forward mode are one matrix: at ties and zeros too, which half of the
+//                                   cases are full of
 //   ⟨w, H v⟩ = ⟨v, H w⟩             H = forward over reverse
 //   J v = (f(x + h v) − f(x − h v)) / 2h
 //
-// The first also of derivatives: of a gradient (reverse over reverse against forward over reverse) and of a tangent program.
-// TILEC_SEED and TILEC_CASES choose others.
+// The first also of derivatives: of a gradient (reverse over reverse against forward over reverse) and of a tangent
+// program. TILEC_SEED and TILEC_CASES choose others.
 #include <fmt/core.h>
 
 #include <doctest/doctest.h>
@@ -33,7 +34,9 @@ using Arrays = std::vector<Array>;
 
 Program derived(const Program& program, bool forward, const std::vector<std::string>& wrt = {}) {
   lang::Diagnostics diagnostics;
-  return checked(forward ? autodiff::forward(program, {}, wrt, diagnostics) : autodiff::reverse(program, {}, wrt, diagnostics), diagnostics, program);
+  return checked(
+      forward ? autodiff::forward(program, {}, wrt, diagnostics) : autodiff::reverse(program, {}, wrt, diagnostics),
+      diagnostics, program);
 }
 
 // Elements that are often equal, and often 0.
@@ -45,7 +48,8 @@ Array quantized(Array array, std::mt19937_64& random) {
 // Inputs `from` and on of a derivative: cotangents or tangents.
 Arrays parameters(const Program& program, std::size_t from, std::mt19937_64& random) {
   Arrays arrays;
-  for (std::size_t k = from; k < program.inputs.size(); ++k) arrays.push_back(test::array_of(program, program.inputs[k], random));
+  for (std::size_t k = from; k < program.inputs.size(); ++k)
+    arrays.push_back(test::array_of(program, program.inputs[k], random));
   return arrays;
 }
 
@@ -73,8 +77,11 @@ std::string compared(const Product& left, const Product& right, double precision
   if (!std::isfinite(left.value) || !std::isfinite(right.value)) return ++tally.skipped, "";
   ++tally.checked;
   const double values = 1 + std::fabs(left.value) + std::fabs(right.value), errors = left.size + right.size;
-  const double size = values + std::min(1e4 * values, std::isfinite(errors) ? errors : 0);   // a bound that has run away bounds nothing
-  return std::fabs(left.value - right.value) <= precision * size ? "" : fmt::format("{} is not {}, both about {}", left.value, right.value, size);
+  // a bound that has run away bounds nothing
+  const double size = values + std::min(1e4 * values, std::isfinite(errors) ? errors : 0);
+  return std::fabs(left.value - right.value) <= precision * size
+      ? ""
+      : fmt::format("{} is not {}, both about {}", left.value, right.value, size);
 }
 
 template <class Law> std::string unless_too_long(Tally& tally, Law law) try {
@@ -84,10 +91,12 @@ template <class Law> std::string unless_too_long(Tally& tally, Law law) try {
   return "";
 }
 
-std::string adjoint_law(const Program& program, const Arrays& inputs, double precision, std::mt19937_64& random, Tally& tally) {
+std::string adjoint_law(
+    const Program& program, const Arrays& inputs, double precision, std::mt19937_64& random, Tally& tally) {
   const Program gradient = derived(program, false), tangent = derived(program, true);
   const Arrays u = parameters(gradient, inputs.size(), random), v = parameters(tangent, inputs.size(), random);
-  const auto differs = compared(inner(u, run(tangent, inputs, v)), inner(v, run(gradient, inputs, u)), precision, tally);
+  const auto differs =
+      compared(inner(u, run(tangent, inputs, v)), inner(v, run(gradient, inputs, u)), precision, tally);
   return differs.empty() ? differs : differs + "\n" + print(program) + print(gradient) + print(tangent);
 }
 
@@ -104,7 +113,8 @@ std::string hessian_law(Generator& generator, bool ties, Tally& tally) {
   for (TensorId id : program.inputs) names.push_back(program.tensor(id).name);
   const Program hessian = derived(gradient, true, names);
   const Arrays inputs = inputs_of(gradient, ties, generator.random);
-  const Arrays v = parameters(hessian, inputs.size(), generator.random), w = parameters(hessian, inputs.size(), generator.random);
+  const Arrays v = parameters(hessian, inputs.size(), generator.random),
+               w = parameters(hessian, inputs.size(), generator.random);
   const auto differs = compared(inner(w, run(hessian, inputs, v)), inner(v, run(hessian, inputs, w)), 1e-10, tally);
   return differs.empty() ? differs : differs + "\n" + print(program) + print(hessian);
 }
@@ -121,11 +131,13 @@ TEST_CASE("reverse and forward mode are transposes of each other") {
     Generator generator(seed + k, narrow ? Kind::Narrow : Kind::Any);
     const Program program = generator.program();
     verify(program, Stage::Bound);
-    const auto differs = adjoint_law(program, inputs_of(program, k % 2 == 1, generator.random), narrow ? 1e-5 : 1e-10, generator.random, tally);
+    const auto differs = adjoint_law(
+        program, inputs_of(program, k % 2 == 1, generator.random), narrow ? 1e-5 : 1e-10, generator.random, tally);
     failed += !differs.empty();
     CHECK_MESSAGE(differs.empty(), "seed " << seed + k << ": " << differs);
   }
-  MESSAGE("products checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
+  MESSAGE(
+      "products checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
   CHECK(tally.skipped * 20 < tally.checked);
   CHECK(tally.too_long * 20 < tally.checked);
 }
@@ -142,9 +154,11 @@ TEST_CASE("derivatives of derivatives are transposes of each other") {
         return adjoint_law(once, inputs_of(once, k % 2 == 1, generator.random), 1e-10, generator.random, tally);
       });
       failed += !differs.empty();
-      CHECK_MESSAGE(differs.empty(), "seed " << seed + k << (forward ? ", of the tangent: " : ", of the gradient: ") << differs);
+      CHECK_MESSAGE(
+          differs.empty(), "seed " << seed + k << (forward ? ", of the tangent: " : ", of the gradient: ") << differs);
     }
-  MESSAGE("products checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
+  MESSAGE(
+      "products checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
   CHECK(tally.skipped * 20 < tally.checked);
   CHECK(tally.too_long * 20 < tally.checked);
 }
@@ -159,7 +173,8 @@ TEST_CASE("Hessians are symmetric") {
     failed += !differs.empty();
     CHECK_MESSAGE(differs.empty(), "seed " << seed + k << ": " << differs);
   }
-  MESSAGE("Hessians checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
+  MESSAGE(
+      "Hessians checked: " << tally.checked << ", not finite: " << tally.skipped << ", too long: " << tally.too_long);
   CHECK(tally.skipped * 20 < tally.checked);
   CHECK(tally.too_long * 20 < tally.checked);
 }
@@ -170,17 +185,20 @@ TEST_CASE("tangents of random programs agree with differences") {
   for (std::uint64_t k = 0; k < cases && failed < 3; ++k) {
     Generator generator(seed + k);
     const Program program = generator.program(), tangent = derived(program, true);
-    const Arrays inputs = test::arrays_of(program, generator.random), v = parameters(tangent, inputs.size(), generator.random);
+    const Arrays inputs = test::arrays_of(program, generator.random),
+                 v = parameters(tangent, inputs.size(), generator.random);
     const auto moved = [&](double h) {
       Arrays there = inputs;
       for (std::size_t a = 0; a < v.size(); ++a)
         for (std::size_t n = 0; n < v[a].reals.size(); ++n) there[a].reals[n] += h * v[a].reals[n];
       return interpret(program, there).outputs;
     };
-    const auto exact = run(tangent, inputs, v).outputs, a = moved(1e-5), b = moved(-1e-5), c = moved(2e-5), d = moved(-2e-5), here = moved(0);
+    const auto exact = run(tangent, inputs, v).outputs, a = moved(1e-5), b = moved(-1e-5), c = moved(2e-5),
+               d = moved(-2e-5), here = moved(0);
     for (std::size_t o = 0; o < exact.size(); ++o)
       for (std::size_t n = 0; n < exact[o].reals.size(); ++n) {
-        const double fine = (a[o].reals[n] - b[o].reals[n]) / 2e-5, rough = (c[o].reals[n] - d[o].reals[n]) / 4e-5, expected = fine + (fine - rough) / 3;
+        const double fine = (a[o].reals[n] - b[o].reals[n]) / 2e-5, rough = (c[o].reals[n] - d[o].reals[n]) / 4e-5,
+                     expected = fine + (fine - rough) / 3;
         const double scale = 1 + std::fabs(expected) + 1e-4 * std::fabs(here[o].reals[n]);
         if (!(std::fabs(fine - rough) <= 1e-5 * scale)) {
           ++skipped;
@@ -189,7 +207,10 @@ TEST_CASE("tangents of random programs agree with differences") {
         ++checked;
         const bool agrees = std::fabs(exact[o].reals[n] - expected) <= 2e-6 * scale;
         failed += !agrees;
-        CHECK_MESSAGE(agrees, "seed " << seed + k << ": output " << o << " at " << n << " is " << exact[o].reals[n] << " but differences say " << expected << "\n" << print(program) << print(tangent));
+        CHECK_MESSAGE(agrees,
+            "seed " << seed + k << ": output " << o << " at " << n << " is " << exact[o].reals[n]
+                    << " but differences say " << expected << "\n"
+                    << print(program) << print(tangent));
       }
   }
   MESSAGE("elements checked: " << checked << ", skipped at kinks: " << skipped);

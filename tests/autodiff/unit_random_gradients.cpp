@@ -1,6 +1,7 @@
 // Random small programs, differentiated and compared with central differences.
 //
-// The print of every derivative is also parsed, built and run: it computes the same. TILEC_SEED and TILEC_CASES choose others.
+// The print of every derivative is also parsed, built and run: it computes the same. TILEC_SEED and TILEC_CASES choose
+// others.
 #include <fmt/core.h>
 
 #include <doctest/doctest.h>
@@ -46,7 +47,8 @@ std::variant<Program, std::string> reread(const Program& program) {
 std::string difference_of(const std::vector<Array>& a, const std::vector<Array>& b) {
   for (std::size_t k = 0; k < a.size(); ++k)
     for (std::size_t n = 0; n < a[k].reals.size(); ++n)
-      if (!(std::fabs(a[k].reals[n] - b.at(k).reals.at(n)) <= 1e-8 * (1 + std::fabs(a[k].reals[n]))))   // indices in another order: another sum
+      // indices in another order: another sum
+      if (!(std::fabs(a[k].reals[n] - b.at(k).reals.at(n)) <= 1e-8 * (1 + std::fabs(a[k].reals[n]))))
         return fmt::format("result {}[{}] is {}, but {} when read back", k, n, a[k].reals[n], b[k].reals[n]);
   return {};
 }
@@ -70,12 +72,17 @@ TEST_CASE("gradients of random programs agree with differences") {
     for (const Program* derived : {&*gradient, &*tangent}) {
       if (!has_text(*derived)) continue;
       const auto again = reread(*derived);
-      REQUIRE_MESSAGE(std::holds_alternative<Program>(again), "seed " << seed + k << ": " << std::get<std::string>(again));
+      REQUIRE_MESSAGE(
+          std::holds_alternative<Program>(again), "seed " << seed + k << ": " << std::get<std::string>(again));
       const auto inputs = test::arrays_of(*derived, generator.random);
-      const auto differs = difference_of(interpret(*derived, inputs).outputs, interpret(std::get<Program>(again), inputs).outputs);
-      CHECK_MESSAGE(differs.empty(), "seed " << seed + k << ": " << differs << "\n" << print(*derived) << print(std::get<Program>(again)));
+      const auto differs =
+          difference_of(interpret(*derived, inputs).outputs, interpret(std::get<Program>(again), inputs).outputs);
+      CHECK_MESSAGE(differs.empty(),
+          "seed " << seed + k << ": " << differs << "\n"
+                  << print(*derived) << print(std::get<Program>(again)));
     }
-    const auto outcome = test::compare(program, *gradient, test::arrays_of(program, generator.random), generator.random);
+    const auto outcome =
+        test::compare(program, *gradient, test::arrays_of(program, generator.random), generator.random);
     checked += outcome.checked;
     skipped += outcome.skipped;
     failed += !outcome.failure.empty();

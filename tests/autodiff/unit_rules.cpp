@@ -1,4 +1,5 @@
-// Derivatives of a function's own, as a Rule of the Program: the rules are made by hand from the text of the definitions.
+// Derivatives of a function's own, as a Rule of the Program: the rules are made by hand from the text of the
+// definitions.
 #include <cmath>
 
 #include "from_text.h"
@@ -24,9 +25,12 @@ std::size_t listed(Program& program, Program derivative) {
   return program.derivatives->size() - 1;
 }
 
-std::optional<std::size_t> derivative(Program& program, const std::string& text) { return text.empty() ? std::nullopt : std::optional(listed(program, built(text))); }
+std::optional<std::size_t> derivative(Program& program, const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(listed(program, built(text)));
+}
 
-void add_rule(Program& program, std::string name, const Names& operands, const Names& targets, const std::string& gradient, const std::string& tangent) {
+void add_rule(Program& program, std::string name, const Names& operands, const Names& targets,
+    const std::string& gradient, const std::string& tangent) {
   Rule rule{std::move(name), {}, {}, derivative(program, gradient), derivative(program, tangent), {}};
   for (const auto& operand : operands) rule.operands.push_back(named(program, operand));
   for (const auto& target : targets) rule.targets.push_back(named(program, target));
@@ -34,8 +38,10 @@ void add_rule(Program& program, std::string name, const Names& operands, const N
 }
 
 // Y = clip(X), the identity with a bounded gradient, between other uses of X and Y.
-const std::string clip_gradient = "function clip(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = max(-1.0, min(1.0, DY)); }";
-const std::string clip_tangent = "function clip(f64 X[N], f64 DX[N], f64 Y[N]) -> (DY) { DY = max(-1.0, min(1.0, DX)); }";
+const std::string clip_gradient =
+    "function clip(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = max(-1.0, min(1.0, DY)); }";
+const std::string clip_tangent =
+    "function clip(f64 X[N], f64 DX[N], f64 Y[N]) -> (DY) { DY = max(-1.0, min(1.0, DX)); }";
 
 Program clipped(const std::string& gradient = clip_gradient, const std::string& tangent = clip_tangent) {
   Program program = built("function f(f64 A[N]) -> (O) { X = A * 2.0; Y = X + 0.0; O = Y * 3.0 + X * 10.0; }");
@@ -53,7 +59,8 @@ std::vector<Array> at(const Program& program, std::int64_t count, const std::vec
 
 TEST_CASE("a gradient of its own replaces the derived one, and composes with other uses of the same tensor") {
   // dY = 3 dO, clipped to 1; dX = clip(3 dO) + 10 dO; dA = 2 dX.
-  CHECK(at(gradient_of(clipped()), 3, {{7, 7, 7}, {0.1, 1, -2}})[0].reals == Doubles{2 * (3 * 0.1 + 10 * 0.1), 22, -42});
+  CHECK(
+      at(gradient_of(clipped()), 3, {{7, 7, 7}, {0.1, 1, -2}})[0].reals == Doubles{2 * (3 * 0.1 + 10 * 0.1), 22, -42});
 }
 
 TEST_CASE("a tangent of its own replaces the derived one") {
@@ -73,17 +80,19 @@ TEST_CASE("the output itself may be the target of a rule, and its cotangent the 
 TEST_CASE("a rule reaches through integers, which no derived gradient does") {
   Program program = built("function f(f64 X[N]) -> (Y) { I = i32(X); Y = f64(I); }");
   CHECK(at(gradient_of(program), 2, {{1.5, 2.5}, {5, 6}})[0].reals == Doubles{0, 0});
-  add_rule(program, "straight", {"X"}, {"Y"}, "function straight(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = DY; }", "function straight(f64 X[N], f64 DX[N], f64 Y[N]) -> (DY) { DY = DX; }");
+  add_rule(program, "straight", {"X"}, {"Y"}, "function straight(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = DY; }",
+      "function straight(f64 X[N], f64 DX[N], f64 Y[N]) -> (DY) { DY = DX; }");
   CHECK(at(gradient_of(program), 2, {{1.5, 2.5}, {5, 6}})[0].reals == Doubles{5, 6});
   CHECK(at(tangent_of(program), 2, {{1.5, 2.5}, {5, 6}})[0].reals == Doubles{5, 6});
 }
 
-// (S, D) = pair(A, B): the second target is made of the first. Its gradient swaps and scales, so that it cannot be mistaken.
+// (S, D) = pair(A, B): the second target is made of the first. Its gradient swaps and scales, so that it cannot be
+// mistaken.
 Program paired() {
   Program program = built("function f(f64 A[N], f64 B[N]) -> (S, O) { S = A + B; D = S - B * 2.0; O = D * D; }");
   add_rule(program, "pair", {"A", "B"}, {"S", "D"},
-           "function pair(f64 A[N], f64 B[N], f64 S[N], f64 D[N], f64 DS[N], f64 DD[N]) -> (DA, DB) { DA = DD * 100.0 + S * 0.0; DB = DS * 7.0; }",
-           "function pair(f64 A[N], f64 B[N], f64 DA[N], f64 DB[N], f64 S[N], f64 D[N]) -> (DS, DD) { DS = DB * 7.0; DD = DA * 100.0 + S * 0.0; }");
+      "function pair(f64 A[N], f64 B[N], f64 S[N], f64 D[N], f64 DS[N], f64 DD[N]) -> (DA, DB) { DA = DD * 100.0 + S * 0.0; DB = DS * 7.0; }",
+      "function pair(f64 A[N], f64 B[N], f64 DA[N], f64 DB[N], f64 S[N], f64 D[N]) -> (DS, DD) { DS = DB * 7.0; DD = DA * 100.0 + S * 0.0; }");
   return program;
 }
 
@@ -107,9 +116,11 @@ TEST_CASE("a target without a cotangent and an operand without a tangent count a
 }
 
 TEST_CASE("rules stay for the next derivative, those within a gradient too") {
-  // dX = sin(Y) dY with Y = X; the gradient of that by the rule again: d(dX)/dX = cos(Y) dY · sin(Y), where the derived one would have no factor sin(Y).
+  // dX = sin(Y) dY with Y = X; the gradient of that by the rule again: d(dX)/dX = cos(Y) dY · sin(Y), where the derived
+  // one would have no factor sin(Y).
   Program program = built("function f(f64 X[N]) -> (Y) { Y = X * 1.0; }");
-  add_rule(program, "wave", {"X"}, {"Y"}, "function wave(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = sin(Y) * DY; }", "");
+  add_rule(
+      program, "wave", {"X"}, {"Y"}, "function wave(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX = sin(Y) * DY; }", "");
   const Program once = gradient_of(program);
   CHECK(once.rules.size() == 1);
   const Program twice = gradient_of(once, {}, {"X"});
@@ -118,7 +129,8 @@ TEST_CASE("rules stay for the next derivative, those within a gradient too") {
 
   // A gradient whose body has a rule: Z = DY doubled, with a gradient of its own that multiplies by 1000.
   Program inner = built("function g(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { Z = DY * 2.0; DX = Z * 3.0; }");
-  inner.rules.push_back({"inner", {named(inner, "DY")}, {named(inner, "Z")}, derivative(program, "function inner(f64 DY[N], f64 Z[N], f64 DZ[N]) -> (DDY) { DDY = DZ * 1000.0; }"), {}, {}});
+  inner.rules.push_back({"inner", {named(inner, "DY")}, {named(inner, "Z")},
+      derivative(program, "function inner(f64 DY[N], f64 Z[N], f64 DZ[N]) -> (DDY) { DDY = DZ * 1000.0; }"), {}, {}});
   program.rules[0].gradient = listed(program, inner);
   const Program nested = gradient_of(program);
   CHECK(nested.rules.size() == 1);
@@ -134,7 +146,8 @@ TEST_CASE("a rule that stays keeps all its targets, since a part of it would be 
 
 TEST_CASE("indices of a rule step aside for tensors of the program") {
   Program program = built("function f(f64 #n[N]) -> (O) { X = #n * 2.0; Y = X + 0.0; O = Y * 3.0; }");
-  add_rule(program, "clip", {"X"}, {"Y"}, "function clip(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX[n: N] = =(DY[n] * Y[n]); }", "");
+  add_rule(program, "clip", {"X"}, {"Y"},
+      "function clip(f64 X[N], f64 Y[N], f64 DY[N]) -> (DX) { DX[n: N] = =(DY[n] * Y[n]); }", "");
   const Program again = built(print(gradient_of(program)));
   CHECK(at(again, 2, {{1, 2}, {1, 10}})[0].reals == Doubles{12, 240});
 }
@@ -142,10 +155,12 @@ TEST_CASE("indices of a rule step aside for tensors of the program") {
 TEST_CASE("a rule with the other mode's derivative only is refused, with the signature of what is missing") {
   lang::Diagnostics diagnostics;
   CHECK_FALSE(autodiff::forward(clipped(clip_gradient, ""), {}, {}, diagnostics));
-  CHECK(messages(diagnostics) == "E0310: `clip` has a `gradient` of its own but no `tangent`\nhint: write `tangent clip(X, DX, Y) -> (DY) { … }`\n");
+  CHECK(messages(diagnostics) ==
+      "E0310: `clip` has a `gradient` of its own but no `tangent`\nhint: write `tangent clip(X, DX, Y) -> (DY) { … }`\n");
   lang::Diagnostics other;
   CHECK_FALSE(autodiff::reverse(clipped("", clip_tangent), {}, {}, other));
-  CHECK(messages(other) == "E0310: `clip` has a `tangent` of its own but no `gradient`\nhint: write `gradient clip(X, Y, DY) -> (DX) { … }`\n");
+  CHECK(messages(other) ==
+      "E0310: `clip` has a `tangent` of its own but no `gradient`\nhint: write `gradient clip(X, Y, DY) -> (DX) { … }`\n");
   // Not in the way of what does not pass there.
   Program beside = built("function f(f64 A[N], f64 B[N]) -> (Y, O) { Y = A + 0.0; O = B * 2.0; }");
   add_rule(beside, "clip", {"A"}, {"Y"}, clip_gradient, "");

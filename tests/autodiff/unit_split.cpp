@@ -1,4 +1,5 @@
-// The two Programs of split compute what the one does, on random programs; and what is saved or made again follows the rule.
+// The two Programs of split compute what the one does, on random programs; and what is saved or made again follows the
+// rule.
 #include <doctest/doctest.h>
 
 #include <fmt/core.h>
@@ -23,7 +24,8 @@ using test::built;
 
 namespace {
 
-std::optional<Split> split_of(const std::string& text, const std::map<std::string, std::int64_t>& sizes, std::string* error = nullptr) {
+std::optional<Split> split_of(
+    const std::string& text, const std::map<std::string, std::int64_t>& sizes, std::string* error = nullptr) {
   const auto forward = built(text);
   lang::Diagnostics diagnostics;
   const auto gradient = reverse(forward, {}, {}, diagnostics);
@@ -86,7 +88,8 @@ std::string random_text(std::mt19937_64& random) {
   const int count = 2 + below(6);
   for (int k = 0; k < count; ++k) {
     const auto name = fmt::format("T{}", k), a = any(), b = any();
-    statements += std::vector<std::string>{"", "", "", "[[save]] ", "[[recompute]] "}[static_cast<std::size_t>(below(5))];
+    statements +=
+        std::vector<std::string>{"", "", "", "[[save]] ", "[[recompute]] "}[static_cast<std::size_t>(below(5))];
     switch (below(8)) {
       case 0: statements += fmt::format("{}[i, j: N, N] = +({}[i, k] * {}[k, j]); ", name, a, b); break;
       case 1: statements += fmt::format("{} = tanh({}) * {}; ", name, a, b); break;
@@ -130,7 +133,8 @@ TEST_CASE("forward and backward together compute what the joint Program does, bi
       if (r.asked == Keep::Save) CHECK(r.way != Way::Recomputed);
     }
   }
-  MESSAGE(split_count << " programs, " << refused << " refused, " << saved << " tensors saved, " << again << " recomputed");
+  MESSAGE(
+      split_count << " programs, " << refused << " refused, " << saved << " tensors saved, " << again << " recomputed");
   CHECK(saved > 30);
   CHECK(again > 50);
   CHECK(refused * 5 < split_count);
@@ -139,7 +143,7 @@ TEST_CASE("forward and backward together compute what the joint Program does, bi
 TEST_CASE("cheap maps are made again, contractions and row sums are saved") {
   const auto result = split_of(
       "function softmax(A[M, K], B[K, N]) -> (Y, Mx) { S[i, j: M, N] = +(A[i, k] * B[k, j]); Mx[i: M] = >(S[i, j]); E[i, j: M, N] = =(exp(S[i, j] - Mx[i])); Z[i: M] = +(E[i, j]); Y = E / reshape(Z, M, 1); }",
-      {{"M", 16}, {"N", 128}, {"K", 64}});           // Mx is a result, so the gradient compares S with it
+      {{"M", 16}, {"N", 128}, {"K", 64}});  // Mx is a result, so the gradient compares S with it
   REQUIRE(result);
   CHECK(way(*result, "S") == Way::Saved);              // 128 operations an element against 40 for its bytes
   CHECK(way(*result, "E") == Way::Recomputed);         // 9 against 40
@@ -149,7 +153,8 @@ TEST_CASE("cheap maps are made again, contractions and row sums are saved") {
 }
 
 TEST_CASE("where results do not depend on a maximum, its values may be made again and the maximum saved") {
-  const std::string text = "function softmax(A[M, K], B[K, N]) -> (Y) { S[i, j: M, N] = +(A[i, k] * B[k, j]); Mx[i: M] = >(S[i, j]); E[i, j: M, N] = =(exp(S[i, j] - Mx[i])); Z[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / Z[i]); }";
+  const std::string text =
+      "function softmax(A[M, K], B[K, N]) -> (Y) { S[i, j: M, N] = +(A[i, k] * B[k, j]); Mx[i: M] = >(S[i, j]); E[i, j: M, N] = =(exp(S[i, j] - Mx[i])); Z[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / Z[i]); }";
   const auto short_sums = split_of(text, {{"M", 64}, {"N", 64}, {"K", 4}});
   REQUIRE(short_sums);
   CHECK(way(*short_sums, "S") == Way::Recomputed);
@@ -160,7 +165,8 @@ TEST_CASE("where results do not depend on a maximum, its values may be made agai
 }
 
 TEST_CASE("a short contraction is made again, and then the maximum of its values is too") {
-  const auto text = "function f(A[M, K], B[K, N]) -> (Y) { S[i, j: M, N] = +(A[i, k] * B[k, j]); Y[i: M] = >(S[i, j]); }";
+  const auto text =
+      "function f(A[M, K], B[K, N]) -> (Y) { S[i, j: M, N] = +(A[i, k] * B[k, j]); Y[i: M] = >(S[i, j]); }";
   const auto result = split_of(text, {{"M", 64}, {"N", 64}, {"K", 4}});
   REQUIRE(result);
   CHECK(way(*result, "S") == Way::Recomputed);
@@ -176,16 +182,20 @@ TEST_CASE("what the text asks for decides, and a contradiction is an error") {
   const auto saved = split_of("function f(X[M, N]) -> (Y) { [[save]] E = exp(X); Y = E * E; }", sizes);
   REQUIRE(saved);
   CHECK(way(*saved, "E") == Way::Saved);
-  const auto again = split_of("function f(A[M, K], B[K, N]) -> (Y) { [[recompute]] S[i, j: M, N] = +(A[i, k] * B[k, j]); Y = S * S; }", sizes);
+  const auto again = split_of(
+      "function f(A[M, K], B[K, N]) -> (Y) { [[recompute]] S[i, j: M, N] = +(A[i, k] * B[k, j]); Y = S * S; }", sizes);
   REQUIRE(again);
   CHECK(way(*again, "S") == Way::Recomputed);
   std::string error;
-  CHECK(!split_of("function f(A[M, K], B[K, N]) -> (Y) { [[recompute]] S[i, j: M, N] = +(A[i, k] * B[k, j]); [[save]] Y[i: M] = >(S[i, j]); }", sizes, &error));
+  CHECK(!split_of(
+      "function f(A[M, K], B[K, N]) -> (Y) { [[recompute]] S[i, j: M, N] = +(A[i, k] * B[k, j]); [[save]] Y[i: M] = >(S[i, j]); }",
+      sizes, &error));
   CHECK(error == "E0330");
 }
 
 TEST_CASE("a statement of forward and gradient is in the joint Program once") {
-  const auto result = split_of("function f(X[N], W[N]) -> (Y) { E = exp(X); S[] = +(E[i] * W[i]); Y = E / S; }", {{"N", 100}});
+  const auto result =
+      split_of("function f(X[N], W[N]) -> (Y) { E = exp(X); S[] = +(E[i] * W[i]); Y = E / S; }", {{"N", 100}});
   REQUIRE(result);
   int made = 0;
   for (const auto& tensor : result->joint.tensors) made += tensor.name.starts_with("E");

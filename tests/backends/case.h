@@ -35,7 +35,9 @@ struct Case {
   bool refused = false;
   std::string refusal;
   std::string plan;                                    // that it is compiled as, for messages
-  std::string title() const { return fmt::format("--seed {} --case {}{}  {}", seed, number, gradient ? "  (gradient)" : "", program.kind); }
+  std::string title() const {
+    return fmt::format("--seed {} --case {}{}  {}", seed, number, gradient ? "  (gradient)" : "", program.kind);
+  }
 };
 
 // `finite`: an infinity times a sum is not the sum of infinities (docs/decisions/factored_sums.md), so there is none.
@@ -45,10 +47,13 @@ inline poly::Array random_array(Random& random, DType type, const Shape& shape, 
   for (std::int64_t k = 0; k < a.count(); ++k) {
     if (lang::is_float(type)) {
       double x = random.chance(4) ? random.between(-4, 4) / 2.0 : (random.below(4001) - 2000) / 1024.0;
-      if (special && random.chance(16)) x = finite ? random.pick<double>({std::nan(""), -0.0}) : random.pick<double>({HUGE_VAL, -HUGE_VAL, std::nan(""), -0.0, 1e30});
+      if (special && random.chance(16))
+        x = finite ? random.pick<double>({std::nan(""), -0.0})
+                   : random.pick<double>({HUGE_VAL, -HUGE_VAL, std::nan(""), -0.0, 1e30});
       a.reals.push_back(poly::round_to(type, x));
     } else {
-      a.integers.push_back(poly::wrap_to(type, random.chance(8) ? static_cast<std::int64_t>(random.bits()) : random.between(-9, 9)));
+      a.integers.push_back(
+          poly::wrap_to(type, random.chance(8) ? static_cast<std::int64_t>(random.bits()) : random.between(-9, 9)));
     }
   }
   return a;
@@ -99,8 +104,8 @@ inline Case make_case(std::uint64_t seed, std::uint64_t number, bool gradient, b
   return c;
 }
 
-// The elements of a batch, each by itself, where the batch was made last: what the interpreter gives for them is a part of `wanted`, bit for
-// bit. In words what is not; empty when all is.
+// The elements of a batch, each by itself, where the batch was made last: what the interpreter gives for them is a part
+// of `wanted`, bit for bit. In words what is not; empty when all is.
 inline std::string differs_from_elements(const Case& c) {
   if (c.request.derivatives.empty() || !c.request.derivatives.back().batch) return "";
   codegen::Request single = c.request;
@@ -111,7 +116,9 @@ inline std::string differs_from_elements(const Case& c) {
   if (!stages) return "refused alone: " + diagnostics.all().back().message;
   const auto part = [](const poly::Array& whole, std::int64_t b) {
     poly::Array one{whole.dtype, {whole.shape.begin() + 1, whole.shape.end()}, {}, {}};
-    const auto cut = [&](const auto& from, auto& to) { if (!from.empty()) to.assign(from.begin() + b * one.count(), from.begin() + (b + 1) * one.count()); };
+    const auto cut = [&](const auto& from, auto& to) {
+      if (!from.empty()) to.assign(from.begin() + b * one.count(), from.begin() + (b + 1) * one.count());
+    };
     cut(whole.reals, one.reals), cut(whole.integers, one.integers);
     return one;
   };
@@ -125,14 +132,18 @@ inline std::string differs_from_elements(const Case& c) {
     for (std::size_t o = 0; o < alone.outputs.size(); ++o) {
       const poly::Array got = part(c.wanted.outputs[o], b);
       const auto same = [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); };
-      if (got.shape != alone.outputs[o].shape || got.integers != alone.outputs[o].integers || !std::equal(got.reals.begin(), got.reals.end(), alone.outputs[o].reals.begin(), alone.outputs[o].reals.end(), same))
+      if (got.shape != alone.outputs[o].shape || got.integers != alone.outputs[o].integers ||
+          !std::equal(
+              got.reals.begin(), got.reals.end(), alone.outputs[o].reals.begin(), alone.outputs[o].reals.end(), same))
         return fmt::format("element {} of the batch is another than alone, in output {}", b, o);
     }
   }
   return "";
 }
 
-inline double epsilon(DType type) { return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23; }
+inline double epsilon(DType type) {
+  return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23;
+}
 
 // The first element that is wrong, in words; empty when all are right.
 inline std::string compare(const poly::Array& got, const poly::Array& wanted, const std::vector<double>& magnitudes) {
@@ -141,14 +152,23 @@ inline std::string compare(const poly::Array& got, const poly::Array& wanted, co
   std::int64_t wrong = 0, first = 0;
   std::string text;
   for (std::size_t n = 0; n < static_cast<std::size_t>(wanted.count()); ++n) {
-    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
+    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]),
+                 b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
     if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
     const bool opposite = real && std::isinf(a) && a == -b;  // infinities tell a zero's sign
     // Nothing is known of the digits; that there are any is.
-    if (!opposite && !std::isfinite(magnitudes[n]) && std::isfinite(a) == std::isfinite(b) && std::isnan(a) == std::isnan(b)) continue;
-    if (std::isfinite(magnitudes[n]) && std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
+    if (!opposite && !std::isfinite(magnitudes[n]) && std::isfinite(a) == std::isfinite(b) &&
+        std::isnan(a) == std::isnan(b))
+      continue;
+    if (std::isfinite(magnitudes[n]) &&
+        std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n]))
+      continue;
     // Beyond the largest finite number a rounding error away is infinity.
-    if (real && std::isfinite(magnitudes[n]) && std::fabs(b) + 8 * epsilon(got.dtype) * magnitudes[n] >= (got.dtype == DType::F16 ? 65504.0 : got.dtype == DType::F64 ? 1.7e308 : 3.38e38)) continue;
+    if (real && std::isfinite(magnitudes[n]) &&
+        std::fabs(b) + 8 * epsilon(got.dtype) * magnitudes[n] >= (got.dtype == DType::F16          ? 65504.0
+                                                                         : got.dtype == DType::F64 ? 1.7e308
+                                                                                                   : 3.38e38))
+      continue;
     if (wrong++ == 0) {
       first = static_cast<std::int64_t>(n);
       text = fmt::format("element {}: {} where the interpreter has {} (magnitude {})", first, a, b, magnitudes[n]);

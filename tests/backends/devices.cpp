@@ -1,7 +1,9 @@
-// Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler start costs
-// more than a kernel. For CUDA without a GPU the text is compiled only, and so is machine code for a foreign CPU without its emulator.
+// Random programs and gradients on a device against the interpreter, many kernels to a translation unit: a compiler
+// start costs more than a kernel. For CUDA without a GPU the text is compiled only, and so is machine code for a
+// foreign CPU without its emulator.
 //
-//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--plans] [--narrow] [--drawn WORD]
+//   devices [--target opencl | cuda:sm_90a | cpu:aarch64] [--seed S] [--cases N] [--gradients N] [--case K
+//   [--gradient]] [--plans] [--narrow] [--drawn WORD]
 //
 // Exit status 77 (skipped) without a device, or without NVRTC.
 #include <fmt/format.h>
@@ -29,7 +31,8 @@ struct Options {
   std::uint64_t seed = 1;
   int cases = 240, gradients = 60, batch = 30;
   std::optional<std::uint64_t> only;
-  bool gradient = false, plans = false, narrow = false;  // plans: each is compiled as a random plan says; narrow: products of narrow types alone
+  bool gradient = false, plans = false, narrow = false;  // plans: each is compiled as a random plan says; narrow:
+                                                         // products of narrow types alone
   std::string target = "opencl";
   std::vector<std::string> drawn;                      // words that random plans must have had
 };
@@ -46,7 +49,8 @@ std::map<std::string, int> said;                       // words of random plans
 void fail(const Case& c, const std::string& what) {
   ++failures;
   std::cout << fmt::format("FAILED {}\n{}", c.title(), c.program.text);
-  for (const Input& i : c.program.inputs) std::cout << fmt::format("  {} {}[{}]\n", lang::name(i.dtype), i.name, fmt::join(i.shape, ", "));
+  for (const Input& i : c.program.inputs)
+    std::cout << fmt::format("  {} {}[{}]\n", lang::name(i.dtype), i.name, fmt::join(i.shape, ", "));
   if (!c.plan.empty()) std::cout << "  planned\n" << c.plan;
   std::cout << "  " << what << "\n\n" << std::flush;
 }
@@ -73,7 +77,8 @@ void judge(const Ready& r, runtime::Device& device, const std::vector<runtime::M
   for (std::size_t o = 0; o < r.c.wanted.outputs.size(); ++o) {
     const poly::Array& wanted = r.c.wanted.outputs[o];
     const runtime::Tensor host = runtime::allocate("output", wanted.dtype, wanted.shape);
-    device.copy_out(host.data, memory[r.first + static_cast<std::size_t>(r.package.inputs) + o], host.count() * lang::bytes(host.dtype));
+    device.copy_out(host.data, memory[r.first + static_cast<std::size_t>(r.package.inputs) + o],
+        host.count() * lang::bytes(host.dtype));
     const std::string wrong = compare(runtime::to_array(host), wanted, r.c.wanted.magnitudes[o]);
     if (!wrong.empty()) return fail(r.c, fmt::format("output {}: {}", o, wrong));
   }
@@ -98,7 +103,8 @@ void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
 void compile_batch(std::vector<Ready>& batch, const std::string& architecture) {
   const codegen::Lowered together = merged(batch);
   if (together.steps.empty()) return;
-  runtime::compile_cuda(codegen::simt::emit(together, codegen::simt::Dialect::Cuda), architecture, runtime::CudaOutput::Ptx);
+  runtime::compile_cuda(
+      codegen::simt::emit(together, codegen::simt::Dialect::Cuda), architecture, runtime::CudaOutput::Ptx);
   passes += static_cast<int>(batch.size());
 }
 
@@ -138,7 +144,8 @@ template <class F> void series(int wanted, bool gradient, const Options& options
       }
       auto stages = codegen::compile(c.file, request, codegen::Until::Lowered, diagnostics);
       if (!stages) throw lang::InternalError("refused where the reference is not: " + diagnostics.all().back().message);
-      if (const std::string wrong = options.plans ? "" : replay_fault(c, request, *stages); !wrong.empty()) throw lang::InternalError(wrong);
+      if (const std::string wrong = options.plans ? "" : replay_fault(c, request, *stages); !wrong.empty())
+        throw lang::InternalError(wrong);
       batch.push_back({std::move(c), std::move(*stages->lowered)});
       ++made;
     } catch (const std::exception& e) {
@@ -194,7 +201,9 @@ int main(int argc, char** argv) {
     const codegen::Target target = *codegen::target_named(options.target);
     if (const std::string missing = Emulated::missing(); !missing.empty()) {
       std::cout << "compiled only: " << missing << "\n";
-      return all(options, [&](std::vector<Ready>& batch) { object_for(merged(batch), target), passes += static_cast<int>(batch.size()); });
+      return all(options, [&](std::vector<Ready>& batch) {
+        object_for(merged(batch), target), passes += static_cast<int>(batch.size());
+      });
     }
     Emulated device;
     return all(options, [&](std::vector<Ready>& batch) { run_batch(batch, device); });

@@ -1,6 +1,7 @@
 // A CPU that this machine is not, as a Device: machine code is linked with a small program and run by QEMU's user mode.
 //
-// Needs `aarch64-linux-gnu-gcc` (with its libc) and `qemu-aarch64`; without them Emulated::missing says so, and code is only compiled.
+// Needs `aarch64-linux-gnu-gcc` (with its libc) and `qemu-aarch64`; without them Emulated::missing says so, and code is
+// only compiled.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +29,8 @@ inline int elf_machine(const std::string& object) {
 // Compiles without running: throws where the objects are another machine's than the target's.
 inline void object_for(const tilec::codegen::Lowered& program, const tilec::codegen::Target& target) {
   for (const std::string& object : tilec::runtime::assemble(program, target).code)
-    if (elf_machine(object) != (target.triple.starts_with("aarch64") ? 183 : 62)) throw std::runtime_error("an object for another machine");
+    if (elf_machine(object) != (target.triple.starts_with("aarch64") ? 183 : 62))
+      throw std::runtime_error("an object for another machine");
 }
 
 class Emulated : public tilec::runtime::Device {
@@ -39,17 +41,23 @@ class Emulated : public tilec::runtime::Device {
   // What is not installed; empty if all is there.
   static std::string missing() {
     for (const char* program : {"aarch64-linux-gnu-gcc", "qemu-aarch64"})
-      if (std::system(fmt::format("command -v {} >/dev/null", program).c_str()) != 0) return fmt::format("{} is not installed", program);
+      if (std::system(fmt::format("command -v {} >/dev/null", program).c_str()) != 0)
+        return fmt::format("{} is not installed", program);
     return {};
   }
 
   std::string describe() const override { return "qemu-aarch64"; }
-  void copy_in(const Memory& to, const void* from, std::int64_t bytes) override { std::memcpy(to.get(), from, static_cast<std::size_t>(bytes)); }
-  void copy_out(void* to, const Memory& from, std::int64_t bytes) override { std::memcpy(to, from.get(), static_cast<std::size_t>(bytes)); }
+  void copy_in(const Memory& to, const void* from, std::int64_t bytes) override {
+    std::memcpy(to.get(), from, static_cast<std::size_t>(bytes));
+  }
+  void copy_out(void* to, const Memory& from, std::int64_t bytes) override {
+    std::memcpy(to, from.get(), static_cast<std::size_t>(bytes));
+  }
   void wait() override {}
 
   Memory allocate(std::int64_t bytes) override {
-    auto block = std::make_shared<std::string>(static_cast<std::size_t>(bytes) + 1, '\0');  // one more: no two begin at one place
+    // one more: no two begin at one place
+    auto block = std::make_shared<std::string>(static_cast<std::size_t>(bytes) + 1, '\0');
     sizes_[block->data()] = bytes;
     return Memory(block, block->data());
   }
@@ -94,9 +102,12 @@ class Emulated : public tilec::runtime::Device {
     ~Linked() override { std::filesystem::remove_all(folder); }
   };
 
-  static void write(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+  static void write(const std::filesystem::path& path, const std::string& bytes) {
+    std::ofstream(path, std::ios::binary) << bytes;
+  }
   static void shell(const std::string& command) {
-    if (const int status = std::system(command.c_str()); status != 0) throw std::runtime_error(fmt::format("status {} of: {}", status, command));
+    if (const int status = std::system(command.c_str()); status != 0)
+      throw std::runtime_error(fmt::format("status {} of: {}", status, command));
   }
 
   // Reads every buffer, runs every step with a pool of one thread, writes every buffer.
@@ -104,7 +115,8 @@ class Emulated : public tilec::runtime::Device {
     std::string declared, called;
     std::set<std::string> seen;
     for (const tilec::codegen::Launch& step : package.launches) {
-      if (seen.insert(step.kernel).second) declared += fmt::format("void {}(void* const* views, const struct pool* pool, void* locals);\n", step.kernel);
+      if (seen.insert(step.kernel).second)
+        declared += fmt::format("void {}(void* const* views, const struct pool* pool, void* locals);\n", step.kernel);
       std::string views;
       for (const int b : step.buffers) views += fmt::format("buffer[{}], ", b);
       called += fmt::format("  {{ void* views[] = {{{}0}}; {}(views, &pool, locals); }}\n", views, step.kernel);
@@ -129,7 +141,9 @@ static void run(void* context, int64_t count, void (*body)(void*, int64_t, int64
 {}  for (int b = 0; b < count; ++b) if (fwrite(buffer[b], 1, (size_t)bytes[b], out) != (size_t)bytes[b]) return 3;
   return fclose(out);
 }}
-)", declared, package.buffers.size() + 1, package.buffers.size() + 1, package.locals + 64, package.buffers.size(), called);
+)",
+        declared, package.buffers.size() + 1, package.buffers.size() + 1, package.locals + 64, package.buffers.size(),
+        called);
   }
 
   std::map<void*, std::int64_t> sizes_;

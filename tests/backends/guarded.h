@@ -1,5 +1,5 @@
-// Memory that notices: a tensor lies against a page that cannot be touched, before it or behind it, with a pattern on its other
-// side. A kernel that strays either stops at once or leaves a mark.
+// Memory that notices: a tensor lies against a page that cannot be touched, before it or behind it, with a pattern on
+// its other side. A kernel that strays either stops at once or leaves a mark.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,7 +18,8 @@ class Guarded {
     const std::size_t page = static_cast<std::size_t>(getpagesize());
     room_ = (bytes + 2 * margin + page - 1) / page * page;
     length_ = room_ + page;
-    base_ = static_cast<unsigned char*>(mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ =
+        static_cast<unsigned char*>(mmap(nullptr, length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (base_ == MAP_FAILED) throw std::bad_alloc();
     unsigned char* const room = behind ? base_ : base_ + page;
     mprotect(behind ? base_ + room_ : base_, page, PROT_NONE);

@@ -1,6 +1,7 @@
-// Random programs whose numbers are close to 2^63: coefficients, constraints, scalars of the caller, indices used as values, and
-// gradients. Every index has a small box of its own, so the right answer is found by trying all points with 128-bit arithmetic.
-// Each target either agrees with it or refuses with a diagnostic; none crashes, ends in an internal error or gives another number.
+// Random programs whose numbers are close to 2^63: coefficients, constraints, scalars of the caller, indices used as
+// values, and gradients. Every index has a small box of its own, so the right answer is found by trying all points with
+// 128-bit arithmetic. Each target either agrees with it or refuses with a diagnostic; none crashes, ends in an internal
+// error or gives another number.
 //
 //   large [--seed S] [--cases N] [--case K] [--target NAME]... [--show]
 //
@@ -47,9 +48,10 @@ struct Large {
 };
 
 std::int64_t huge(Random& random) {
-  const std::int64_t size = random.pick<std::int64_t>({1'000'000'000, 1'000'000'000'000, 100'000'000'000'000'000, 1'000'000'000'000'000'000, std::int64_t{1} << 60,
-                                                       std::int64_t{1} << 61, std::int64_t{1} << 62, INT64_MAX});
-  return random.chance(3) ? size : size - static_cast<std::int64_t>(random.bits() % static_cast<std::uint64_t>(size / 4));
+  const std::int64_t size = random.pick<std::int64_t>({1'000'000'000, 1'000'000'000'000, 100'000'000'000'000'000,
+      1'000'000'000'000'000'000, std::int64_t{1} << 60, std::int64_t{1} << 61, std::int64_t{1} << 62, INT64_MAX});
+  return random.chance(3) ? size
+                          : size - static_cast<std::int64_t>(random.bits() % static_cast<std::uint64_t>(size / 4));
 }
 
 Form small(Random& random, std::size_t count) {
@@ -76,7 +78,8 @@ Form any_form(Random& random, std::size_t count) {
   if (kind < 4) return small(random, count);
   if (kind < 8 && count > 1) return cancelling(random, count);
   Form form = small(random, count);
-  form.coefficients[static_cast<std::size_t>(random.below(static_cast<int>(count)))] = random.chance(2) ? huge(random) : -huge(random);
+  form.coefficients[static_cast<std::size_t>(random.below(static_cast<int>(count)))] =
+      random.chance(2) ? huge(random) : -huge(random);
   if (random.chance(2)) form.constant = random.chance(2) ? huge(random) : -huge(random);
   return form;
 }
@@ -101,7 +104,9 @@ Large random_large(Random& random) {
   if (l.has_value) l.value = any_form(random, l.count);
   l.gradient = !l.has_value && random.chance(3);
   l.aggregation = l.gradient ? "+" : random.pick<std::string>({"+", "+", ">", "="});
-  while (random.chance(2)) l.constraints.push_back({any_form(random, l.count), any_form(random, l.count), random.pick<std::string>({"<", "<=", ">=", "=="})});
+  while (random.chance(2))
+    l.constraints.push_back(
+        {any_form(random, l.count), any_form(random, l.count), random.pick<std::string>({"<", "<=", ">=", "=="})});
   return l;
 }
 
@@ -116,8 +121,9 @@ std::string print(const Form& f, std::size_t count) {
 
 std::string print(const Large& l) {
   const auto form = [&](const Form& f) { return print(f, l.count); };
-  std::string text = fmt::format("function f({} A[N], S) -> (O) {{\n  O[{}: {}] = {}({}A[{}])", l.has_value ? "i64" : "f64", form(l.written), l.m, l.aggregation,
-                                 l.has_value ? "(" + form(l.value) + ")*" : "", form(l.read));
+  std::string text =
+      fmt::format("function f({} A[N], S) -> (O) {{\n  O[{}: {}] = {}({}A[{}])", l.has_value ? "i64" : "f64",
+          form(l.written), l.m, l.aggregation, l.has_value ? "(" + form(l.value) + ")*" : "", form(l.read));
   for (const Constraint& c : l.constraints) text += fmt::format(", {} {} {}", form(c.left), c.relation, form(c.right));
   for (std::size_t k = 0; k < l.count; ++k) text += fmt::format(", 0 <= {} < {}", names[k], l.extent[k]);
   return text + ";\n}\n";
@@ -149,8 +155,11 @@ template <class Visit> void each_point(const Large& l, Visit visit) {
         if (o < 0 || a < 0 || o % l.written.divisor != 0 || a % l.read.divisor != 0) continue;
         o /= l.written.divisor, a /= l.read.divisor;
         if (o >= l.m || a >= l.n) continue;
-        if (!std::all_of(l.constraints.begin(), l.constraints.end(), [&](const Constraint& c) { return holds(l, c, p); })) continue;
-        visit(static_cast<std::size_t>(o), static_cast<std::size_t>(a), l.has_value ? static_cast<std::uint64_t>(at(l, l.value, p)) : 1);
+        if (!std::all_of(
+                l.constraints.begin(), l.constraints.end(), [&](const Constraint& c) { return holds(l, c, p); }))
+          continue;
+        visit(static_cast<std::size_t>(o), static_cast<std::size_t>(a),
+            l.has_value ? static_cast<std::uint64_t>(at(l, l.value, p)) : 1);
       }
 }
 
@@ -172,7 +181,10 @@ std::vector<std::int64_t> wanted(const Large& l) {
     const std::size_t to = l.gradient ? a : o, read = l.gradient ? o : a;
     const auto term = static_cast<std::int64_t>(factor * static_cast<std::uint64_t>(from.integers[read]));
     std::int64_t& sum = result[to];
-    sum = !reached[to] || l.aggregation == "=" ? term : l.aggregation == ">" ? std::max(sum, term) : static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));
+    sum = !reached[to] || l.aggregation == "=" ? term
+        : l.aggregation == ">"
+        ? std::max(sum, term)
+        : static_cast<std::int64_t>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(term));
     reached[to] = true;
   });
   return result;
@@ -196,7 +208,8 @@ Outcome run_on(const Large& l, const std::string& target) {
   request.target = *codegen::target_named(target);
   if (l.gradient) request.derivatives.push_back({false, {}, {"A"}});
   const auto tensor = [&](const std::string& name, std::int64_t count) {
-    runtime::Argument argument{name, runtime::allocate(name, l.has_value ? lang::DType::I64 : lang::DType::F64, {count})};
+    runtime::Argument argument{
+        name, runtime::allocate(name, l.has_value ? lang::DType::I64 : lang::DType::F64, {count})};
     runtime::from_array(counting(argument.tensor->dtype, count), *argument.tensor);
     return argument;
   };
@@ -249,10 +262,15 @@ int main(int argc, char** argv) {
     Random random(options.seed * 1'000'003 + static_cast<std::uint64_t>(number));
     const Large l = random_large(random);
     const std::vector<std::int64_t> right = wanted(l);
-    if (options.show) std::cout << fmt::format("--seed {} --case {}  S={} N={}{}\n{}", options.seed, number, l.s, l.n, l.gradient ? "  (gradient)" : "", print(l)) << std::flush;
-    std::optional<bool> refused;                         // a program is, not a target; but the numbers of residue classes are the compiler's (E0244)
+    if (options.show)
+      std::cout << fmt::format("--seed {} --case {}  S={} N={}{}\n{}", options.seed, number, l.s, l.n,
+                       l.gradient ? "  (gradient)" : "", print(l))
+                << std::flush;
+    std::optional<bool> refused;                         // a program is, not a target; but the numbers of residue
+                                                         // classes are the compiler's (E0244)
     for (const std::string& target : options.targets) {
-      if (std::ranges::count(absent, target) > 0 || (options.sparing && target == "opencl" && number % 5 != 0)) continue;
+      if (std::ranges::count(absent, target) > 0 || (options.sparing && target == "opencl" && number % 5 != 0))
+        continue;
       std::string wrong;
       try {
         const Outcome outcome = run_on(l, target);
@@ -261,10 +279,13 @@ int main(int argc, char** argv) {
         else wrong = fmt::format("[{}]\n  where [{}] is right", fmt::join(outcome.values, " "), fmt::join(right, " "));
         if (outcome.refusal != "E0244" && !l.gradient) {
           const bool here = !outcome.refusal.empty();
-          if (wrong.empty() && refused.value_or(here) != here) wrong = *refused ? "another target refuses it" : "another target runs it, this one says " + outcome.refusal;
+          if (wrong.empty() && refused.value_or(here) != here)
+            wrong = *refused ? "another target refuses it" : "another target runs it, this one says " + outcome.refusal;
           refused = here;
         }
-        if (options.show) std::cout << fmt::format("  {}: {}\n", target, outcome.refusal.empty() ? wrong.empty() ? "agrees" : "WRONG" : outcome.refusal);
+        if (options.show)
+          std::cout << fmt::format(
+              "  {}: {}\n", target, outcome.refusal.empty() ? wrong.empty() ? "agrees" : "WRONG" : outcome.refusal);
       } catch (const runtime::RuntimeError& error) {
         if (error.diagnostic.code == lang::messages::no_device.code) absent.push_back(target);
         else wrong = error.diagnostic.message;
@@ -273,13 +294,16 @@ int main(int argc, char** argv) {
       }
       if (wrong.empty()) continue;
       ++failures;
-      std::cout << fmt::format("FAILED --seed {} --case {}  on {}, S={} N={}{}\n{}  {}\n", options.seed, number, target, l.s, l.n, l.gradient ? " (gradient)" : "", print(l), wrong) << std::flush;
+      std::cout << fmt::format("FAILED --seed {} --case {}  on {}, S={} N={}{}\n{}  {}\n", options.seed, number, target,
+                       l.s, l.n, l.gradient ? " (gradient)" : "", print(l), wrong)
+                << std::flush;
     }
   }
   int refused = 0;
   std::string codes;
   for (const auto& [code, count] : refusals) refused += count, codes += fmt::format(" {} {}", code, count);
-  std::cout << fmt::format("{} agreed, {} refused ({} ), {} failed; without {}\n", agreed, refused, codes, failures, absent.empty() ? "none" : fmt::format("{}", fmt::join(absent, ", ")));
+  std::cout << fmt::format("{} agreed, {} refused ({} ), {} failed; without {}\n", agreed, refused, codes, failures,
+      absent.empty() ? "none" : fmt::format("{}", fmt::join(absent, ", ")));
   const bool lopsided = !options.only && (agreed == 0 || refusals["E0243"] == 0);
   if (lopsided) std::cout << "one of the two was never seen\n";
   return failures > 0 || lopsided ? 1 : 0;

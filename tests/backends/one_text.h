@@ -11,7 +11,8 @@ namespace codegen = tilec::codegen;
 namespace runtime = tilec::runtime;
 
 inline codegen::Package in_one_text(const codegen::Lowered& program, const codegen::Target& target) {
-  if (target.family != codegen::Target::Family::Cuda || program.steps.empty()) return runtime::assemble(program, target);
+  if (target.family != codegen::Target::Family::Cuda || program.steps.empty())
+    return runtime::assemble(program, target);
   codegen::Request request;
   request.target = target;
   codegen::Package package = runtime::layout_of(program, request);

@@ -30,28 +30,37 @@ using codegen::RewriteStage;
 using poly::Statement;
 
 template <class T> std::vector<T> shuffled(std::vector<T> all, Random& random) {
-  for (std::size_t k = all.size(); k > 1; --k) std::swap(all[k - 1], all[static_cast<std::size_t>(random.below(static_cast<int>(k)))]);
+  for (std::size_t k = all.size(); k > 1; --k)
+    std::swap(all[k - 1], all[static_cast<std::size_t>(random.below(static_cast<int>(k)))]);
   return all;
 }
 
-std::int64_t up_to(std::int64_t most, Random& random) { return most < 1 ? 1 : 1 + random.below(static_cast<int>(std::min<std::int64_t>(most, 1 << 20))); }
+std::int64_t up_to(std::int64_t most, Random& random) {
+  return most < 1 ? 1 : 1 + random.below(static_cast<int>(std::min<std::int64_t>(most, 1 << 20)));
+}
 
 // ---- directives
 
 class Directives {
  public:
-  Directives(const Case& c, const codegen::Request& request, const poly::Program& reduced, Random& random) : case_(c), request_(request), reduced_(reduced), random_(random) {
+  Directives(const Case& c, const codegen::Request& request, const poly::Program& reduced, Random& random)
+      : case_(c), request_(request), reduced_(reduced), random_(random) {
     for (const poly::Tensor& tensor : reduced.tensors) strides_.push_back(codegen::row_major(codegen::extents(tensor)));
-    const auto lies = [&](poly::TensorId id, const std::vector<std::int64_t>& given) {  // as the pipeline takes what is given
+    // as the pipeline takes what is given
+    const auto lies = [&](poly::TensorId id, const std::vector<std::int64_t>& given) {
       for (std::size_t d = 0; d < given.size(); ++d)
-        if (reduced.tensor(id).shape[d].get() > 1 && strides_[static_cast<std::size_t>(id)][d] != 0) strides_[static_cast<std::size_t>(id)][d] = given[d];
+        if (reduced.tensor(id).shape[d].get() > 1 && strides_[static_cast<std::size_t>(id)][d] != 0)
+          strides_[static_cast<std::size_t>(id)][d] = given[d];
     };
     for (const auto& [o, given] : request.output_strides) {
       const auto id = reduced.outputs[o];
-      if (std::ranges::find(reduced.outputs, id) == reduced.outputs.begin() + static_cast<std::ptrdiff_t>(o) && std::ranges::count(reduced.inputs, id) == 0) lies(id, given);
+      if (std::ranges::find(reduced.outputs, id) == reduced.outputs.begin() + static_cast<std::ptrdiff_t>(o) &&
+          std::ranges::count(reduced.inputs, id) == 0)
+        lies(id, given);
     }
     for (const poly::TensorId id : reduced.inputs)
-      if (const auto given = request.strides.find(reduced.tensor(id).name); given != request.strides.end()) lies(id, given->second);
+      if (const auto given = request.strides.find(reduced.tensor(id).name); given != request.strides.end())
+        lies(id, given->second);
     for (const auto& [stage, word] : codegen::stage_words) given_.stages.insert(stage);
   }
 
@@ -76,7 +85,8 @@ class Directives {
   }
 
   bool finite() const {
-    return std::ranges::all_of(case_.inputs, [](const poly::Array& a) { return std::ranges::all_of(a.reals, [](double x) { return std::isfinite(x); }); });
+    return std::ranges::all_of(case_.inputs,
+        [](const poly::Array& a) { return std::ranges::all_of(a.reals, [](double x) { return std::isfinite(x); }); });
   }
 
   void draw(RewriteStage stage) {
@@ -100,7 +110,8 @@ class Directives {
     const std::string& name = codegen::target_name(program, s);
     std::vector<std::size_t> outputs, sums;
     for (std::size_t k = 0; k < s.indices.size(); ++k) {
-      const bool output = std::ranges::any_of(s.target.element, [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
+      const bool output =
+          std::ranges::any_of(s.target.element, [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
       (output ? outputs : sums).push_back(k);
     }
     const auto extent = [&](std::size_t k) { return s.domain[k].extent->get(); };
@@ -108,7 +119,8 @@ class Directives {
       case RewriteStage::Inline: return Inline{name};
       case RewriteStage::Sums: {
         if (random_.chance(6)) return Reach{name};
-        if (random_.chance(3)) return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
+        if (random_.chance(3))
+          return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
         Factor factor{name, {}};
         for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);
         return factor.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(factor);
@@ -116,9 +128,11 @@ class Directives {
       case RewriteStage::Online: return pass(program, all, at);
       case RewriteStage::Scans: {
         const auto scan = codegen::scan_of(s);
-        if (const auto window = codegen::window_of(s)) return window->further ? codegen::Directive(Terms{name}) : codegen::Directive(Windows{name});
+        if (const auto window = codegen::window_of(s))
+          return window->further ? codegen::Directive(Terms{name}) : codegen::Directive(Windows{name});
         if (!scan) return std::nullopt;
-        return scan->further ? codegen::Directive(Terms{name}) : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
+        return scan->further ? codegen::Directive(Terms{name})
+                             : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
       }
       case RewriteStage::Splits: {
         if (sums.empty()) return std::nullopt;
@@ -128,7 +142,8 @@ class Directives {
       case RewriteStage::Copies:
         if (random_.chance(4) && !sums.empty()) {
           Pairs pairs{name, {}};
-          for (const std::size_t k : codegen::plain_sums(program, s)) if (random_.chance(2)) pairs.sums.push_back(s.indices[k]);
+          for (const std::size_t k : codegen::plain_sums(program, s))
+            if (random_.chance(2)) pairs.sums.push_back(s.indices[k]);
           if (!pairs.sums.empty()) return pairs;
         }
         if (random_.chance(3)) return random_.chance(2) ? other_order(s, name, outputs) : boxes(program, at);
@@ -153,14 +168,16 @@ class Directives {
     return std::nullopt;
   }
 
-  std::optional<codegen::Directive> other_order(const Statement& s, const std::string& name, const std::vector<std::size_t>& outputs) {
+  std::optional<codegen::Directive> other_order(
+      const Statement& s, const std::string& name, const std::vector<std::size_t>& outputs) {
     Stage stage{name, {}};
     for (const std::size_t k : shuffled(outputs, random_)) stage.order.push_back(s.indices[k]);
     return stage.order.empty() ? std::nullopt : std::optional<codegen::Directive>(stage);
   }
 
   // Folds over an index that is called alike, some outputs of the first as rows.
-  std::optional<codegen::Directive> pass(const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
+  std::optional<codegen::Directive> pass(
+      const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
     for (std::size_t turns = 0; turns < all.size() && !codegen::reduces(*all[at]); ++turns) at = (at + 1) % all.size();
     Online made;
     for (std::size_t k = 0; k < all[at]->indices.size(); ++k) {
@@ -170,7 +187,8 @@ class Directives {
     if (made.over.empty() || made.rows.empty()) return std::nullopt;
     made.rows = shuffled(made.rows, random_);
     for (std::size_t n = at; n < all.size(); ++n)
-      if (n == at || (codegen::reduces(*all[n]) && random_.chance(2))) made.tensors.push_back(codegen::target_name(program, *all[n]));
+      if (n == at || (codegen::reduces(*all[n]) && random_.chance(2)))
+        made.tensors.push_back(codegen::target_name(program, *all[n]));
     return made;
   }
 
@@ -186,7 +204,8 @@ class Directives {
     std::vector<std::size_t> members = codegen::tiled_with(program, nodes[at]);
     while (members.front() != nodes[at] && random_.chance(4)) members.erase(members.begin());
     if (members.back() != nodes[at] && random_.chance(4)) members.pop_back();
-    for (const std::size_t n : members) made.tensors.push_back(codegen::target_name(program, std::get<Statement>(program.nodes[n])));
+    for (const std::size_t n : members)
+      made.tensors.push_back(codegen::target_name(program, std::get<Statement>(program.nodes[n])));
     const Statement& sum = *all[at];
     for (const std::size_t k : shuffled(codegen::in_order(sum.indices.size()), random_)) {
       const std::int64_t extent = sum.domain[k].extent->get();
@@ -197,7 +216,8 @@ class Directives {
   }
 
   // Some statements from one on, by dimensions of that one, or by what it sums over.
-  std::optional<codegen::Directive> rows(const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
+  std::optional<codegen::Directive> rows(
+      const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
     Share share;
     for (std::size_t n = at; n < all.size() && share.tensors.size() < 5; ++n)
       if (n == at || !random_.chance(4)) share.tensors.push_back(codegen::target_name(program, *all[n]));
@@ -207,7 +227,8 @@ class Directives {
     const bool first = random_.chance(2);              // dimensions
     for (const poly::Affine& e : all[at]->target.element) {
       const auto k = e.single_index();
-      if (k && static_cast<int>(share.rows.size()) < count && (first || random_.chance(2))) share.rows.push_back(all[at]->indices[*k]);
+      if (k && static_cast<int>(share.rows.size()) < count && (first || random_.chance(2)))
+        share.rows.push_back(all[at]->indices[*k]);
     }
     if (random_.chance(2)) share.size = up_to(6, random_);
     if (share.size > 0 && (share.rows.empty() || random_.chance(3)))
@@ -228,7 +249,8 @@ class Directives {
 
 class Groups {
  public:
-  Groups(const codegen::Plan& plan, const codegen::Fused& fused, const codegen::Target& target, Random& random) : plan_(plan), fused_(fused), target_(target), random_(random) {}
+  Groups(const codegen::Plan& plan, const codegen::Fused& fused, const codegen::Target& target, Random& random)
+      : plan_(plan), fused_(fused), target_(target), random_(random) {}
 
   // One that fits, in the place of the chosen one; nothing when chance finds none.
   std::optional<Group> drawn(const Group& chosen) {
@@ -236,7 +258,8 @@ class Groups {
       const Group group = changed(chosen);
       if (codegen::loops_fault(plan_, group, chosen, fused_.sets, fused_.strides, target_)) continue;
       bool fits = true;
-      for (std::size_t l = 0; l < group.body.size() && fits; ++l) fits = !codegen::leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_);
+      for (std::size_t l = 0; l < group.body.size() && fits; ++l)
+        fits = !codegen::leaf_fault(plan_, group, group.body[l], chosen.body[l], fused_.strides, target_);
       if (fits) return group;
     }
     return std::nullopt;
@@ -249,7 +272,8 @@ class Groups {
       if (auto group = on_tensor_cores(chosen)) return *group;
     Group group = chosen;
     if (!random_.chance(3) && group.tile.empty()) group.loops = loops(chosen);
-    if (random_.chance(3) && group.tile.empty()) std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
+    if (random_.chance(3) && group.tile.empty())
+      std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
     const bool walks = !group.loops.empty() && group.loops.back().walk;
     std::erase_if(group.kept, [&](const poly::TensorId&) { return !walks || random_.chance(3); });
     for (Compute& leaf : group.body)
@@ -260,10 +284,12 @@ class Groups {
   // A pass on tensor cores, or with a tile of another shape.
   Group other_tile(Group group) {
     for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
-      if (codegen::has_instruction(target_, i) && !i.from_shared() && lang::bytes(i.operand) == 2 && random_.chance(3)) return tile_on_cores(std::move(group), i);
+      if (codegen::has_instruction(target_, i) && !i.from_shared() && lang::bytes(i.operand) == 2 && random_.chance(3))
+        return tile_on_cores(std::move(group), i);
     for (Compute& leaf : group.body) leaf.as<forms::Online>()->instruction.clear();
     group.threads = random_.pick({32, 64, 128});
-    const std::int64_t rows = random_.pick({1, 2, 4, 8}), lanes = random_.pick({4, 8, 16}), height = group.threads / lanes * rows, depth = lanes * random_.pick({1, 2, 4});
+    const std::int64_t rows = random_.pick({1, 2, 4, 8}), lanes = random_.pick({4, 8, 16}),
+                       height = group.threads / lanes * rows, depth = lanes * random_.pick({1, 2, 4});
     for (Compute& leaf : group.body) {
       const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, leaf, fused_.strides);
       const auto part = std::get<codegen::OnlinePart>(codegen::online_part(nest, leaf.m(), group.body.front().n));
@@ -285,7 +311,8 @@ class Groups {
       *leaf.as<forms::Online>() = {leaf.m(), depth, i.name};
       leaf.rows = 2 * tall, leaf.vectors = 1, leaf.lanes = 4;
       if (part.role != codegen::OnlinePart::Product && part.role != codegen::OnlinePart::Sum) continue;
-      const std::int64_t columns = part.role == codegen::OnlinePart::Product ? depth : (nest.dims[part.column].extent + i.k - 1) / i.k * i.k;
+      const std::int64_t columns =
+          part.role == codegen::OnlinePart::Product ? depth : (nest.dims[part.column].extent + i.k - 1) / i.k * i.k;
       leaf.rows = tall, leaf.lanes = i.threads(), leaf.vectors = columns / i.n;
     }
     return group;
@@ -294,9 +321,12 @@ class Groups {
   std::vector<codegen::Loop> loops(const Group& chosen) {
     std::vector<codegen::Loop> all;
     const codegen::Nest nest = codegen::leaf_nest(plan_.program, chosen, chosen.body.back(), fused_.strides);
-    const auto step = [&](std::int64_t extent) { return random_.chance(target_.family == codegen::Target::Family::Cpu ? 3 : 2) ? 1 : up_to(extent + 1, random_); };
+    const auto step = [&](std::int64_t extent) {
+      return random_.chance(target_.family == codegen::Target::Family::Cpu ? 3 : 2) ? 1 : up_to(extent + 1, random_);
+    };
     if (chosen.body.size() == 1) {
-      for (const codegen::Dim& dim : nest.dims) if (!dim.reduction && random_.chance(2)) all.push_back({dim.name, step(dim.extent)});
+      for (const codegen::Dim& dim : nest.dims)
+        if (!dim.reduction && random_.chance(2)) all.push_back({dim.name, step(dim.extent)});
       return shuffled(all, random_);
     }
     for (const codegen::Loop& loop : chosen.loops) {
@@ -340,7 +370,8 @@ class Groups {
     }
     if (leaf.is<forms::Reduce>()) leaf.n = take(sums);
     else if (!outputs.empty() && !random_.chance(6)) leaf.n = take(outputs);
-    if ((leaf.block() || (leaf.is<forms::Reduce>() && !group.threads)) && !outputs.empty() && !random_.chance(3)) leaf.set_m(take(outputs));
+    if ((leaf.block() || (leaf.is<forms::Reduce>() && !group.threads)) && !outputs.empty() && !random_.chance(3))
+      leaf.set_m(take(outputs));
     leaf.outer = outputs, leaf.k = sums;
     sizes(group, nest, leaf);
     return leaf;
@@ -353,16 +384,21 @@ class Groups {
       leaf.lanes = group.threads;
       leaf.vectors = leaf.is<forms::Reduce>() ? random_.between(1, 4) : 1;
       const bool map = leaf.is<forms::Map>() || leaf.is<forms::Fill>();
-      if (map && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1) leaf.block()->turned = random_.chance(2);
+      if (map && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1)
+        leaf.block()->turned = random_.chance(2);
       if (map && !leaf.block()->turned) leaf.vectors = random_.between(1, 4);
-      if (leaf.is<forms::Contract>() && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() && group.body.size() == 1 && random_.chance(2)) stage(leaf);
+      if (leaf.is<forms::Contract>() && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() &&
+          group.body.size() == 1 && random_.chance(2))
+        stage(leaf);
       return;
     }
     leaf.lanes = leaf.n.empty() ? 1 : random_.pick({1, 2, 4, 8, 16, 16, 16, 32});
     leaf.vectors = leaf.n.empty() ? 1 : random_.between(1, 4);
     auto* contract = leaf.as<forms::Contract>();
-    if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3)) contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
-    if (contract && !contract->chunk && !leaf.k.empty() && group.tile.empty() && random_.chance(4)) contract->taps = random_.between(1, static_cast<int>(leaf.k.size()));
+    if (contract && !leaf.k.empty() && group.tile.empty() && random_.chance(3))
+      contract->chunk = up_to(nest.dims[*nest.dim(leaf.k.front())].extent - 1, random_);
+    if (contract && !contract->chunk && !leaf.k.empty() && group.tile.empty() && random_.chance(4))
+      contract->taps = random_.between(1, static_cast<int>(leaf.k.size()));
     const bool once = leaf.is<forms::Map>() || (contract && !contract->chunk && !contract->taps);
     if (once && random_.chance(4)) leaf.set_streams();
     if ((once || contract || leaf.is<forms::Reduce>()) && random_.chance(3)) go_ahead(leaf);
@@ -378,13 +414,16 @@ class Groups {
       std::erase(leaf.outer, index);
     }
     leaf.form = staged;
-    leaf.rows = random_.pick({1, 2, 3, 4, 8}), leaf.vectors = random_.pick({1, 2, 4, 6}), leaf.lanes = random_.pick({4, 8, 16, 32});
+    leaf.rows = random_.pick({1, 2, 3, 4, 8}), leaf.vectors = random_.pick({1, 2, 4, 6}),
+    leaf.lanes = random_.pick({4, 8, 16, 32});
   }
 
   // On tensor cores, where they multiply its factors.
   std::optional<Group> on_tensor_cores(const Group& chosen) {
     const Compute& was = chosen.body.front();
-    if (chosen.body.size() > 1 || was.is<forms::Fill>() || !std::holds_alternative<Statement>(plan_.program.nodes[static_cast<std::size_t>(was.node)])) return std::nullopt;
+    if (chosen.body.size() > 1 || was.is<forms::Fill>() ||
+        !std::holds_alternative<Statement>(plan_.program.nodes[static_cast<std::size_t>(was.node)]))
+      return std::nullopt;
     Group group = chosen;
     group.loops.clear();
     std::vector<std::string> outputs, sums;
@@ -395,15 +434,24 @@ class Groups {
       for (const std::string& n : outputs) {
         std::vector<const codegen::MatrixInstruction*> usable;
         for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
-          if (m != n && codegen::has_instruction(target_, i) && codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.tf32)) usable.push_back(&i);
+          if (m != n && codegen::has_instruction(target_, i) &&
+              codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.tf32))
+            usable.push_back(&i);
         if (usable.empty()) continue;
-        const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();  // which say how many threads theirs have
-        std::erase_if(usable, [&](const codegen::MatrixInstruction* i) { return !tiles && i->threads() > group.threads; });
+        // which say how many threads theirs have
+        const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();
+        std::erase_if(
+            usable, [&](const codegen::MatrixInstruction* i) { return !tiles && i->threads() > group.threads; });
         if (usable.empty()) continue;
         const codegen::MatrixInstruction* i = random_.pick(usable);
-        const std::int64_t lines = i->from_shared() ? 128 / lang::bytes(i->operand) / i->k : 1;  // rows of shared memory are whole lines there
-        forms::TensorCores cores{m, i->name, i->k * lines * random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4), random_.between(i->from_shared() ? 3 : 2, 4)};
-        if (!tiles) cores.warps_m = std::min<std::int64_t>(random_.pick({1, 2, 4}), group.threads / i->threads()), cores.warps_n = group.threads / i->threads() / cores.warps_m;
+        // rows of shared memory are whole lines there
+        const std::int64_t lines = i->from_shared() ? 128 / lang::bytes(i->operand) / i->k : 1;
+        forms::TensorCores cores{m, i->name, i->k * lines * random_.between(1, i->from_shared() ? 2 : 4),
+            random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4),
+            random_.between(i->from_shared() ? 3 : 2, 4)};
+        if (!tiles)
+          cores.warps_m = std::min<std::int64_t>(random_.pick({1, 2, 4}), group.threads / i->threads()),
+          cores.warps_n = group.threads / i->threads() / cores.warps_m;
         group.threads = cores.threads();
         Compute& leaf = group.body.front();
         leaf = Compute();
@@ -414,7 +462,8 @@ class Groups {
           leaf.outer.push_back(index);
           for (const auto& [all, outside] : {std::pair(&all_m, &cores.outside), std::pair(&all_n, &cores.outside_n)}) {
             all->insert(all->begin(), index);
-            const bool fits = codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, target_.tf32) && random_.chance(2);
+            const bool fits =
+                codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, target_.tf32) && random_.chance(2);
             if (!fits) {
               all->erase(all->begin());
               continue;
@@ -425,7 +474,8 @@ class Groups {
           }
         }
         leaf.form = cores;
-        leaf.rows = i->from_shared() ? 1 : random_.between(1, 4), leaf.vectors = (i->from_shared() ? 8 : 2) * random_.between(1, 4), leaf.lanes = i->threads();
+        leaf.rows = i->from_shared() ? 1 : random_.between(1, 4),
+        leaf.vectors = (i->from_shared() ? 8 : 2) * random_.between(1, 4), leaf.lanes = i->threads();
         return group;
       }
     return std::nullopt;
@@ -436,7 +486,8 @@ class Groups {
     along.insert(along.end(), leaf.k.begin(), leaf.k.end());
     if (!leaf.m().empty()) along.push_back(leaf.m());
     if (!leaf.n.empty()) along.push_back(leaf.n);
-    for (int times = along.empty() ? 0 : random_.between(1, 2); times > 0; --times) leaf.ahead.push_back({random_.pick(along), random_.between(1, 40)});
+    for (int times = along.empty() ? 0 : random_.between(1, 2); times > 0; --times)
+      leaf.ahead.push_back({random_.pick(along), random_.between(1, 40)});
   }
 
   const codegen::Plan& plan_;
@@ -445,11 +496,13 @@ class Groups {
   Random& random_;
 };
 
-std::optional<codegen::Stages> planned(const Case& c, codegen::Request request, const std::string& text, codegen::Until until) {
+std::optional<codegen::Stages> planned(
+    const Case& c, codegen::Request request, const std::string& text, codegen::Until until) {
   lang::Diagnostics diagnostics;
   request.plan = codegen::PlanText{text, 0};
   auto stages = codegen::compile(c.file, request, until, diagnostics);
-  if (!stages) throw lang::InternalError(fmt::format("a legal plan is refused: {}\n{}", diagnostics.all().back().message, text));
+  if (!stages)
+    throw lang::InternalError(fmt::format("a legal plan is refused: {}\n{}", diagnostics.all().back().message, text));
   return stages;
 }
 
@@ -463,7 +516,8 @@ void count(const std::string& text, std::map<std::string, int>& counts) {
 
 std::string kernels_of(const codegen::Stages& stages) {
   std::string text;
-  for (const codegen::Step& step : stages.lowered->steps) text += fmt::format("{} {}\n{}", step.kernel, fmt::join(step.buffers, " "), codegen::print(step.loops));
+  for (const codegen::Step& step : stages.lowered->steps)
+    text += fmt::format("{} {}\n{}", step.kernel, fmt::join(step.buffers, " "), codegen::print(step.loops));
   return text;
 }
 
@@ -476,13 +530,15 @@ double in_one_register(const poly::Program& bounded) {
     if (!s || s->aggregation != poly::Aggregation::Sum) continue;
     double terms = 1;
     for (std::size_t k = 0; k < s->indices.size(); ++k)
-      if (std::ranges::all_of(s->target.element, [&](const poly::Affine& e) { return e.coefficients[k].is(0); })) terms *= static_cast<double>(s->domain[k].extent->get());
+      if (std::ranges::all_of(s->target.element, [&](const poly::Affine& e) { return e.coefficients[k].is(0); }))
+        terms *= static_cast<double>(s->domain[k].extent->get());
     most = std::max(most, terms / 16 / (1 + std::sqrt(terms) / 32 + terms / 1024));
   }
   return most;
 }
 
-std::string random_plan(const Case& c, const codegen::Request& request, Random& random, std::map<std::string, int>& counts) {
+std::string random_plan(
+    const Case& c, const codegen::Request& request, Random& random, std::map<std::string, int>& counts) {
   lang::Diagnostics diagnostics;
   const auto chosen = codegen::compile(c.file, request, codegen::Until::Reduced, diagnostics);
   if (!chosen) throw lang::InternalError("refused where the reference is not");
@@ -502,7 +558,8 @@ std::string random_plan(const Case& c, const codegen::Request& request, Random& 
 std::string replay_fault(const Case& c, const codegen::Request& request, const codegen::Stages& chosen) {
   const std::string text = codegen::print(*chosen.plan);
   const auto again = planned(c, request, text, codegen::Until::Lowered);
-  if (codegen::print(*again->plan) != text) return "its plan is followed to another one:\n" + text + "and\n" + codegen::print(*again->plan);
+  if (codegen::print(*again->plan) != text)
+    return "its plan is followed to another one:\n" + text + "and\n" + codegen::print(*again->plan);
   if (kernels_of(*again) != kernels_of(chosen)) return "its plan is followed to other kernels:\n" + text;
   return "";
 }

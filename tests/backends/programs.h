@@ -34,7 +34,10 @@ class Random {
   int between(int low, int high) { return low + below(high - low + 1); }
   bool chance(int n) { return below(n) == 0; }         // one in n
   template <class T> T pick(std::initializer_list<T> all) { return all.begin()[below(static_cast<int>(all.size()))]; }
-  template <class T> const T& pick(const std::vector<T>& all) { return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))]; }
+  template <class T>
+  const T& pick(const std::vector<T>& all) {
+    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+  }
 
  private:
   std::mt19937_64 engine_;

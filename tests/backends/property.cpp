@@ -1,16 +1,19 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
-//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans] [--vmap] [--pool] [--show] [--caches BYTES]
+//   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans]
+//   [--vmap] [--pool] [--show] [--caches BYTES]
 //
-// With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same kernels.
+// With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same
+// kernels.
 //
 // With --vmap each is a program for a batch, whose elements the interpreter also computes one by one.
 //
-// With --caches the second-level cache has so few bytes, the first a quarter, the last four times as many: what is chosen for large tensors is chosen for these.
+// With --caches the second-level cache has so few bytes, the first a quarter, the last four times as many: what is
+// chosen for large tensors is chosen for these.
 //
-// Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides that are
-// permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool, and must give the
-// same bits.
+// Programs of a batch are one module of machine code. Tensors lie against forbidden pages; those of some have strides
+// that are permuted, padded, negative or zero. Each program runs twice, the second time on several threads with --pool,
+// and must give the same bits.
 #include <fmt/format.h>
 
 #include <setjmp.h>
@@ -61,12 +64,16 @@ void fail(const Case& c, const std::string& target, const std::string& what) {
   std::cout << fmt::format("FAILED {}  on {}\n{}", c.title(), target, c.program.text);
   for (std::size_t k = 0; k < c.inputs.size(); ++k) {
     const poly::Array& a = c.inputs[k];
-    std::cout << fmt::format("  {} {}[{}]", lang::name(a.dtype), c.bounded.tensor(c.bounded.inputs[k]).name, fmt::join(a.shape, ", "));
+    std::cout << fmt::format(
+        "  {} {}[{}]", lang::name(a.dtype), c.bounded.tensor(c.bounded.inputs[k]).name, fmt::join(a.shape, ", "));
     for (std::size_t e = 0; e < 6 && e < static_cast<std::size_t>(a.count()); ++e)
-      std::cout << (lang::is_float(a.dtype) ? fmt::format(" {}", a.reals[e]) : !lang::is_signed(a.dtype) ? fmt::format(" {}", static_cast<std::uint64_t>(a.integers[e])) : fmt::format(" {}", a.integers[e]));
+      std::cout << (lang::is_float(a.dtype) ? fmt::format(" {}", a.reals[e])
+              : !lang::is_signed(a.dtype)   ? fmt::format(" {}", static_cast<std::uint64_t>(a.integers[e]))
+                                            : fmt::format(" {}", a.integers[e]));
     std::cout << "\n";
   }
-  for (const auto& [name, strides] : c.request.strides) std::cout << fmt::format("  {} has strides {}\n", name, fmt::join(strides, ", "));
+  for (const auto& [name, strides] : c.request.strides)
+    std::cout << fmt::format("  {} has strides {}\n", name, fmt::join(strides, ", "));
   if (!c.plan.empty()) std::cout << "  planned\n" << c.plan;
   std::cout << "  " << what << "\n\n" << std::flush;
 }
@@ -99,7 +106,8 @@ Layout layout_of(Random& random, const Shape& shape, bool plain) {
   if (plain || shape.empty() || layout.room == 0) return layout;
   std::vector<std::size_t> order(shape.size());
   for (std::size_t d = 0; d < order.size(); ++d) order[d] = d;
-  for (std::size_t d = order.size(); d > 1; --d) std::swap(order[d - 1], order[static_cast<std::size_t>(random.below(static_cast<int>(d)))]);
+  for (std::size_t d = order.size(); d > 1; --d)
+    std::swap(order[d - 1], order[static_cast<std::size_t>(random.below(static_cast<int>(d)))]);
   std::int64_t stride = random.pick({1, 1, 1, 2, 3}), last = 0;
   for (const std::size_t d : order) {
     layout.strides[d] = random.chance(8) ? 0 : random.chance(4) ? -stride : stride;
@@ -147,7 +155,8 @@ std::optional<codegen::Lowered> package_of(Case& c, const codegen::Target& targe
   return std::nullopt;
 }
 
-std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behind, const tilec_parallel* pool, std::vector<poly::Array>& got) {
+std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behind, const tilec_parallel* pool,
+    std::vector<poly::Array>& got) {
   const codegen::Lowered& p = r.package;
   std::vector<std::unique_ptr<Guarded>> memory;
   std::vector<runtime::Tensor> tensors;
@@ -162,7 +171,8 @@ std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behi
     }
     const std::int64_t size = lang::bytes(buffer.dtype), room = empty ? 0 : most - least + 1;
     memory.push_back(std::make_unique<Guarded>(static_cast<std::size_t>(room * size), behind));
-    tensors.push_back({static_cast<unsigned char*>(memory.back()->data()) - least * size, buffer.dtype, buffer.shape, buffer.strides, {kDLCPU, 0}, nullptr});
+    tensors.push_back({static_cast<unsigned char*>(memory.back()->data()) - least * size, buffer.dtype, buffer.shape,
+        buffer.strides, {kDLCPU, 0}, nullptr});
     if (b < static_cast<std::size_t>(p.inputs)) runtime::from_array(r.c->inputs[b], tensors.back());
   }
   for (const codegen::Step& step : p.steps) {
@@ -175,7 +185,8 @@ std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behi
     if (!locals.untouched()) return "a store outside the locals of " + step.kernel;
     if (signal) return fmt::format("kernel {} stopped by signal {}", step.kernel, signal);
   }
-  for (std::size_t b = 0; b < memory.size(); ++b) if (!memory[b]->untouched()) return "a store outside `" + p.buffers[b].name + "`";
+  for (std::size_t b = 0; b < memory.size(); ++b)
+    if (!memory[b]->untouched()) return "a store outside `" + p.buffers[b].name + "`";
   got.clear();
   for (int o = 0; o < p.outputs; ++o) got.push_back(runtime::to_array(tensors[static_cast<std::size_t>(p.inputs + o)]));
   return "";
@@ -187,13 +198,17 @@ bool same_bits(const poly::Array& a, const poly::Array& b) {
   return a.integers == b.integers;
 }
 
-void judge(const Ready& r, const std::string& target, const tilec::runtime::Code& code, bool behind, const Options& options) {
+void judge(
+    const Ready& r, const std::string& target, const tilec::runtime::Code& code, bool behind, const Options& options) {
   std::vector<poly::Array> got, again;
   std::string wrong = run_once(r, code, behind, runtime::serial_pool(), got);
-  if (wrong.empty()) wrong = run_once(r, code, !behind, options.pool ? runtime::default_pool() : runtime::serial_pool(), again);
+  if (wrong.empty())
+    wrong = run_once(r, code, !behind, options.pool ? runtime::default_pool() : runtime::serial_pool(), again);
   for (std::size_t o = 0; o < got.size() && wrong.empty(); ++o) {
     std::vector<double> magnitudes = r.c->wanted.magnitudes[o];
-    if (options.plans) std::ranges::transform(magnitudes, magnitudes.begin(), [by = in_one_register(r.c->bounded)](double m) { return m * by; });
+    if (options.plans)
+      std::ranges::transform(
+          magnitudes, magnitudes.begin(), [by = in_one_register(r.c->bounded)](double m) { return m * by; });
     wrong = compare(got[o], r.c->wanted.outputs[o], magnitudes);
     if (wrong.empty() && !same_bits(got[o], again[o])) wrong = "two runs differ";
     if (!wrong.empty()) wrong = "output " + std::to_string(o) + ": " + wrong;
@@ -202,7 +217,8 @@ void judge(const Ready& r, const std::string& target, const tilec::runtime::Code
   else fail(*r.c, target, wrong);
 }
 
-std::vector<std::string> objects_of(const std::vector<Ready>& batch, const codegen::Target& target, std::vector<codegen::Loops>& keep) {
+std::vector<std::string> objects_of(
+    const std::vector<Ready>& batch, const codegen::Target& target, std::vector<codegen::Loops>& keep) {
   keep.clear();
   std::set<std::string> seen;                          // steps that are alike call one kernel
   for (const Ready& r : batch)
@@ -253,7 +269,8 @@ void strided_outputs(Case& c, Random& random) {
     Shape shape;
     for (const poly::Size& n : t.shape) shape.push_back(n.get());
     const Layout layout = layout_of(random, shape, false);
-    if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end()) c.request.output_strides[o] = layout.strides;
+    if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end())
+      c.request.output_strides[o] = layout.strides;
   }
 }
 
@@ -268,7 +285,8 @@ void strided(Case& c) {
     c.request.strides[t.name] = layout.strides;
     if (std::find(layout.strides.begin(), layout.strides.end(), 0) == layout.strides.end()) continue;
     std::vector<unsigned char> room(static_cast<std::size_t>(layout.room * lang::bytes(t.dtype)));
-    const runtime::Tensor view{room.data() + layout.first * lang::bytes(t.dtype), t.dtype, c.inputs[k].shape, layout.strides, {kDLCPU, 0}, nullptr};
+    const runtime::Tensor view{room.data() + layout.first * lang::bytes(t.dtype), t.dtype, c.inputs[k].shape,
+        layout.strides, {kDLCPU, 0}, nullptr};
     runtime::from_array(c.inputs[k], view);
     c.inputs[k] = runtime::to_array(view);
   }
@@ -288,7 +306,8 @@ std::optional<Case> prepare(std::uint64_t number, bool gradient, const Options& 
     strided(c);
     start = std::chrono::steady_clock::now();
     c.wanted = poly::interpret(c.bounded, c.inputs);
-    if (const std::string wrong = differs_from_elements(c); !wrong.empty()) return fail(c, "reference", wrong), std::nullopt;
+    if (const std::string wrong = differs_from_elements(c); !wrong.empty())
+      return fail(c, "reference", wrong), std::nullopt;
     spent["interpreter"] += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   } catch (const std::exception& e) {
     Random random(options.seed * 1'000'003 + number * 2 + gradient);
@@ -308,7 +327,9 @@ void series(int wanted, bool gradient, const Options& options) {
     for (const std::string& target : options.targets) if (!batch.empty()) run_batch(batch, target, options);
     batch.clear();
   };
-  for (; made < wanted && number < static_cast<std::uint64_t>(wanted) * (options.kind.empty() ? 6 : 99) + options.only.value_or(0); ++number) {
+  for (; made < wanted &&
+      number < static_cast<std::uint64_t>(wanted) * (options.kind.empty() ? 6 : 99) + options.only.value_or(0);
+      ++number) {
     auto c = prepare(number, gradient, options, refused);
     if (options.only && !c) break;
     if (!c || !c->program.kind.starts_with(options.kind)) continue;

@@ -18,7 +18,9 @@ static int failures = 0;
   } while (0)
 
 /* Of f32, on the host. */
-static inline DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) { return tilec_tensor(data, TILEC_F32, rank, shape, strides); }
+static inline DLTensor tensor(void* data, int32_t rank, int64_t* shape, int64_t* strides) {
+  return tilec_tensor(data, TILEC_F32, rank, shape, strides);
+}
 
 /* The argument next in order. */
 static inline tilec_argument argument(const DLTensor* t) {

@@ -1,4 +1,5 @@
-/* What a host puts in the place of tilec's own: memory, threads, and who hears what is said. Each used, each failing, each taken back. */
+/* What a host puts in the place of tilec's own: memory, threads, and who hears what is said. Each used, each failing,
+ * each taken back. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -84,7 +85,8 @@ static void memory_is_the_hosts(void) {
 
   memcpy(got, big, sizeof big); /* an input under the output is copied, and the copy goes at once */
   in[0] = got;
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(got, wanted, sizeof wanted) == 0 && mine.asked == 2 && mine.live == 1);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(got, wanted, sizeof wanted) == 0 && mine.asked == 2 &&
+      mine.live == 1);
   in[0] = big;
 
   adding = chain_kernel("cpu", 1, TILEC_ADD, &adding_program);
@@ -114,21 +116,27 @@ static void no_memory_is_said(void) {
   char bytes[32];
   snprintf(bytes, sizeof bytes, "%zu bytes", tilec_kernel_workspace(kernel));
   EXPECT(tilec_set_allocator(take, give, &little) == TILEC_OK);
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0512") != NULL && strstr(tilec_last_error(), bytes) != NULL);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0512") != NULL &&
+      strstr(tilec_last_error(), bytes) != NULL);
   EXPECT(strstr(tilec_last_error(), "the workspace of f") != NULL && little.live == 0);
   in[0] = got, out[0] = got + side; /* 12,800 bytes to copy */
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "`A`") != NULL && strstr(tilec_last_error(), "6400 bytes") != NULL);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "`A`") != NULL &&
+      strstr(tilec_last_error(), "6400 bytes") != NULL);
   in[0] = big, out[0] = got;
   little.limit = (size_t)1 << 40;
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(got, wanted, sizeof wanted) == 0 && tilec_last_error()[0] == 0);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(got, wanted, sizeof wanted) == 0 &&
+      tilec_last_error()[0] == 0);
   tilec_kernel_destroy(kernel);
   tilec_program_destroy(program);
   EXPECT(little.live == 0 && little.strange == 0);
   EXPECT(tilec_set_allocator(take, give, &crooked) == TILEC_OK);
   kernel = chain_kernel("cpu", 1, TILEC_TENSOR, &program);
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "aligned to 64") != NULL && crooked.live == 0);
-  EXPECT(tilec_set_allocator(NULL, give, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`allocate` is NULL") != NULL);
-  EXPECT(tilec_set_allocator(take, NULL, NULL) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`release` is NULL") != NULL);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR &&
+      strstr(tilec_last_error(), "aligned to 64") != NULL && crooked.live == 0);
+  EXPECT(tilec_set_allocator(NULL, give, NULL) == TILEC_ARGUMENT_ERROR &&
+      strstr(tilec_last_error(), "`allocate` is NULL") != NULL);
+  EXPECT(tilec_set_allocator(take, NULL, NULL) == TILEC_ARGUMENT_ERROR &&
+      strstr(tilec_last_error(), "`release` is NULL") != NULL);
   EXPECT(tilec_set_allocator(NULL, NULL, NULL) == TILEC_OK);
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK);
   tilec_kernel_destroy(kernel);
@@ -178,7 +186,8 @@ static int run_on_threads(void* user, int64_t count, int64_t workers, tilec_turn
 static const char wide[] =
     "function f(A[M, K], B[K, N]) -> (C, S) { C[i, j: M, N] = +(A[i, k] * B[k, j]); S[i: M] = +(C[i, j] * C[i, j]); }";
 enum { rows = 192 };
-static float left[rows * rows], right[rows * rows], product[rows * rows], serial[rows * rows], sums[rows], serial_sums[rows];
+static float left[rows * rows], right[rows * rows], product[rows * rows], serial[rows * rows], sums[rows],
+    serial_sums[rows];
 static int64_t large[2] = {rows, rows};
 
 static tilec_program* wide_program(int threads) {
@@ -216,7 +225,8 @@ static void threads_are_the_hosts(void) {
 
   /* What the host does not run is no result. */
   pool.left_out = 1;
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0554") != NULL && strstr(tilec_last_error(), " turns") != NULL);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "E0554") != NULL &&
+      strstr(tilec_last_error(), " turns") != NULL);
   pool.left_out = 0, pool.answer = 7;
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "returned 7") != NULL);
   pool.answer = 0, pool.worker_shift = most_threads;
@@ -226,10 +236,12 @@ static void threads_are_the_hosts(void) {
   pool.worker_shift = 0, pool.left_out = -1;
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "out of range") != NULL);
   pool.left_out = 0, pool.again = 1;
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "1 of them again") != NULL);
+  EXPECT(
+      tilec_kernel_run(kernel, in, out) == TILEC_DEVICE_ERROR && strstr(tilec_last_error(), "1 of them again") != NULL);
   pool.again = 0;
   memset(product, 0, sizeof product);
-  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(product, serial, sizeof product) == 0 && tilec_last_error()[0] == 0);
+  EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && memcmp(product, serial, sizeof product) == 0 &&
+      tilec_last_error()[0] == 0);
 
   /* A kernel keeps the threads that it was made with; others have tilec's own. */
   EXPECT(tilec_set_parallel_for(NULL, 0, NULL) == TILEC_OK);
@@ -237,8 +249,10 @@ static void threads_are_the_hosts(void) {
   pool.turns = 0;
   EXPECT(tilec_kernel_run(kernel, in, out) == TILEC_OK && pool.turns == turns);
   memset(product, 0, sizeof product);
-  EXPECT(tilec_kernel_run(own, in, out) == TILEC_OK && pool.turns == turns && memcmp(product, serial, sizeof product) == 0);
-  EXPECT(tilec_set_parallel_for(run_on_threads, 0, &pool) == TILEC_ARGUMENT_ERROR && strstr(tilec_last_error(), "`workers` is 0") != NULL);
+  EXPECT(tilec_kernel_run(own, in, out) == TILEC_OK && pool.turns == turns &&
+      memcmp(product, serial, sizeof product) == 0);
+  EXPECT(tilec_set_parallel_for(run_on_threads, 0, &pool) == TILEC_ARGUMENT_ERROR &&
+      strstr(tilec_last_error(), "`workers` is 0") != NULL);
   EXPECT(tilec_set_parallel_for(run_on_threads, INT64_MAX, &pool) == TILEC_ARGUMENT_ERROR);
   tilec_kernel_destroy(kernel), tilec_kernel_destroy(single), tilec_kernel_destroy(own);
   tilec_program_destroy(program), tilec_program_destroy(single_program);
@@ -246,7 +260,13 @@ static void threads_are_the_hosts(void) {
 
 /* ---- What is said. */
 
-struct heard { int count, errors, warnings; char code[8], text[400]; pthread_t thread; int line; tilec_program* program; };
+struct heard {
+  int count, errors, warnings;
+  char code[8], text[400];
+  pthread_t thread;
+  int line;
+  tilec_program* program;
+};
 
 static void hear(void* user, const tilec_diagnostic* d, const char* text) {
   struct heard* h = user;
@@ -256,9 +276,11 @@ static void hear(void* user, const tilec_diagnostic* d, const char* text) {
   snprintf(h->code, sizeof h->code, "%s", d->code);
   snprintf(h->text, sizeof h->text, "%s", text);
   h->thread = pthread_self(), h->line = d->line;
-  if (h->program == NULL) { /* it may call tilec, which is not heard, and which leaves the other call's error as it is */
+  if (h->program ==
+      NULL) { /* it may call tilec, which is not heard, and which leaves the other call's error as it is */
     tilec_program* none = NULL;
-    EXPECT(tilec_compile("function", 8, NULL, &none) == TILEC_PROGRAM_ERROR && strstr(tilec_last_error(), "E0") != NULL);
+    EXPECT(
+        tilec_compile("function", 8, NULL, &none) == TILEC_PROGRAM_ERROR && strstr(tilec_last_error(), "E0") != NULL);
   }
 }
 
@@ -278,24 +300,30 @@ static void what_is_said_is_heard(void) {
   pthread_t thread;
   float three[3] = {1, 2, 3}, out_data[1];
   int64_t bad[1] = {9}, one[1] = {1}, threes[1] = {3};
-  DLTensor ta = tensor(three, 1, threes, NULL), ti = tilec_tensor(bad, TILEC_I64, 1, one, NULL), to = tensor(out_data, 1, one, NULL);
+  DLTensor ta = tensor(three, 1, threes, NULL), ti = tilec_tensor(bad, TILEC_I64, 1, one, NULL),
+           to = tensor(out_data, 1, one, NULL);
   tilec_argument in[2], out = argument(&to);
   memset(&heard, 0, sizeof heard);
   in[0] = argument(&ta), in[1] = argument(&ti);
   EXPECT(tilec_set_diagnostic_callback(hear, &heard) == TILEC_OK && heard.count == 0);
   compile_badly(&status);
-  EXPECT(status == TILEC_PROGRAM_ERROR && heard.count == 1 && heard.errors == 1 && strcmp(heard.code, "E0201") == 0 && heard.line == 2);
-  EXPECT(strstr(heard.text, "<text>:2:") != NULL && strstr(heard.text, "^") != NULL && strcmp(heard.text, tilec_last_error()) == 0);
+  EXPECT(status == TILEC_PROGRAM_ERROR && heard.count == 1 && heard.errors == 1 && strcmp(heard.code, "E0201") == 0 &&
+      heard.line == 2);
+  EXPECT(strstr(heard.text, "<text>:2:") != NULL && strstr(heard.text, "^") != NULL &&
+      strcmp(heard.text, tilec_last_error()) == 0);
   EXPECT(tilec_last_diagnostic_count() == 1 && pthread_equal(heard.thread, pthread_self()));
-  EXPECT(tilec_compile(doubtful, strlen(doubtful), NULL, &program) == TILEC_OK && heard.count == 2 && heard.warnings == 1 && strcmp(heard.code, "W0101") == 0);
+  EXPECT(tilec_compile(doubtful, strlen(doubtful), NULL, &program) == TILEC_OK && heard.count == 2 &&
+      heard.warnings == 1 && strcmp(heard.code, "W0101") == 0);
   EXPECT(pthread_create(&thread, NULL, compile_badly, &status) == 0 && pthread_join(thread, NULL) == 0);
   EXPECT(heard.count == 3 && !pthread_equal(heard.thread, pthread_self()));
 
   /* Of runs too: misuse, and what is found once the kernel has run. */
-  EXPECT(tilec_kernel_run(NULL, NULL, NULL) == TILEC_ARGUMENT_ERROR && heard.count == 4 && strcmp(heard.code, "E0554") == 0);
+  EXPECT(tilec_kernel_run(NULL, NULL, NULL) == TILEC_ARGUMENT_ERROR && heard.count == 4 &&
+      strcmp(heard.code, "E0554") == 0);
   options.checked = 1;
   EXPECT(tilec_compile(gathers, strlen(gathers), &options, &gather) == TILEC_OK);
-  EXPECT(tilec_run(gather, in, 2, &out, 1) == TILEC_ARGUMENT_ERROR && heard.count == 5 && strcmp(heard.code, "E0540") == 0);
+  EXPECT(tilec_run(gather, in, 2, &out, 1) == TILEC_ARGUMENT_ERROR && heard.count == 5 &&
+      strcmp(heard.code, "E0540") == 0);
   EXPECT(tilec_set_diagnostic_callback(NULL, NULL) == TILEC_OK);
   EXPECT(tilec_run(gather, in, 2, &out, 1) == TILEC_ARGUMENT_ERROR && heard.count == 5);
   tilec_program_destroy(program), tilec_program_destroy(gather);

@@ -25,7 +25,8 @@ int failures = 0;
     }                                                                   \
   } while (0)
 
-constexpr char matmul_text[] = "function matmul(A[M, K], B[K, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}\n";
+constexpr char matmul_text[] =
+    "function matmul(A[M, K], B[K, N]) -> (C) {\n  C[i, j: M, N] = +(A[i, k] * B[k, j]);\n}\n";
 const std::vector<float> a{1, 2, 3, 4, 5, 6}, b{1, 0, 0, 1, 1, 1};
 
 // The error that a call throws; of TILEC_OK where it throws none.
@@ -40,10 +41,12 @@ template <class Call> tilec::Error error_of(Call call) {
 
 void a_program_runs_and_so_does_its_gradient() {
   const tilec::Program matmul(matmul_text);
-  EXPECT(matmul.name() == "matmul" && matmul.inputs() == tilec::Names({"A", "B"}) && matmul.outputs() == tilec::Names({"C"}));
+  EXPECT(matmul.name() == "matmul" && matmul.inputs() == tilec::Names({"A", "B"}) &&
+      matmul.outputs() == tilec::Names({"C"}));
   std::vector<float> c(4), da(6);
   const std::vector<float> dc{1, 2, 3, 4};
-  const auto A = tilec::tensor(a.data(), {2, 3}), B = tilec::tensor(b.data(), {3, 2}), dC = tilec::tensor(dc.data(), {2, 2});
+  const auto A = tilec::tensor(a.data(), {2, 3}), B = tilec::tensor(b.data(), {3, 2}),
+             dC = tilec::tensor(dc.data(), {2, 2});
   const auto C = tilec::tensor(c.data(), {2, 2}), dA = tilec::tensor(da.data(), {2, 3});
   matmul({A, B}, {C});
   EXPECT(c == std::vector<float>({4, 5, 10, 11}));
@@ -63,7 +66,8 @@ void a_kernel_knows_what_it_takes() {
   const auto A = tilec::tensor(a.data(), {2, 3}), B = tilec::tensor(b.data(), {3, 2});
   const auto C = tilec::tensor(c.data(), {2, 2}), T = tilec::tensor(transposed.data(), {2, 2}, {1, 2});
   const tilec::Kernel kernel = matmul.specialize({A, B});
-  EXPECT(kernel.inputs().size() == 2 && kernel.inputs()[1].name == "B" && kernel.inputs()[1].shape == std::vector<std::int64_t>({3, 2}));
+  EXPECT(kernel.inputs().size() == 2 && kernel.inputs()[1].name == "B" &&
+      kernel.inputs()[1].shape == std::vector<std::int64_t>({3, 2}));
   EXPECT(kernel.outputs()[0].strides == std::vector<std::int64_t>({2, 1}) && kernel.outputs()[0].dtype.bits == 32);
   kernel({A, B}, {C});
   EXPECT(c == std::vector<float>({4, 5, 10, 11}));
@@ -75,7 +79,9 @@ void a_kernel_knows_what_it_takes() {
   EXPECT(error_of([&] { kernel({B, B}, {C}); }).status() == TILEC_ARGUMENT_ERROR);
   EXPECT(error_of([&] { kernel({A, B}, {T}); }).status() == TILEC_ARGUMENT_ERROR);
   EXPECT(error_of([&] { kernel.run({a.data()}, {c.data()}); }).status() == TILEC_ARGUMENT_ERROR);
-  EXPECT(error_of([&] { kernel.run_on({a.data(), b.data()}, {c.data()}, nullptr, c.data()); }).status() == TILEC_ARGUMENT_ERROR);  // the CPU has no streams
+  // the CPU has no streams
+  EXPECT(error_of([&] { kernel.run_on({a.data(), b.data()}, {c.data()}, nullptr, c.data()); }).status() ==
+      TILEC_ARGUMENT_ERROR);
   EXPECT(error_of([&] { kernel({tilec::tensor(wide.data(), {2, 3}), B}, {C}); }).status() == TILEC_TYPE_ERROR);
   const std::vector<tilec::Port> ports = matmul.infer({A, B});
   EXPECT(ports.size() == 1 && ports[0].shape == std::vector<std::int64_t>({2, 2}));
@@ -120,7 +126,9 @@ void options_are_passed_on() {
   options.target = "reference";
   options.file_name = "options.tile";
   options.defines = {{"S", 2}, {"F", 0, "square"}};
-  const tilec::Program program("function square(x) -> (y) { y = x * x; }\nfunction main<S, F>(X[N]) -> (Y) { Z = F(X); Y[i: N / S] = =(Z[S * i]); }", options);
+  const tilec::Program program(
+      "function square(x) -> (y) { y = x * x; }\nfunction main<S, F>(X[N]) -> (Y) { Z = F(X); Y[i: N / S] = =(Z[S * i]); }",
+      options);
   std::vector<float> y(3);
   program({tilec::tensor(a.data(), {6})}, {tilec::tensor(y.data(), {3})});
   EXPECT(y == std::vector<float>({1, 9, 25}));
@@ -130,7 +138,8 @@ void options_are_passed_on() {
   float sum = 0;
   total({tilec::tensor(a.data(), {1, 2, 3})}, {tilec::tensor(&sum, {})});
   EXPECT(sum == 21);
-  EXPECT(error_of([&] { total({tilec::tensor(a.data(), {2, 3})}, {tilec::tensor(&sum, {})}); }).status() == TILEC_ARGUMENT_ERROR);
+  EXPECT(error_of([&] { total({tilec::tensor(a.data(), {2, 3})}, {tilec::tensor(&sum, {})}); }).status() ==
+      TILEC_ARGUMENT_ERROR);
 }
 
 void a_file_has_functions() {
@@ -168,9 +177,11 @@ void what_is_saved_can_be_loaded(const std::string& folder) {
 }
 
 void an_error_says_all_that_tilec_said() {
-  const tilec::Error error = error_of([] { tilec::Program("function (A[M, N]) -> (B) {\n  B[i: M] = +(A[i]);\n}", {}); });
+  const tilec::Error error =
+      error_of([] { tilec::Program("function (A[M, N]) -> (B) {\n  B[i: M] = +(A[i]);\n}", {}); });
   EXPECT(error.status() == TILEC_PROGRAM_ERROR && error.diagnostics().size() == 1);
-  EXPECT(error.diagnostics().at(0).code == "E0201" && error.diagnostics().at(0).line == 2 && std::string(error.what()).find("E0201") != std::string::npos);
+  EXPECT(error.diagnostics().at(0).code == "E0201" && error.diagnostics().at(0).line == 2 &&
+      std::string(error.what()).find("E0201") != std::string::npos);
   EXPECT(error.diagnostics().at(0).text.find('^') != std::string::npos);
   const tilec::Program matmul(matmul_text);
   std::vector<float> c(4);
@@ -202,7 +213,8 @@ void a_batch_is_a_program() {
   const tilec::Program matmul(matmul_text);
   std::vector<float> c(8);
   const std::vector<float> batch{1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1};
-  matmul.vmap({"A"})({tilec::tensor(batch.data(), {2, 2, 3}), tilec::tensor(b.data(), {3, 2})}, {tilec::tensor(c.data(), {2, 2, 2})});
+  matmul.vmap({"A"})(
+      {tilec::tensor(batch.data(), {2, 2, 3}), tilec::tensor(b.data(), {3, 2})}, {tilec::tensor(c.data(), {2, 2, 2})});
   EXPECT(c == std::vector<float>({4, 5, 10, 11, 10, 9, 4, 3}));
 }
 
@@ -227,7 +239,8 @@ class Counted final : public std::pmr::memory_resource {
 };
 
 void a_host_has_memory_threads_and_ears() {
-  constexpr char chain[] = "function f(A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }";
+  constexpr char chain[] =
+      "function f(A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }";
   constexpr std::int64_t side = 160;
   std::vector<float> in(side * side, 1), out(side * side);
   const auto A = tilec::tensor(in.data(), {side, side}), C = tilec::tensor(out.data(), {side, side});
@@ -246,7 +259,8 @@ void a_host_has_memory_threads_and_ears() {
   {
     const tilec::Program program(chain);
     memory.full = true;
-    EXPECT(error_of([&] { program({A}, {C}); }).status() == TILEC_DEVICE_ERROR && codes == std::vector<std::string>({"E0512"}) && memory.asked == 1);
+    EXPECT(error_of([&] { program({A}, {C}); }).status() == TILEC_DEVICE_ERROR &&
+        codes == std::vector<std::string>({"E0512"}) && memory.asked == 1);
     memory.full = false;
     program({A}, {C});
     EXPECT(out[side + 1] == side * side && turns > 1 && memory.live == 1);
@@ -261,11 +275,14 @@ void a_host_has_memory_threads_and_ears() {
 }
 
 void types_are_those_of_tile() {
-  static_assert(tilec::dtype_of<bool>() == TILEC_BOOL && tilec::dtype_of<char>() == TILEC_I8 && tilec::dtype_of<long long>() == TILEC_I64);
-  static_assert(tilec::dtype_of<std::uint16_t>() == TILEC_U16 && tilec::dtype_of<float>() == TILEC_F32 && tilec::dtype_of<double>() == TILEC_F64);
+  static_assert(tilec::dtype_of<bool>() == TILEC_BOOL && tilec::dtype_of<char>() == TILEC_I8 &&
+      tilec::dtype_of<long long>() == TILEC_I64);
+  static_assert(tilec::dtype_of<std::uint16_t>() == TILEC_U16 && tilec::dtype_of<float>() == TILEC_F32 &&
+      tilec::dtype_of<double>() == TILEC_F64);
   static_assert(std::is_same_v<decltype(tilec::tensor(a.data(), {6})), tilec::ConstTensor>);
   static_assert(!std::is_constructible_v<tilec::Result, tilec::ConstTensor>, "what is const is no result");
-  static_assert(std::is_nothrow_copy_constructible_v<tilec::Error> && std::is_nothrow_move_constructible_v<tilec::Program> && !std::is_copy_constructible_v<tilec::Program>);
+  static_assert(std::is_nothrow_copy_constructible_v<tilec::Error> &&
+      std::is_nothrow_move_constructible_v<tilec::Program> && !std::is_copy_constructible_v<tilec::Program>);
 }
 
 }  // namespace

@@ -1,11 +1,12 @@
-/* The C API as a hostile caller finds it: every entry point with every pointer NULL, every list too long, every enum value out of
- * range, memory that overlaps. Each is a status with a message that names what is wrong; nothing crashes, nothing is written. */
+/* The C API as a hostile caller finds it: every entry point with every pointer NULL, every list too long, every enum
+ * value out of range, memory that overlaps. Each is a status with a message that names what is wrong; nothing crashes,
+ * nothing is written. */
 #include <stdlib.h>
 
 #include "expect.h"
 
 /* The call fails with the status, and its message has both words. */
-#define REFUSES(status, call, one, other)                                                                                  \
+#define REFUSES(status, call, one, other)                                                                              \
   EXPECT((call) == (status) && strstr(tilec_last_error(), one) != NULL && strstr(tilec_last_error(), other) != NULL && \
          tilec_last_diagnostic_count() >= 1)
 
@@ -29,7 +30,8 @@ static void null_pointers_of_questions(void) {
   EXPECT(tilec_input_name(NULL, 0) == NULL && tilec_output_name(NULL, 0) == NULL && tilec_output_first(NULL, 7) == 7);
   EXPECT(tilec_kernel_input_count(NULL) == 0 && tilec_kernel_output_count(NULL) == 0);
   EXPECT(tilec_buffer_data(NULL) == NULL && tilec_buffer_size(NULL) == 0);
-  EXPECT(tilec_last_diagnostic(0, NULL) == TILEC_ARGUMENT_ERROR && tilec_last_diagnostic(99, &diagnostic) == TILEC_ARGUMENT_ERROR);
+  EXPECT(tilec_last_diagnostic(0, NULL) == TILEC_ARGUMENT_ERROR &&
+      tilec_last_diagnostic(99, &diagnostic) == TILEC_ARGUMENT_ERROR);
   EXPECT(tilec_last_diagnostic_text(99) == NULL);
   EXPECT(tilec_function_count(NULL, 5) == 0 && tilec_function_name(NULL, 5, 0) == NULL);
   EXPECT(tilec_function_count(NULL, 0) == 0 && tilec_function_name(text, strlen(text), 7) == NULL);
@@ -63,11 +65,13 @@ static void null_pointers_of_compile(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "options.include[1]", "NULL");
 }
 
-static const char several[] = "function twice(X) -> (Y) { Y = X * 2.0; }\nfunction both(X) -> (Y, Z) { Y = twice(X); Z = X; }\n";
+static const char several[] =
+    "function twice(X) -> (Y) { Y = X * 2.0; }\nfunction both(X) -> (Y, Z) { Y = twice(X); Z = X; }\n";
 
 static tilec_file* parsed(const char* file_text) {
   tilec_file* file = NULL;
-  EXPECT(tilec_parse(file_text, strlen(file_text), "ops.tile", NULL, 0, &file) == TILEC_OK && tilec_last_error()[0] == 0);
+  EXPECT(
+      tilec_parse(file_text, strlen(file_text), "ops.tile", NULL, 0, &file) == TILEC_OK && tilec_last_error()[0] == 0);
   return file;
 }
 
@@ -84,7 +88,8 @@ static void null_pointers_of_files(void) {
   tilec_options options = defaults();
   tilec_program* program = NULL;
   tilec_file *file = NULL, *kept = parsed(several);
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, NULL, 0, NULL), "tilec_parse", "`file` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, NULL, 0, NULL), "tilec_parse",
+      "`file` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(NULL, 5, NULL, NULL, 0, &file), "tilec_parse", "`text` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, NULL, 1, &file), "`include` is NULL", "1");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_parse(several, strlen(several), NULL, folders, 2, &file), "include[1]", "NULL");
@@ -95,7 +100,8 @@ static void null_pointers_of_files(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, NULL, NULL), "tilec_file_compile", "`program` is NULL");
   REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, NULL, &program), "twice", "both"); /* which of the two? */
   options.function = "thrice";
-  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, &options, &program), "E0226", "`thrice`; the file has `twice`, `both`");
+  REFUSES(TILEC_PROGRAM_ERROR, tilec_file_compile(kept, &options, &program), "E0226",
+      "`thrice`; the file has `twice`, `both`");
   options.function = "both", options.size = 3;
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "tilec_file_compile", "options.size");
   options.size = sizeof options, options.threads = -1;
@@ -106,8 +112,10 @@ static void null_pointers_of_files(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_file_compile(kept, &options, &program), "options.include", "tilec_parse");
   EXPECT(program == NULL);
   EXPECT(tilec_file_function_count(NULL) == 0 && tilec_file_function_name(NULL, 0) == NULL);
-  EXPECT(tilec_file_function_count(kept) == 2 && tilec_file_function_name(kept, 2) == NULL && tilec_file_function_name(kept, (size_t)-1) == NULL);
-  EXPECT(strcmp(tilec_file_function_name(kept, 0), "twice") == 0 && strcmp(tilec_file_function_name(kept, 1), "both") == 0);
+  EXPECT(tilec_file_function_count(kept) == 2 && tilec_file_function_name(kept, 2) == NULL &&
+      tilec_file_function_name(kept, (size_t)-1) == NULL);
+  EXPECT(strcmp(tilec_file_function_name(kept, 0), "twice") == 0 &&
+      strcmp(tilec_file_function_name(kept, 1), "both") == 0);
   tilec_file_destroy(NULL);
   tilec_file_destroy(kept);
 }
@@ -135,7 +143,8 @@ static void a_program_outlives_its_file(void) {
 
 /* What the text is warned of is said when it is parsed, and not again for each of its functions. */
 static void warnings_of_a_file(void) {
-  tilec_file* file = parsed("function f(A) -> (B) { B = A; }\nfunction g(A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"); /* W0101 */
+  tilec_file* file = parsed(
+      "function f(A) -> (B) { B = A; }\nfunction g(A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"); /* W0101 */
   tilec_program* program;
   EXPECT(tilec_last_diagnostic_count() == 1 && strstr(tilec_last_diagnostic_text(0), "ops.tile:3:") != NULL);
   program = function_of(file, "g");
@@ -189,7 +198,8 @@ static void options_that_mean_nothing(void) {
   options.function = "sub";
   REFUSES(TILEC_PROGRAM_ERROR, compile_with(&options), "`sub`", "`add`");
   options = defaults();
-  for (options.checked = -1; options.checked <= 7; options.checked += 3) REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0554", "options.checked");
+  for (options.checked = -1; options.checked <= 7; options.checked += 3)
+    REFUSES(TILEC_ARGUMENT_ERROR, compile_with(&options), "E0554", "options.checked");
   options.checked = 1;
   EXPECT(compile_with(&options) == TILEC_OK);
   options = defaults();
@@ -215,13 +225,17 @@ static void names_that_are_given_twice(void) {
   tilec_kernel *forward = NULL, *backward = NULL;
   const char* inputs[3] = {"A", "B", "A"};
   const char* outputs[2] = {"C", "C"};
-  tilec_status (*const derivative[3])(const tilec_program*, const char* const*, size_t, const char* const*, size_t, tilec_program**) = {tilec_gradient, tilec_jvp, tilec_value_and_gradient};
+  tilec_status (*const derivative[3])(const tilec_program*, const char* const*, size_t, const char* const*, size_t,
+      tilec_program**) = {tilec_gradient, tilec_jvp, tilec_value_and_gradient};
   int k;
   for (k = 0; k < 3; ++k) {
-    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, inputs, 3, &made), "E0555", "`wrt`: `A` is given twice");
-    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0555", "`of`: `C` is given twice");
+    REFUSES(
+        TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, inputs, 3, &made), "E0555", "`wrt`: `A` is given twice");
+    REFUSES(
+        TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0555", "`of`: `C` is given twice");
   }
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, NULL, 0, &forward, &backward), "E0555", "`wrt`: `A` is given twice");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, inputs, 3, NULL, 0, NULL, 0, &forward, &backward), "E0555",
+      "`wrt`: `A` is given twice");
   EXPECT(made == NULL && forward == NULL && backward == NULL);
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, inputs, 3, &made), "E0555", "`inputs`: `A` is given twice");
   EXPECT(made == NULL);
@@ -231,12 +245,18 @@ static void names_that_are_given_twice(void) {
 }
 
 static void batches(void) {
-  tilec_program *program = compiled("function (A[N], B[N], P[]) -> (C) { C[i: N] = +(A[i + j] * B[j]), 0 <= j < P; }", NULL), *batched = NULL;
+  tilec_program *program =
+                    compiled("function (A[N], B[N], P[]) -> (C) { C[i: N] = +(A[i + j] * B[j]), 0 <= j < P; }", NULL),
+                *batched = NULL;
   const char* names[3] = {"A", NULL, "P"};
   float a[6] = {1, 2, 3, 4, 5, 6}, b[3] = {1, 1, 1}, c[6];
   int64_t many[2] = {2, 3}, one[1] = {3};
-  DLTensor from = {a, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0}, same = {b, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, one, NULL, 0}, to = {c, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0};
-  tilec_argument in[3] = {{"A", TILEC_TENSOR, &from, 0, 0}, {"B", TILEC_TENSOR, &same, 0, 0}, {"P", TILEC_INTEGER, NULL, 2, 0}}, out[1] = {{"C", TILEC_TENSOR, &to, 0, 0}};
+  DLTensor from = {a, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0},
+           same = {b, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, one, NULL, 0},
+           to = {c, {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, many, NULL, 0};
+  tilec_argument in[3] = {{"A", TILEC_TENSOR, &from, 0, 0}, {"B", TILEC_TENSOR, &same, 0, 0},
+      {"P", TILEC_INTEGER, NULL, 2, 0}},
+                 out[1] = {{"C", TILEC_TENSOR, &to, 0, 0}};
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(NULL, NULL, 0, &batched), "E0554", "`program` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, NULL, 0, NULL), "E0554", "`batched` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_vmap(program, NULL, 1, &batched), "E0554", "`inputs` is NULL");
@@ -248,7 +268,8 @@ static void batches(void) {
   EXPECT(tilec_vmap(program, names, 1, &batched) == TILEC_OK);
   EXPECT(tilec_run(batched, in, 3, out, 1) == TILEC_OK && c[0] == 3 && c[2] == 3 && c[3] == 9 && c[5] == 6);
   in[0].tensor = &same;
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(batched, in, 3, out, 1), "E0340", "`A` takes 1 dimension and one of the batch in front");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(batched, in, 3, out, 1), "E0340",
+      "`A` takes 1 dimension and one of the batch in front");
   tilec_program_destroy(batched);
   tilec_program_destroy(program);
 }
@@ -258,8 +279,10 @@ static void numbers_that_a_type_does_not_have(void) {
   tilec_program* program = compiled("function (X[N], S) -> (Y) { Y = X * S; }", NULL);
   uint8_t x[2] = {1, 2}, y[2] = {0, 0};
   int64_t two[1] = {2};
-  DLTensor from = {x, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0}, to = {y, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0};
-  tilec_argument in[2] = {{"X", TILEC_TENSOR, &from, 0, 0}, {"S", TILEC_INTEGER, NULL, 3, 0}}, out[1] = {{"Y", TILEC_TENSOR, &to, 0, 0}};
+  DLTensor from = {x, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0},
+           to = {y, {kDLCPU, 0}, 1, {kDLUInt, 8, 1}, two, NULL, 0};
+  tilec_argument in[2] = {{"X", TILEC_TENSOR, &from, 0, 0}, {"S", TILEC_INTEGER, NULL, 3, 0}},
+                 out[1] = {{"Y", TILEC_TENSOR, &to, 0, 0}};
   EXPECT(tilec_run(program, in, 2, out, 1) == TILEC_OK && y[1] == 6);
   for (in[1].integer = -1; in[1].integer < 1000; in[1].integer += 301) {
     REFUSES(TILEC_ARGUMENT_ERROR, tilec_run(program, in, 2, out, 1), "E0215", "`S`");
@@ -272,11 +295,13 @@ static void null_pointers_of_derivatives(void) {
   tilec_program *program = compiled(text, NULL), *made = NULL;
   const char* names[2] = {"A", NULL};
   const char* outputs[2] = {"C", NULL};
-  tilec_status (*const derivative[2])(const tilec_program*, const char* const*, size_t, const char* const*, size_t, tilec_program**) = {tilec_gradient, tilec_jvp};
+  tilec_status (*const derivative[2])(const tilec_program*, const char* const*, size_t, const char* const*, size_t,
+      tilec_program**) = {tilec_gradient, tilec_jvp};
   int k;
   for (k = 0; k < 2; ++k) {
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](NULL, NULL, 0, NULL, 0, &made), "E0554", "`program` is NULL");
-    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, NULL, 0, NULL), "E0554", k == 0 ? "`gradient` is NULL" : "`tangent` is NULL");
+    REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, NULL, 0, NULL), "E0554",
+        k == 0 ? "`gradient` is NULL" : "`tangent` is NULL");
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 1, NULL, 0, &made), "E0554", "`of` is NULL");
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, NULL, 0, NULL, 1, &made), "E0554", "`wrt` is NULL");
     REFUSES(TILEC_ARGUMENT_ERROR, derivative[k](program, outputs, 2, NULL, 0, &made), "E0554", "`of[1]` is NULL");
@@ -289,7 +314,8 @@ static void null_pointers_of_derivatives(void) {
   tilec_program_destroy(program);
 }
 
-static tilec_status specialise(const tilec_program* program, const tilec_argument* in, size_t ins, const tilec_argument* out, size_t outs) {
+static tilec_status specialise(
+    const tilec_program* program, const tilec_argument* in, size_t ins, const tilec_argument* out, size_t outs) {
   tilec_kernel* kernel = NULL;
   tilec_status status = tilec_specialize(program, in, ins, out, outs, &kernel);
   EXPECT((status == TILEC_OK) == (kernel != NULL));
@@ -326,10 +352,12 @@ static void arguments_of_every_kind(void) {
   tilec_program *program = compiled(text, NULL), *sized = compiled(scaled, NULL);
   DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, one_step), bad;
   tilec_argument in[3], three[3];
-  int64_t negative[1] = {-6}, huge[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, far[1] = {(int64_t)1 << 62}, most[1] = {INT64_MIN};
+  int64_t negative[1] = {-6}, huge[2] = {(int64_t)1 << 40, (int64_t)1 << 40}, far[1] = {(int64_t)1 << 62},
+          most[1] = {INT64_MIN};
   int kind;
   in[0] = argument(&ta), in[1] = argument(&tb);
-  EXPECT(specialise(program, in, 2, NULL, 0) == TILEC_OK && infer(program, in, 2) == TILEC_OK && emit(program, in, 2) == TILEC_OK);
+  EXPECT(specialise(program, in, 2, NULL, 0) == TILEC_OK && infer(program, in, 2) == TILEC_OK &&
+      emit(program, in, 2) == TILEC_OK);
   ALL_REFUSE(TILEC_ARGUMENT_ERROR, NULL, 2, "E0554", "`arguments` is NULL");
   ALL_REFUSE(TILEC_TYPE_ERROR, in, 1, "E0510", "`B`");
   in[2] = argument(&ta);
@@ -390,7 +418,8 @@ static void arguments_of_every_kind(void) {
   ta.dtype.code = kDLInt;
   three[0] = argument(&tb), three[1] = argument(&ta), three[2] = argument(&tb);
   three[2].tensor = NULL, three[2].kind = TILEC_REAL, three[2].real = 2;
-  REFUSES(TILEC_ARGUMENT_ERROR, specialise(sized, three, 3, NULL, 0), "E0559", "`S`"); /* a size whose value is needed */
+  REFUSES(
+      TILEC_ARGUMENT_ERROR, specialise(sized, three, 3, NULL, 0), "E0559", "`S`"); /* a size whose value is needed */
   three[1].kind = TILEC_REAL, three[1].real = 2;
   REFUSES(TILEC_TYPE_ERROR, specialise(sized, three, 3, NULL, 0), "E0207", "`S`");
   three[1].kind = TILEC_INTEGER, three[1].integer = 0;
@@ -401,11 +430,13 @@ static void arguments_of_every_kind(void) {
 
 /* A number is kept by its type or refused by name, also at a call for which the kernel is there already. */
 static void numbers_of_every_type(void) {
-  static const struct { const char* type; uint8_t code, bits; int64_t least; uint64_t most; } types[] = {
-      {"i8", kDLInt, 8, INT8_MIN, INT8_MAX},      {"i16", kDLInt, 16, INT16_MIN, INT16_MAX}, {"i32", kDLInt, 32, INT32_MIN, INT32_MAX}, {"i64", kDLInt, 64, INT64_MIN, INT64_MAX},
-      {"u8", kDLUInt, 8, 0, UINT8_MAX},           {"u16", kDLUInt, 16, 0, UINT16_MAX},       {"u32", kDLUInt, 32, 0, UINT32_MAX},       {"u64", kDLUInt, 64, 0, UINT64_MAX},
-      {"bool", kDLBool, 8, 0, 1}};
-  static const int64_t plain[] = {0, 1, -1, 2, 127, 128, 300, -129, 65536, -2147483649, 4294967296, INT64_MAX, INT64_MIN};
+  static const struct { const char* type; uint8_t code, bits; int64_t least; uint64_t most;
+  } types[] = {{"i8", kDLInt, 8, INT8_MIN, INT8_MAX}, {"i16", kDLInt, 16, INT16_MIN, INT16_MAX},
+      {"i32", kDLInt, 32, INT32_MIN, INT32_MAX}, {"i64", kDLInt, 64, INT64_MIN, INT64_MAX},
+      {"u8", kDLUInt, 8, 0, UINT8_MAX}, {"u16", kDLUInt, 16, 0, UINT16_MAX}, {"u32", kDLUInt, 32, 0, UINT32_MAX},
+      {"u64", kDLUInt, 64, 0, UINT64_MAX}, {"bool", kDLBool, 8, 0, 1}};
+  static const int64_t plain[] = {
+      0, 1, -1, 2, 127, 128, 300, -129, 65536, -2147483649, 4294967296, INT64_MAX, INT64_MIN};
   static const double reals[] = {1.0, 1.5, -3.0, 1e10, 1e30};
   size_t t, k;
   for (t = 0; t < sizeof types / sizeof *types; ++t) {
@@ -425,7 +456,9 @@ static void numbers_of_every_type(void) {
 #define KEPT_OR_REFUSED(fits)                                                                                    \
   do {                                                                                                           \
     if (fits) EXPECT(tilec_run(program, &in, 1, &out, 1) == TILEC_OK);                                           \
-    else EXPECT(tilec_run(program, &in, 1, &out, 1) != TILEC_OK && strstr(tilec_last_error(), "E0215") != NULL && strstr(tilec_last_error(), "`S`") != NULL); \
+    else                                                                                                         \
+      EXPECT(tilec_run(program, &in, 1, &out, 1) != TILEC_OK && strstr(tilec_last_error(), "E0215") != NULL &&   \
+             strstr(tilec_last_error(), "`S`") != NULL);                                                         \
   } while (0)
     for (k = 0; k < sizeof plain / sizeof *plain; ++k) {
       in.kind = TILEC_INTEGER, in.integer = plain[k];
@@ -435,7 +468,8 @@ static void numbers_of_every_type(void) {
     }
     for (k = 0; k < sizeof reals / sizeof *reals; ++k) {
       in.kind = TILEC_REAL, in.real = reals[k];
-      KEPT_OR_REFUSED(reals[k] == (double)(int64_t)(reals[k] < 9e18 ? reals[k] : 0) && reals[k] >= (double)types[t].least && reals[k] <= (double)types[t].most);
+      KEPT_OR_REFUSED(reals[k] == (double)(int64_t)(reals[k] < 9e18 ? reals[k] : 0) &&
+          reals[k] >= (double)types[t].least && reals[k] <= (double)types[t].most);
     }
     tilec_program_destroy(program);
   }
@@ -443,7 +477,8 @@ static void numbers_of_every_type(void) {
 
 static void results_of_every_kind(void) {
   tilec_program* program = compiled(text, NULL);
-  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), tc = tensor(c, 1, six, NULL), td = tensor(d, 1, six, NULL), bad;
+  DLTensor ta = tensor(a, 1, six, NULL), tb = tensor(b, 1, six, NULL), tc = tensor(c, 1, six, NULL),
+           td = tensor(d, 1, six, NULL), bad;
   tilec_argument in[2], out[3];
   int64_t five[1] = {5}, none[1] = {0};
   double wide[6];
@@ -522,7 +557,8 @@ static void null_pointers_of_kernels(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(program, "loops", in, 2, NULL), "E0554", "`buffer` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_emit(program, "", in, 2, &buffer), "E0530", "``");
   EXPECT(kernel == NULL && ports == NULL && buffer == NULL);
-  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK && tilec_infer(program, in, 2, &ports) == TILEC_OK);
+  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK &&
+      tilec_infer(program, in, 2, &ports) == TILEC_OK);
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(NULL, 0, &port), "E0554", "`kernel` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(kernel, 0, NULL), "E0554", "`port` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_input(kernel, 2, &port), "E0554", "no port 2");
@@ -551,7 +587,8 @@ static void null_pointers_of_kernels(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_kernel_run(kernel, from, to), "E0552", "`C` and `D`");
   EXPECT(block[0] == 0 && block[5] == 0); /* nothing was written */
   to[1] = block + 6;
-  EXPECT(tilec_kernel_run(kernel, from, to) == TILEC_OK && block[5] == 7 && block[6] == -5 && tilec_last_error()[0] == 0);
+  EXPECT(
+      tilec_kernel_run(kernel, from, to) == TILEC_OK && block[5] == 7 && block[6] == -5 && tilec_last_error()[0] == 0);
   tilec_kernel_destroy(kernel);
   tilec_kernel_destroy(ports);
   tilec_program_destroy(program);
@@ -568,16 +605,26 @@ static void null_pointers_of_pairs_and_packages(void) {
   void* to[2] = {c, d};
   int k;
   in[0] = argument(&ta), in[1] = argument(&tb);
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(NULL, NULL, 0, NULL, 0, &made), "tilec_value_and_gradient", "`program` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 0, NULL, 0, NULL), "tilec_value_and_gradient", "`both` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 1, NULL, 0, &made), "tilec_value_and_gradient", "`of` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(NULL, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`program` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 1, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`of` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 1, in, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`wrt` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, NULL, 2, NULL, 0, &forward, &backward), "tilec_vjp", "`arguments` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 1, &forward, &backward), "tilec_vjp", "`results` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, NULL, &backward), "tilec_vjp", "`forward` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, NULL), "tilec_vjp", "`backward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(NULL, NULL, 0, NULL, 0, &made), "tilec_value_and_gradient",
+      "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 0, NULL, 0, NULL), "tilec_value_and_gradient",
+      "`both` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_value_and_gradient(program, NULL, 1, NULL, 0, &made), "tilec_value_and_gradient",
+      "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(NULL, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp",
+      "`program` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 1, NULL, 0, in, 2, NULL, 0, &forward, &backward), "tilec_vjp",
+      "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 1, in, 2, NULL, 0, &forward, &backward), "tilec_vjp",
+      "`wrt` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, NULL, 2, NULL, 0, &forward, &backward),
+      "tilec_vjp", "`arguments` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 1, &forward, &backward), "tilec_vjp",
+      "`results` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, NULL, &backward), "tilec_vjp",
+      "`forward` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_vjp(program, NULL, 0, NULL, 0, in, 2, NULL, 0, &forward, NULL), "tilec_vjp",
+      "`backward` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(NULL, "", 0, &made), "tilec_with_plan", "`program` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(program, NULL, 1, &made), "tilec_with_plan", "`text` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_with_plan(program, "", 0, NULL), "tilec_with_plan", "`planned` is NULL");
@@ -587,11 +634,16 @@ static void null_pointers_of_pairs_and_packages(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_save(program, NULL, in, 2), "tilec_save", "`path` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_save(program, "/tmp/none.tilec", NULL, 2), "tilec_save", "`arguments` is NULL");
   REFUSES(TILEC_DEVICE_ERROR, tilec_save(program, "", in, 2), "E0", "");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(NULL, NULL, 0, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`program` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, NULL, in, 2), "tilec_save_vjp", "`path` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 1, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`of` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 1, "/tmp/none.tilec", in, 2), "tilec_save_vjp", "`wrt` is NULL");
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, "/tmp/none.tilec", NULL, 2), "tilec_save_vjp", "`arguments` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(NULL, NULL, 0, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp",
+      "`program` is NULL");
+  REFUSES(
+      TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, NULL, in, 2), "tilec_save_vjp", "`path` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 1, NULL, 0, "/tmp/none.tilec", in, 2), "tilec_save_vjp",
+      "`of` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 1, "/tmp/none.tilec", in, 2), "tilec_save_vjp",
+      "`wrt` is NULL");
+  REFUSES(TILEC_ARGUMENT_ERROR, tilec_save_vjp(program, NULL, 0, NULL, 0, "/tmp/none.tilec", NULL, 2), "tilec_save_vjp",
+      "`arguments` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_load(NULL, 0, 0, &kernel), "tilec_load", "`bytes` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_load("", 0, 0, NULL), "tilec_load", "`kernel` is NULL");
   REFUSES(TILEC_DEVICE_ERROR, tilec_load("", 0, 0, &kernel), "E0534", "package");
@@ -600,14 +652,16 @@ static void null_pointers_of_pairs_and_packages(void) {
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp("", 0, 0, &forward, NULL), "tilec_load_vjp", "`backward` is NULL");
   REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp("", 0, -2, &forward, &backward), "tilec_load_vjp", "`threads` is -2");
   EXPECT(tilec_emit(program, "package", in, 2, &buffer) == TILEC_OK);
-  REFUSES(TILEC_ARGUMENT_ERROR, tilec_load_vjp(tilec_buffer_data(buffer), tilec_buffer_size(buffer), 0, &forward, &backward), "E0539", "`add`");
+  REFUSES(TILEC_ARGUMENT_ERROR,
+      tilec_load_vjp(tilec_buffer_data(buffer), tilec_buffer_size(buffer), 0, &forward, &backward), "E0539", "`add`");
   tilec_buffer_destroy(buffer);
   EXPECT(kernel == NULL && forward == NULL && backward == NULL);
   EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK);
   EXPECT(tilec_kernel_workspace(NULL) == 0 && tilec_kernel_device_workspace(NULL) == 0);
   for (k = 0; k < 2; ++k) {
     const char* name = k == 0 ? "tilec_kernel_run_in" : "tilec_kernel_run_on";
-#define ANY_RUN(kernel, in, out) (k == 0 ? tilec_kernel_run_in(kernel, in, out, NULL) : tilec_kernel_run_on(kernel, in, out, NULL, NULL))
+#define ANY_RUN(kernel, in, out) \
+  (k == 0 ? tilec_kernel_run_in(kernel, in, out, NULL) : tilec_kernel_run_on(kernel, in, out, NULL, NULL))
     REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(NULL, from, to), name, "`kernel` is NULL");
     REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(kernel, NULL, to), name, "`inputs` is NULL");
     REFUSES(TILEC_ARGUMENT_ERROR, ANY_RUN(kernel, from, NULL), name, "`outputs` is NULL");
@@ -631,7 +685,8 @@ static void null_pointers_where_there_is_nothing(void) {
   void* to[2] = {NULL, NULL};
   in[0] = in[1] = out[0] = out[1] = argument(&empty);
   EXPECT(tilec_run(program, in, 2, out, 2) == TILEC_OK);
-  EXPECT(tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK && tilec_kernel_run(kernel, from, to) == TILEC_OK);
+  EXPECT(
+      tilec_specialize(program, in, 2, NULL, 0, &kernel) == TILEC_OK && tilec_kernel_run(kernel, from, to) == TILEC_OK);
   tilec_kernel_destroy(kernel);
   EXPECT(tilec_specialize(constant, NULL, 0, NULL, 0, &kernel) == TILEC_OK && tilec_kernel_input_count(kernel) == 0);
   to[0] = y;
@@ -687,7 +742,8 @@ static void warnings_of_a_call_that_succeeds(void) {
   EXPECT(tilec_compile(doubtful, strlen(doubtful), NULL, &program) == TILEC_OK && tilec_last_error()[0] == 0);
   EXPECT(tilec_last_diagnostic_count() == 1 && tilec_last_diagnostic(0, &diagnostic) == TILEC_OK);
   EXPECT(diagnostic.severity == TILEC_WARNING && strcmp(diagnostic.code, "W0101") == 0 && diagnostic.line == 2);
-  EXPECT(strstr(tilec_last_diagnostic_text(0), "<text>:2:") != NULL && strstr(tilec_last_diagnostic_text(0), "^") != NULL);
+  EXPECT(
+      strstr(tilec_last_diagnostic_text(0), "<text>:2:") != NULL && strstr(tilec_last_diagnostic_text(0), "^") != NULL);
   tilec_program_destroy(program);
 }
 

@@ -1,5 +1,6 @@
-/* The C API from several threads at once: one program specialised and run by all of them, for the same shapes and for others, and
- * programs that each thread compiles, differentiates and destroys itself. `./dev sanitize` runs it under ThreadSanitizer. */
+/* The C API from several threads at once: one program specialised and run by all of them, for the same shapes and for
+ * others, and programs that each thread compiles, differentiates and destroys itself. `./dev sanitize` runs it under
+ * ThreadSanitizer. */
 #include <pthread.h>
 
 #include "expect.h"
@@ -54,7 +55,8 @@ static void* work(void* failed) {
     *(int*)failed += !product_is_right(shared, 3, 4, 5) || !product_is_right(shared, 2 + round, 3, 4);
     *(int*)failed += own == NULL || !product_is_right(own, 4, 4, 4);
     *(int*)failed += own == NULL || tilec_gradient(own, NULL, 0, NULL, 0, &gradient) != TILEC_OK;
-    *(int*)failed += tilec_compile("function f(", 11, NULL, &wrong) != TILEC_PROGRAM_ERROR || strstr(tilec_last_error(), "E0") == NULL;
+    *(int*)failed += tilec_compile("function f(", 11, NULL, &wrong) != TILEC_PROGRAM_ERROR ||
+        strstr(tilec_last_error(), "E0") == NULL;
     *(int*)failed += !function_is_right("three") || !function_is_right("one") || !function_is_right("two");
     *(int*)failed += tilec_file_function_count(file) != 3 || strcmp(tilec_file_function_name(file, 1), "two") != 0;
     tilec_program_destroy(gradient);

@@ -24,26 +24,39 @@ inline constexpr const char* narrow_cpu = "cpu:x86-64-v3";
 
 inline Expr number(double x, DType type = DType::F32) { return Constant{type, 0, x}; }
 inline Expr integer(std::int64_t x, DType type) { return Constant{type, x, 0}; }
-inline Expr at(std::string view, Expr offset, DType type = DType::F32) { return Load{std::move(view), std::move(offset), type}; }
-inline Expr apply(Op op, std::vector<Expr> operands, DType type = DType::F32) { return Operation{op, std::move(operands), type}; }
+inline Expr at(std::string view, Expr offset, DType type = DType::F32) {
+  return Load{std::move(view), std::move(offset), type};
+}
+inline Expr apply(Op op, std::vector<Expr> operands, DType type = DType::F32) {
+  return Operation{op, std::move(operands), type};
+}
 inline Expr named(std::string name, DType type = DType::F32) { return Variable{std::move(name), type}; }
 inline Stmt loop(std::string index, Kind kind, Expr extent, Body body, std::vector<Advance> advance = {}) {
   return {For{std::move(index), kind, std::move(extent), std::move(advance), std::move(body)}};
 }
-inline Stmt when(Expr condition, Body then, Body otherwise = {}) { return {If{std::move(condition), std::move(then), std::move(otherwise)}}; }
+inline Stmt when(Expr condition, Body then, Body otherwise = {}) {
+  return {If{std::move(condition), std::move(then), std::move(otherwise)}};
+}
 inline Stmt let(std::string name, Expr value) { return {Let{std::move(name), std::move(value)}}; }
-inline Stmt view(std::string name, std::string base, Expr offset) { return {View{std::move(name), std::move(base), std::move(offset)}}; }
+inline Stmt view(std::string name, std::string base, Expr offset) {
+  return {View{std::move(name), std::move(base), std::move(offset)}};
+}
 inline Stmt store(std::string view, Expr offset, Expr value, Hint hint = Hint::Plain) {
   return {Store{std::move(view), std::move(offset), std::move(value), hint}};
 }
-inline Stmt registers(std::string name, DType type, std::int64_t count) { return {Allocate{std::move(name), type, count, Memory::Register}}; }
+inline Stmt registers(std::string name, DType type, std::int64_t count) {
+  return {Allocate{std::move(name), type, count, Memory::Register}};
+}
 
-// C[i, j] (+)= sum over r, k of a[off[r] + i*asi + k*ask] * b[r*bst + k*bsk + j], j < w: a block of `rows` by vectors·lanes.
+// C[i, j] (+)= sum over r, k of a[off[r] + i*asi + k*ask] * b[r*bst + k*bsk + j], j < w: a block of `rows` by
+// vectors·lanes.
 inline Function block(const std::string& name, int rows, int vectors, int lanes, bool taps) {
   const auto n = [](std::int64_t x) { return Expr(x); };
   const Expr l = var("l");
   const auto column = [&](int v) { return l + n(v * lanes); };
-  const auto tail = [&](int v, Body body) -> Body { return v + 1 == vectors ? Body{when(less(column(v), var("w")), body)} : body; };
+  const auto tail = [&](int v, Body body) -> Body {
+    return v + 1 == vectors ? Body{when(less(column(v), var("w")), body)} : body;
+  };
   const auto append = [](Body& to, const Body& more) { to.insert(to.end(), more.begin(), more.end()); };
   const auto acc = [&](int i, int v) { return n(i * vectors + v); };
 
@@ -108,7 +121,10 @@ class Run {
     locals_.resize(static_cast<std::size_t>(local_bytes(loops) * tilec::runtime::default_pool()->workers + 64));
     entry_ = reinterpret_cast<Entry>(code_->symbol(loops.functions.back().name));
   }
-  template <class... Pointers> void operator()(Pointers*... views) const { call(tilec::runtime::default_pool(), views...); }
+  template <class... Pointers>
+  void operator()(Pointers*... views) const {
+    call(tilec::runtime::default_pool(), views...);
+  }
   template <class... Pointers> void alone(Pointers*... views) const { call(nullptr, views...); }
 
  private:

@@ -27,11 +27,13 @@ template <class Visit> void each_statement(const Body& body, const Visit& visit)
   for (const Stmt& statement : body) {
     visit(statement);
     if (const For* loop = std::get_if<For>(&statement.node)) each_statement(loop->body, visit);
-    if (const If* branch = std::get_if<If>(&statement.node)) each_statement(branch->then, visit), each_statement(branch->otherwise, visit);
+    if (const If* branch = std::get_if<If>(&statement.node))
+      each_statement(branch->then, visit), each_statement(branch->otherwise, visit);
   }
 }
 
-// The names that conditions, bounds and arguments of calls depend on. A loop over any other index turns alike every time.
+// The names that conditions, bounds and arguments of calls depend on. A loop over any other index turns alike every
+// time.
 Names steering(const Body& body) {
   Names names;
   each_statement(body, [&](const Stmt& statement) {
@@ -45,9 +47,12 @@ Names steering(const Body& body) {
   for (std::size_t before = 0; before != names.size();) {
     before = names.size();
     each_statement(body, [&](const Stmt& statement) {
-      if (const Let* let = std::get_if<Let>(&statement.node); let && names.contains(let->name)) mentions(let->value, names);
-      if (const View* view = std::get_if<View>(&statement.node); view && names.contains(view->name)) names.insert(view->base), mentions(view->offset, names);
-      if (const Store* store = std::get_if<Store>(&statement.node); store && names.contains(store->view)) mentions(store->value, names);
+      if (const Let* let = std::get_if<Let>(&statement.node); let && names.contains(let->name))
+        mentions(let->value, names);
+      if (const View* view = std::get_if<View>(&statement.node); view && names.contains(view->name))
+        names.insert(view->base), mentions(view->offset, names);
+      if (const Store* store = std::get_if<Store>(&statement.node); store && names.contains(store->view))
+        mentions(store->value, names);
       if (const For* loop = std::get_if<For>(&statement.node))
         for (const Advance& a : loop->advance)
           if (names.contains(a.view)) names.insert(loop->index), mentions(a.step, names);
@@ -81,7 +86,8 @@ class Walk {
   }
   void walk(const For& loop) {
     const std::int64_t extent = known(loop.extent);
-    if (extent < 1 && loop.kind == Kind::Serial) throw std::runtime_error("the serial loop `" + loop.index + "` would turn " + std::to_string(extent) + " times");
+    if (extent < 1 && loop.kind == Kind::Serial)
+      throw std::runtime_error("the serial loop `" + loop.index + "` would turn " + std::to_string(extent) + " times");
     const auto places = places_;
     const Steps done = done_;
     const auto pending = pending_;
@@ -98,7 +104,8 @@ class Walk {
     if (alike && extent > 1) repeat(extent, done, pending);
     left_.insert(left.begin(), left.end());
   }
-  // The turn just walked, `extent` times. A register that it leaves is found by the first turn as the loop found it, by the others as a turn ends.
+  // The turn just walked, `extent` times. A register that it leaves is found by the first turn as the loop found it, by
+  // the others as a turn ends.
   void repeat(std::int64_t extent, const Steps& done, const std::map<Cell, std::int64_t>& pending) {
     const auto count_of = [](const std::map<Cell, std::int64_t>& counts, const Cell& cell) {
       const auto found = counts.find(cell);
@@ -117,7 +124,8 @@ class Walk {
     integers[let.name] = steering_.contains(let.name) ? value(let.value) : std::nullopt;
   }
   void walk(const View& view) {
-    if (const auto base = places_.find(view.base); base != places_.end() && steering_.contains(view.name)) places_[view.name] = {base->second.table, base->second.offset + known(view.offset)};
+    if (const auto base = places_.find(view.base); base != places_.end() && steering_.contains(view.name))
+      places_[view.name] = {base->second.table, base->second.offset + known(view.offset)};
   }
   void walk(const Aligned& aligned) { integers[aligned.name] = 1; }
   void walk(const Allocate& array) {
@@ -149,9 +157,11 @@ class Walk {
     for (const Function& callee : loops_.functions) {
       if (callee.name != call.function) continue;
       Walk inner(loops_, callee);
-      for (std::size_t k = 0; k < callee.integers.size(); ++k) inner.integers[callee.integers[k]] = value(call.integers[k]);
+      for (std::size_t k = 0; k < callee.integers.size(); ++k)
+        inner.integers[callee.integers[k]] = value(call.integers[k]);
       for (std::size_t k = 0; k < callee.views.size(); ++k)
-        if (const auto found = places_.find(call.views[k]); found != places_.end()) inner.place(callee.views[k].name, found->second);
+        if (const auto found = places_.find(call.views[k]); found != places_.end())
+          inner.place(callee.views[k].name, found->second);
       const Steps steps = inner.run(callee.body);
       done_.steps += steps.steps;
       pending_[{call.function, 0}] += steps.idle;
@@ -185,20 +195,24 @@ class Walk {
   // What was counted in a register is settled: stored, or idle where the register begins anew.
   void leave(Cell cell, std::int64_t Steps::*member) {
     left_.try_emplace(cell, member);
-    if (const auto found = pending_.find(cell); found != pending_.end()) done_.*member += found->second, pending_.erase(found);
+    if (const auto found = pending_.find(cell); found != pending_.end())
+      done_.*member += found->second, pending_.erase(found);
   }
 
   // The register elements that a value is made of, be it through Lets.
   void cells(const Expr& expr, std::set<Cell>& found) const {
     expr.match([](const Constant&) {},
-               [&](const Variable& v) {
-                 if (const auto let = lets_.find(v.name); let != lets_.end() && v.type != DType::I64) cells(let->second, found);
-               },
-               [&](const Load& load) {
-                 if (registers_.contains(load.view)) found.insert({load.view, known(load.offset)});
-               },
-               [&](const Operation& operation) { for (const Expr& e : operation.operands) cells(e, found); },
-               [&](const Convert& convert) { cells(convert.operand, found); });
+        [&](const Variable& v) {
+          if (const auto let = lets_.find(v.name); let != lets_.end() && v.type != DType::I64)
+            cells(let->second, found);
+        },
+        [&](const Load& load) {
+          if (registers_.contains(load.view)) found.insert({load.view, known(load.offset)});
+        },
+        [&](const Operation& operation) {
+          for (const Expr& e : operation.operands) cells(e, found);
+        },
+        [&](const Convert& convert) { cells(convert.operand, found); });
   }
 
   std::int64_t known(const Expr& expr) const {
@@ -235,7 +249,8 @@ class Walk {
     }
     const DType type = operation.operands.front().type();
     if (operation.op == Op::Select) return operands[0] != 0 ? operands[1] : operands[2];
-    if (operation.type == DType::Bool && type != DType::Bool) return poly::compare_integers(operation.op, type, operands[0], operands[1]);
+    if (operation.type == DType::Bool && type != DType::Bool)
+      return poly::compare_integers(operation.op, type, operands[0], operands[1]);
     return poly::integer_operation(operation.op, operation.type, operands[0], operands[1], operands[2]);
   }
 
@@ -252,7 +267,9 @@ class Walk {
 
 bool has_loop(const Body& body) {
   bool found = false;
-  each_statement(body, [&](const Stmt& statement) { found = found || std::holds_alternative<For>(statement.node) || std::holds_alternative<CallStmt>(statement.node); });
+  each_statement(body, [&](const Stmt& statement) {
+    found = found || std::holds_alternative<For>(statement.node) || std::holds_alternative<CallStmt>(statement.node);
+  });
   return found;
 }
 

@@ -1,4 +1,5 @@
-// Every elementary function of the LLVM emitter against libm in more precision: sweeps, special values, scalar = vector, bit for bit.
+// Every elementary function of the LLVM emitter against libm in more precision: sweeps, special values,
+// scalar = vector, bit for bit.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,21 +26,26 @@ Loops map_of(Op op, DType type, int lanes, std::int64_t count) {
   };
   Function f{"k", {{"X", type}, {"Z", type}, {"Y", type, Direction::Out}}, {}, {}};
   if (lanes == 0) f.body = {loop("i", Kind::Serial, Expr(count), {statement(var("i"))})};
-  else f.body = {loop("j", Kind::Serial, Expr(count / lanes), {loop("l", Kind::Vector, Expr(std::int64_t{lanes}), {statement(var("j") * Expr(std::int64_t{lanes}) + var("l"))})})};
+  else
+    f.body = {loop("j", Kind::Serial, Expr(count / lanes),
+        {loop("l", Kind::Vector, Expr(std::int64_t{lanes}),
+            {statement(var("j") * Expr(std::int64_t{lanes}) + var("l"))})})};
   return Loops{{f}, {}};
 }
 
 template <class T> std::vector<T> sweep(Op op) {
   std::vector<T> x;
   const T inf = std::numeric_limits<T>::infinity();
-  for (const T v : {T(0), T(1), T(0.5), T(2), T(1.5), T(3), T(10), T(100), T(1e5), T(1e6), T(1e30), inf, std::numeric_limits<T>::max(),
-                    std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(), T(1e-5), T(1e-10), T(87), T(88.7), T(89), T(103), T(104), T(105), T(709), T(710)})
+  for (const T v : {T(0), T(1), T(0.5), T(2), T(1.5), T(3), T(10), T(100), T(1e5), T(1e6), T(1e30), inf,
+           std::numeric_limits<T>::max(), std::numeric_limits<T>::min(), std::numeric_limits<T>::denorm_min(), T(1e-5),
+           T(1e-10), T(87), T(88.7), T(89), T(103), T(104), T(105), T(709), T(710)})
     x.push_back(v), x.push_back(-v);
   x.push_back(std::numeric_limits<T>::quiet_NaN());
   std::mt19937_64 engine(static_cast<unsigned>(op));
   std::uniform_real_distribution<T> unit(-1, 1), near(-10, 10), wide(-100, 100), exponent(-30, 30);
   while (x.size() < 40000) {
-    x.push_back(unit(engine)), x.push_back(near(engine)), x.push_back(wide(engine)), x.push_back(std::exp2(exponent(engine)) * (x.size() % 8 < 4 ? 1 : -1));
+    x.push_back(unit(engine)), x.push_back(near(engine)), x.push_back(wide(engine)),
+        x.push_back(std::exp2(exponent(engine)) * (x.size() % 8 < 4 ? 1 : -1));
     if constexpr (sizeof(T) == 4) x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(engine())));
     else x.push_back(std::bit_cast<double>(engine()));
   }
@@ -94,7 +100,8 @@ template <class T> double distance(T got, long double want) {
   if (std::isinf(got) && std::fabs(static_cast<T>(want)) == largest) return 1;
   if (std::isinf(got) || std::isinf(rounded)) return std::fabs(got) == largest ? 1 : 1e9;
   const T magnitude = std::max(std::fabs(rounded), std::numeric_limits<T>::min());
-  return static_cast<double>(std::fabs(static_cast<long double>(got) - want) / (std::nextafter(magnitude, 2 * magnitude) - magnitude));
+  return static_cast<double>(
+      std::fabs(static_cast<long double>(got) - want) / (std::nextafter(magnitude, 2 * magnitude) - magnitude));
 }
 
 template <class T> void check(Op op, DType type, double limit) {
@@ -117,14 +124,16 @@ template <class T> void check(Op op, DType type, double limit) {
   CAPTURE(y[where]);
   CAPTURE(static_cast<double>(expected(op, x[where], z[where])));
   CHECK(worst <= limit);
-  if (std::getenv("TILEC_ULP")) MESSAGE(std::string(tilec::lang::info(op).name) << (sizeof(T) == 4 ? " f32 " : " f64 ") << worst << " ulp at " << x[where]);
+  if (std::getenv("TILEC_ULP"))
+    MESSAGE(std::string(tilec::lang::info(op).name)
+        << (sizeof(T) == 4 ? " f32 " : " f64 ") << worst << " ulp at " << x[where]);
 }
 
 }  // namespace
 
 TEST_CASE("elementary functions are within 2 ulp, special values included") {
-  for (const Op op : {Op::Exp, Op::Log, Op::Tanh, Op::Erf, Op::Sin, Op::Cos, Op::Tan, Op::Asin, Op::Acos, Op::Atan, Op::Sinh, Op::Cosh, Op::Asinh,
-                      Op::Acosh, Op::Atanh, Op::Atan2, Op::Pow}) {
+  for (const Op op : {Op::Exp, Op::Log, Op::Tanh, Op::Erf, Op::Sin, Op::Cos, Op::Tan, Op::Asin, Op::Acos, Op::Atan,
+           Op::Sinh, Op::Cosh, Op::Asinh, Op::Acosh, Op::Atanh, Op::Atan2, Op::Pow}) {
     check<float>(op, DType::F32, 2);
     check<double>(op, DType::F64, 2.5);
   }
@@ -133,7 +142,8 @@ TEST_CASE("elementary functions are within 2 ulp, special values included") {
 }
 
 TEST_CASE("exact functions are exact") {
-  for (const Op op : {Op::Sqrt, Op::Ceil, Op::Floor, Op::Trunc, Op::Round, Op::Abs, Op::Neg, Op::Recip, Op::Relu, Op::Sign, Op::Max, Op::Min, Op::Div, Op::Mod}) {
+  for (const Op op : {Op::Sqrt, Op::Ceil, Op::Floor, Op::Trunc, Op::Round, Op::Abs, Op::Neg, Op::Recip, Op::Relu,
+           Op::Sign, Op::Max, Op::Min, Op::Div, Op::Mod}) {
     check<float>(op, DType::F32, 0.5);
     check<double>(op, DType::F64, op == Op::Recip || op == Op::Div || op == Op::Sqrt ? 0.51 : 0.5);
   }

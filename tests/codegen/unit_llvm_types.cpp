@@ -86,15 +86,18 @@ Wide expected(Op op, DType t, Wide x, Wide y) {
 bool is_comparison(Op op) { return op >= Op::Eq && op <= Op::Ge; }
 
 // Y[i] = value(i) over `count` elements, in vectors of 16, then once more one by one from Y[count] on.
-Loops both_ways(Expr (*value)(Expr i, const void* context), const void* context, DType in, DType out, std::int64_t count) {
+Loops both_ways(
+    Expr (*value)(Expr i, const void* context), const void* context, DType in, DType out, std::int64_t count) {
   const Expr wide = var("j") * Expr(std::int64_t{16}) + var("l");
   Function f{"k", {{"X", in}, {"Z", in}, {"Y", out, Direction::Out}}, {}, {}};
-  f.body = {loop("j", Kind::Serial, Expr(count / 16), {loop("l", Kind::Vector, Expr(std::int64_t{16}), {store("Y", wide, value(wide, context))})}),
-            loop("i", Kind::Serial, Expr(count), {store("Y", var("i") + Expr(count), value(var("i"), context))})};
+  f.body = {loop("j", Kind::Serial, Expr(count / 16),
+                {loop("l", Kind::Vector, Expr(std::int64_t{16}), {store("Y", wide, value(wide, context))})}),
+      loop("i", Kind::Serial, Expr(count), {store("Y", var("i") + Expr(count), value(var("i"), context))})};
   return Loops{{f}, {}};
 }
 
-constexpr DType whole[] = {DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64};
+constexpr DType whole[] = {
+    DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64};
 
 // p bits of significand, exponents down to `low`: x rounded to nearest, ties to even.
 double round_to(double x, int p, int low, double largest) {
@@ -116,9 +119,10 @@ double value_of(std::uint16_t bits, DType t) {
 std::vector<double> doubles(std::size_t count) {
   std::mt19937_64 engine(5);
   std::uniform_real_distribution<double> unit(-1, 1), exponent(-30, 20);
-  std::vector<double> x{0.0, -0.0, INFINITY, -INFINITY, NAN, 65504, 65519.999, 65520, 65536, 1e300, -1e300, 1e-300, 0x1p-24, 0x1p-25, 0x1.000001p-25, 0x1p-14,
-                        1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8, 1 + 0x1p-8 + 0x1p-45, 1 + 3 * 0x1p-8, 3.3895313892515355e38, 3.4e38, 127.5, 128, 255.9, -128.9, 2147483647.5,
-                        4294967296.0, 9.3e18, 1.9e19, -1, -0.5, 0x1p-149, 0x1p-133, 0x1p-134};
+  std::vector<double> x{0.0, -0.0, INFINITY, -INFINITY, NAN, 65504, 65519.999, 65520, 65536, 1e300, -1e300, 1e-300,
+      0x1p-24, 0x1p-25, 0x1.000001p-25, 0x1p-14, 1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8, 1 + 0x1p-8 + 0x1p-45,
+      1 + 3 * 0x1p-8, 3.3895313892515355e38, 3.4e38, 127.5, 128, 255.9, -128.9, 2147483647.5, 4294967296.0, 9.3e18,
+      1.9e19, -1, -0.5, 0x1p-149, 0x1p-133, 0x1p-134};
   while (x.size() < count) x.push_back(unit(engine) * std::exp2(exponent(engine)));
   return x;
 }
@@ -129,8 +133,9 @@ TEST_CASE("integer operations wrap and are total") {
   struct Context { Op op; DType type; };
   const std::int64_t count = 1024;
   for (const DType t : whole)
-    for (const Op op : {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Max, Op::Min, Op::And, Op::Or, Op::Xor, Op::Shl, Op::Shr, Op::Neg, Op::Not, Op::Abs, Op::Sign,
-                        Op::Relu, Op::Recip, Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne}) {
+    for (const Op op :
+        {Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Max, Op::Min, Op::And, Op::Or, Op::Xor, Op::Shl, Op::Shr,
+            Op::Neg, Op::Not, Op::Abs, Op::Sign, Op::Relu, Op::Recip, Op::Lt, Op::Le, Op::Gt, Op::Ge, Op::Eq, Op::Ne}) {
       const Context c{op, t};
       const DType out = is_comparison(op) ? DType::Bool : t;
       const auto value = [](Expr i, const void* context) -> Expr {
@@ -143,7 +148,8 @@ TEST_CASE("integer operations wrap and are total") {
       std::vector<unsigned char> y(static_cast<std::size_t>(2 * count * tilec::lang::bytes(out)));
       Run(both_ways(value, &c, t, out, count))(x.data(), z.data(), y.data());
       int wrong = 0;
-      for (std::size_t i = 0; i < 2 * count; ++i) wrong += read(y, i, out) != expected(op, t, read(x, i % count, t), read(z, i % count, t));
+      for (std::size_t i = 0; i < 2 * count; ++i)
+        wrong += read(y, i, out) != expected(op, t, read(x, i % count, t), read(z, i % count, t));
       CAPTURE(tilec::lang::name(t));
       CAPTURE(tilec::lang::info(op).name);
       CHECK(wrong == 0);
@@ -165,7 +171,8 @@ TEST_CASE("division by constants agrees with division") {
         std::vector<unsigned char> y(static_cast<std::size_t>(2 * count * tilec::lang::bytes(t)));
         Run(both_ways(value, &c, t, t, count))(x.data(), x.data(), y.data());
         int wrong = 0;
-        for (std::size_t i = 0; i < 2 * count; ++i) wrong += read(y, i, t) != expected(op, t, read(x, i % count, t), wrap(by, t));
+        for (std::size_t i = 0; i < 2 * count; ++i)
+          wrong += read(y, i, t) != expected(op, t, read(x, i % count, t), wrap(by, t));
         CAPTURE(tilec::lang::name(t));
         CAPTURE(by);
         CHECK(wrong == 0);
@@ -176,7 +183,8 @@ TEST_CASE("integer casts wrap, and to Bool test against zero") {
   struct Context { DType from, to; };
   const std::int64_t count = 256;
   for (const DType from : whole)
-    for (const DType to : {DType::Bool, DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64}) {
+    for (const DType to :
+        {DType::Bool, DType::U8, DType::U16, DType::U32, DType::U64, DType::I8, DType::I16, DType::I32, DType::I64}) {
       const Context c{from, to};
       const auto value = [](Expr i, const void* context) -> Expr {
         const auto& [a, b] = *static_cast<const Context*>(context);
@@ -218,7 +226,8 @@ TEST_CASE("casts to f16 and bf16 round once, to the nearest even; back they are 
           const double in = from == DType::F64 ? x[i % count] : static_cast<double>(single[i % count]);
           const double want = to == DType::F16 ? round_to(in, 11, -14, 65504) : round_to(in, 8, -126, 0x1.fep127);
           const double got = value_of(y[i], to);
-          const bool same = std::isnan(want) ? std::isnan(got) : std::bit_cast<std::uint64_t>(want) == std::bit_cast<std::uint64_t>(got);
+          const bool same = std::isnan(want) ? std::isnan(got)
+                                             : std::bit_cast<std::uint64_t>(want) == std::bit_cast<std::uint64_t>(got);
           if (!same && wrong++ == 0) MESSAGE(in << " became " << got << ", not " << want);
         }
         CAPTURE(tilec::lang::name(from));
@@ -259,7 +268,10 @@ TEST_CASE("floats to integers saturate, and NaN becomes 0") {
       int wrong = 0;
       for (std::size_t i = 0; i < 2 * count; ++i) {
         const double in = from == DType::F64 ? x[i % count] : static_cast<double>(single[i % count]);
-        const Wide want = std::isnan(in) ? 0 : in <= static_cast<double>(lowest(to)) ? lowest(to) : in >= static_cast<double>(highest(to)) ? highest(to) : static_cast<Wide>(in);
+        const Wide want = std::isnan(in)             ? 0
+            : in <= static_cast<double>(lowest(to))  ? lowest(to)
+            : in >= static_cast<double>(highest(to)) ? highest(to)
+                                                     : static_cast<Wide>(in);
         wrong += read(y, i, to) != want;
       }
       CAPTURE(tilec::lang::name(from));

@@ -12,7 +12,9 @@ namespace {
 
 const Expr x = var("x"), y = var("y");
 Expr n(std::int64_t value) { return Expr(value); }
-Loops wrap(Body body) { return Loops{{Function{"f", {{"X", DType::F32}, {"Y", DType::F32, Direction::Out}}, {"x"}, std::move(body)}}, {}}; }
+Loops wrap(Body body) {
+  return Loops{{Function{"f", {{"X", DType::F32}, {"Y", DType::F32, Direction::Out}}, {"x"}, std::move(body)}}, {}};
+}
 
 }  // namespace
 
@@ -40,7 +42,10 @@ TEST_CASE("floor and ceil division are toward minus and plus infinity") {
       CHECK(print(ceil_divide(n(a), b)) == std::to_string(static_cast<std::int64_t>(std::ceil(quotient))));
       std::int64_t got[2];
       const Expr at_run_time = at("A", n(0), DType::I64);
-      const Loops loops{{Function{"k", {{"A", DType::I64}, {"Q", DType::I64, Direction::Out}}, {}, {store("Q", n(0), floor_divide(at_run_time, b)), store("Q", n(1), ceil_divide(at_run_time, b))}}}, {}};
+      const Loops loops{
+          {Function{"k", {{"A", DType::I64}, {"Q", DType::I64, Direction::Out}}, {},
+              {store("Q", n(0), floor_divide(at_run_time, b)), store("Q", n(1), ceil_divide(at_run_time, b))}}},
+          {}};
       if (a % 5 != 0) continue;
       Run{loops}(&a, got);
       CHECK(static_cast<double>(got[0]) == std::floor(quotient));
@@ -50,7 +55,8 @@ TEST_CASE("floor and ceil division are toward minus and plus infinity") {
 
 TEST_CASE("Loops print one statement a line") {
   const Loops loops{{block("uk", 1, 1, 8, true)}, {Table{"T", {1, 2}}}};
-  CHECK(print(loops).starts_with("table T = [1, 2]\nfn uk(A: f32 in, off: i64 in, B: f32 in, C: f32 inout; asi, ask, bsk, ldc, K, add, w, R, bst)\n  let ro0 = 0\n  let ro1 = asi\n"));
+  CHECK(print(loops).starts_with(
+      "table T = [1, 2]\nfn uk(A: f32 in, off: i64 in, B: f32 in, C: f32 inout; asi, ask, bsk, ldc, K, add, w, R, bst)\n  let ro0 = 0\n  let ro1 = asi\n"));
   CHECK(print(loops).find("    for r in serial R\n      view At = A + off[r]\n") != std::string::npos);
   CHECK(print(loops).find("      for k in serial K advance pb by bsk, pa0 by ask\n") != std::string::npos);
   CHECK(print(loops).find("        if l < w\n          b[0] = pb[l]\n") != std::string::npos);
@@ -75,7 +81,9 @@ TEST_CASE("verify names what is wrong") {
     }
     return "";
   };
-  const auto names = [&](Body body, const char* text) { return fault(std::move(body)).find(text) != std::string::npos; };
+  const auto names = [&](Body body, const char* text) {
+    return fault(std::move(body)).find(text) != std::string::npos;
+  };
   CHECK(fault({store("Y", x, at("X", x))}).empty());
   CHECK(names({store("Q", x, number(1))}, "`Q` is no view"));
   CHECK(names({store("Y", y, number(1))}, "`y` is not defined"));

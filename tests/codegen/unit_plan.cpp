@@ -15,7 +15,8 @@ using test::Sizes;
 
 namespace {
 
-codegen::Plan plan_of(const std::string& text, const Sizes& sizes, bool gradient = false, const char* target = "cpu:x86-64-v4") {
+codegen::Plan plan_of(
+    const std::string& text, const Sizes& sizes, bool gradient = false, const char* target = "cpu:x86-64-v4") {
   return *test::compiled(text, test::request_for(sizes, target, gradient ? 1 : 0), codegen::Until::Plan).plan;
 }
 
@@ -33,8 +34,10 @@ TEST_CASE("a plan reads back from its print") {
   for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "opencl", "cuda:sm_90a"})
     for (const bool gradient : {false, true}) {
       const codegen::Plan plans[] = {plan_of(matmul, {{"M", 130}, {"N", 70}, {"K", 50}}, gradient, target),
-                                     plan_of(convolution, {{"N", 2}, {"H", 28}, {"W", 28}, {"CI", 16}, {"R", 3}, {"S", 3}, {"CO", 32}}, gradient, target),
-                                     plan_of(softmax, {{"M", 400}, {"N", 100}}, gradient, target), plan_of(total, {{"N", 1000003}}, gradient, target)};
+          plan_of(convolution, {{"N", 2}, {"H", 28}, {"W", 28}, {"CI", 16}, {"R", 3}, {"S", 3}, {"CO", 32}}, gradient,
+              target),
+          plan_of(softmax, {{"M", 400}, {"N", 100}}, gradient, target),
+          plan_of(total, {{"N", 1000003}}, gradient, target)};
       for (const codegen::Plan& plan : plans) {
         std::string message;
         const auto groups = codegen::parse_groups(codegen::print(plan), plan.program, message);
@@ -45,8 +48,9 @@ TEST_CASE("a plan reads back from its print") {
 }
 
 TEST_CASE("indices may be called as the parts of a leaf are") {
-  const codegen::Plan plan = plan_of("function (A[P, Q, R, S]) -> (C, T) { C[k, over, m: P, Q, R] = +(A[k, over, m, n]); T[n, lanes, block, rows: S, Q, R, P] = =(A[rows, lanes, block, n]); }",
-                                     {{"P", 5}, {"Q", 6}, {"R", 7}, {"S", 40}}, false, "cuda:sm_90a");
+  const codegen::Plan plan = plan_of(
+      "function (A[P, Q, R, S]) -> (C, T) { C[k, over, m: P, Q, R] = +(A[k, over, m, n]); T[n, lanes, block, rows: S, Q, R, P] = =(A[rows, lanes, block, n]); }",
+      {{"P", 5}, {"Q", 6}, {"R", 7}, {"S", 40}}, false, "cuda:sm_90a");
   std::string message;
   const auto groups = codegen::parse_groups(codegen::print(plan), plan.program, message);
   REQUIRE_MESSAGE(groups, message);
@@ -69,9 +73,12 @@ TEST_CASE("a line that is no plan is named") {
 
 TEST_CASE("a leaf has no parts of another form") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
-  const std::map<std::string, std::vector<std::string>> forms_of = {
-      {"along i", {"scan"}}, {"m i", {"contract", "map", "reduce", "fill"}}, {"turned", {"contract", "map", "fill"}}, {"rows outside", {"contract", "map", "fill"}},
-      {"streamed", {"map", "contract"}}, {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}}, {"mma m16n8k16.f16", {"contract"}}, {"ahead 3 j", {"contract", "map", "reduce"}}, {"claimed", {"contract", "map", "fill"}}};
+  const std::map<std::string, std::vector<std::string>> forms_of = {{"along i", {"scan"}},
+      {"m i", {"contract", "map", "reduce", "fill"}}, {"turned", {"contract", "map", "fill"}},
+      {"rows outside", {"contract", "map", "fill"}}, {"streamed", {"map", "contract"}},
+      {"chunk 4", {"contract", "scatter", "sort"}}, {"taps 1", {"contract"}}, {"stage 16", {"contract"}},
+      {"mma m16n8k16.f16", {"contract"}}, {"ahead 3 j", {"contract", "map", "reduce"}},
+      {"claimed", {"contract", "map", "fill"}}};
   for (const char* form : {"contract", "map", "reduce", "scan", "fill", "gather", "scatter", "sort"})
     for (const auto& [part, forms] : forms_of) {
       const std::string line = fmt::format("group C\n  {} C  n j  {}", form, part);
@@ -94,13 +101,15 @@ TEST_CASE("a staged leaf has nothing else of a contract") {
   const codegen::Plan plan = plan_of(matmul, {{"M", 8}, {"N", 8}, {"K", 8}});
   for (const char* line : {"chunk 4  stage 16", "stage 16  chunk 4", "stage 16  rows outside", "ahead 2 j  stage 16"}) {
     std::string message;
-    CHECK_FALSE(codegen::parse_groups(fmt::format("group C\n  contract C  m i  n j  k k  {}", line), plan.program, message));
+    CHECK_FALSE(
+        codegen::parse_groups(fmt::format("group C\n  contract C  m i  n j  k k  {}", line), plan.program, message));
     CHECK(message == "a staged leaf has one form only");
   }
 }
 
 TEST_CASE("pixels of a convolution are one m of a staged leaf, which others have not") {
-  const codegen::Plan plan = plan_of(convolution, {{"N", 32}, {"H", 56}, {"W", 56}, {"CI", 64}, {"CO", 64}, {"R", 3}, {"S", 3}}, false, "cuda:sm_90a");
+  const codegen::Plan plan = plan_of(
+      convolution, {{"N", 32}, {"H", 56}, {"W", 56}, {"CI", 64}, {"CO", 64}, {"R", 3}, {"S", 3}}, false, "cuda:sm_90a");
   REQUIRE(plan.groups.size() == 1);
   const codegen::Compute& leaf = plan.groups[0].body[0];
   CHECK(leaf.is<codegen::forms::Staged>());
@@ -117,8 +126,10 @@ TEST_CASE("pixels of a convolution are one m of a staged leaf, which others have
 }
 
 TEST_CASE("what one factor alone has is one side of a tile, in the order in which its elements lie side by side") {
-  const char* const text = "function (A[N, J, M, I], B[K, M, N, L]) -> (C) { C[l, k, j, i: L, K, J, I] = +(A[n, j, m, i] * B[k, m, n, l]); }";
-  const codegen::Plan plan = plan_of(text, {{"N", 24}, {"J", 36}, {"M", 32}, {"I", 36}, {"K", 36}, {"L", 36}}, false, "cuda:sm_90a");
+  const char* const text =
+      "function (A[N, J, M, I], B[K, M, N, L]) -> (C) { C[l, k, j, i: L, K, J, I] = +(A[n, j, m, i] * B[k, m, n, l]); }";
+  const codegen::Plan plan =
+      plan_of(text, {{"N", 24}, {"J", 36}, {"M", 32}, {"I", 36}, {"K", 36}, {"L", 36}}, false, "cuda:sm_90a");
   REQUIRE(plan.groups.size() == 1);                    // no copies
   const codegen::Compute& leaf = plan.groups[0].body[0];
   REQUIRE(leaf.is<codegen::forms::Staged>());
@@ -131,10 +142,12 @@ TEST_CASE("what one factor alone has is one side of a tile, in the order in whic
 }
 
 TEST_CASE("on a GPU operands whose neighbours are batches are copied, if they are read often") {
-  const char* const text = "function (A[M, K, B], W[K, N, B]) -> (C) { C[m, n, b: M, N, B] = +(A[m, k, b] * W[k, n, b]); }";
+  const char* const text =
+      "function (A[M, K, B], W[K, N, B]) -> (C) { C[m, n, b: M, N, B] = +(A[m, k, b] * W[k, n, b]); }";
   const auto copies = [&](std::int64_t rows, const char* target) {
     const codegen::Plan plan = plan_of(text, {{"M", rows}, {"N", rows}, {"K", 512}, {"B", 64}}, false, target);
-    return std::ranges::count_if(plan.directives, [](const codegen::Directive& d) { return std::holds_alternative<codegen::directives::Copy>(d); });
+    return std::ranges::count_if(plan.directives,
+        [](const codegen::Directive& d) { return std::holds_alternative<codegen::directives::Copy>(d); });
   };
   CHECK(copies(512, "cuda:sm_90a") > 0);
   CHECK(copies(512, "opencl") > 0);
@@ -142,7 +155,9 @@ TEST_CASE("on a GPU operands whose neighbours are batches are copied, if they ar
 }
 
 TEST_CASE("few columns are one thread's, where neighbours of the other factor lie along what is reduced") {
-  const auto leaf = [](const char* text, std::int64_t columns) { return plan_of(text, {{"M", 16384}, {"N", columns}, {"K", 4096}}, false, "cuda:sm_90a").groups.front().body.front(); };
+  const auto leaf = [](const char* text, std::int64_t columns) {
+    return plan_of(text, {{"M", 16384}, {"N", columns}, {"K", 4096}}, false, "cuda:sm_90a").groups.front().body.front();
+  };
   for (const std::int64_t columns : {2, 4, 7}) {
     const codegen::Compute few = leaf(matmul, columns);
     CAPTURE(columns);
@@ -150,16 +165,21 @@ TEST_CASE("few columns are one thread's, where neighbours of the other factor li
     CHECK(few.lanes * few.vectors >= columns);
     CHECK(few.lanes * few.vectors <= 8);
   }
-  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[k, j]); }", 4).is<codegen::forms::Contract>());  // threads of a warp read side by side
+  // threads of a warp read side by side
+  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[k, j]); }", 4)
+          .is<codegen::forms::Contract>());
 }
 
-TEST_CASE("tiles of a staged leaf are as small as a machine's multiprocessors ask, and stages hold a block's shared memory") {
+TEST_CASE(
+    "tiles of a staged leaf are as small as a machine's multiprocessors ask, and stages hold a block's shared memory") {
   const auto outputs = [](const codegen::Plan& plan) {
     const codegen::Compute& leaf = plan.groups.front().body.front();
     REQUIRE(leaf.is<codegen::forms::Staged>());
     return plan.groups.front().threads * leaf.rows * leaf.vectors;
   };
-  const auto of = [&](std::int64_t side) { return outputs(plan_of(matmul, {{"M", side}, {"N", side}, {"K", 500}}, false, "cuda:sm_90a")); };
+  const auto of = [&](std::int64_t side) {
+    return outputs(plan_of(matmul, {{"M", side}, {"N", side}, {"K", 500}}, false, "cuda:sm_90a"));
+  };
   CHECK(of(4096) == 128 * 128);
   CHECK(of(1000) == 64 * 64);
 }
@@ -187,22 +207,26 @@ TEST_CASE("softmax and its gradient are one launch of shared rows") {
 }
 
 TEST_CASE("on a GPU sums over rows are taken where the rows are read, and their parts added up in one launch") {
-  const char* const scaled = "function (X[M, N], D[M, N]) -> (Y, G, H) { Q[i: M] = +(X[i, j] * X[i, j]); Y[i, j: M, N] = =(D[i, j] * Q[i]); G[j: N] = +(X[i, j] * Q[i] * D[i, j]); H[j: N] = +(D[i, j]); }";
+  const char* const scaled =
+      "function (X[M, N], D[M, N]) -> (Y, G, H) { Q[i: M] = +(X[i, j] * X[i, j]); Y[i, j: M, N] = =(D[i, j] * Q[i]); G[j: N] = +(X[i, j] * Q[i] * D[i, j]); H[j: N] = +(D[i, j]); }";
   const codegen::Plan plan = plan_of(scaled, {{"M", 5001}, {"N", 97}}, false, "cuda:sm_90a");
   REQUIRE(plan.groups.size() == 2);
   CHECK(plan.groups[0].kept.size() == 2);
   CHECK(plan.groups[0].loops == std::vector<codegen::Loop>{{"i", 5, 1}});
   CHECK(plan.groups[1].locals.size() == 2);
   CHECK(plan.groups[1].loops.back().step == 32);       // lanes of a warp read side by side
-  const codegen::Plan columns = plan_of("function (X[M, N]) -> (G) { G[j: N] = +(X[i, j]); }", {{"M", 5001}, {"N", 97}}, false, "cuda:sm_90a");
+  const codegen::Plan columns =
+      plan_of("function (X[M, N]) -> (G) { G[j: N] = +(X[i, j]); }", {{"M", 5001}, {"N", 97}}, false, "cuda:sm_90a");
   CHECK(columns.groups[0].kept.empty());               // nothing else runs by these rows
 }
 
 TEST_CASE("attention that reads bf16 is a pass on tensor cores, also where the text widens its queries first") {
-  const std::string text = "function (bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) { W = f32(Q); X[h, t, s: H, T, S] = +(W[h, t, d] * K[h, s, d]); M[h, t: H, T] = >(X[h, t, s]);"
-                           " P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t])); Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]); O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
+  const std::string text =
+      "function (bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) { W = f32(Q); X[h, t, s: H, T, S] = +(W[h, t, d] * K[h, s, d]); M[h, t: H, T] = >(X[h, t, s]);"
+      " P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t])); Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]); O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
   const Sizes sizes{{"H", 8}, {"T", 2048}, {"S", 2048}, {"D", 64}, {"E", 64}};
-  const std::string ampere = print(plan_of(text, sizes, false, "cuda:sm_80")), before = print(plan_of(text, sizes, false, "cuda:sm_75"));
+  const std::string ampere = print(plan_of(text, sizes, false, "cuda:sm_80")),
+                    before = print(plan_of(text, sizes, false, "cuda:sm_75"));
   CHECK(ampere.find("inline W\n") != std::string::npos);
   CHECK(ampere.find("mma m16n8k16.bf16") != std::string::npos);
   CHECK(before.find("mma") == std::string::npos);
@@ -219,30 +243,42 @@ TEST_CASE("on a GPU a map is turned where it reads across what it writes") {
   const char* const transpose = "function (A[M, N]) -> (B) { B[j, i: N, M] = =(A[i, j]); }";
   CHECK(turned(transpose, {{"M", 1000}, {"N", 1001}}));
   CHECK_FALSE(turned(transpose, {{"M", 1000}, {"N", 3}}));  // what is read across shares its sectors
-  CHECK(turned("function (A[M, N], C[N, M]) -> (B) { B[j, i: N, M] = =(exp(A[i, j]) + C[j, i]); }", {{"M", 100}, {"N", 77}}));
-  CHECK(turned("function (A[P, Q, R, S]) -> (B) { B[s, q, p, r: S, Q, P, R] = =(A[p, q, r, s]); }", {{"P", 9}, {"Q", 5}, {"R", 40}, {"S", 33}}));
-  CHECK_FALSE(turned("function (A[P, Q, R]) -> (B) { B[q, p, r: Q, P, R] = =(A[p, q, r]); }", {{"P", 90}, {"Q", 50}, {"R", 40}}));
-  CHECK_FALSE(turned("function (A[M, N]) -> (B) { B[i, j: M, N] = =(A[i, j] + A[j, j]); }", {{"M", 100}, {"N", 100}}));  // a diagonal lies along nothing
+  CHECK(turned(
+      "function (A[M, N], C[N, M]) -> (B) { B[j, i: N, M] = =(exp(A[i, j]) + C[j, i]); }", {{"M", 100}, {"N", 77}}));
+  CHECK(turned("function (A[P, Q, R, S]) -> (B) { B[s, q, p, r: S, Q, P, R] = =(A[p, q, r, s]); }",
+      {{"P", 9}, {"Q", 5}, {"R", 40}, {"S", 33}}));
+  CHECK_FALSE(turned(
+      "function (A[P, Q, R]) -> (B) { B[q, p, r: Q, P, R] = =(A[p, q, r]); }", {{"P", 90}, {"Q", 50}, {"R", 40}}));
+  // a diagonal lies along nothing
+  CHECK_FALSE(turned("function (A[M, N]) -> (B) { B[i, j: M, N] = =(A[i, j] + A[j, j]); }", {{"M", 100}, {"N", 100}}));
 }
 
 TEST_CASE("rows of a thread run along the window of a convolution that does not mix channels") {
-  const auto leaf = [](const char* text, const Sizes& sizes) { return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front(); };
-  const codegen::Compute depthwise = leaf("function (I[N, H, W, C], K[KH, KW, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }",
-                                          {{"N", 32}, {"H", 57}, {"W", 55}, {"C", 100}, {"KH", 3}, {"KW", 5}});
+  const auto leaf = [](const char* text, const Sizes& sizes) {
+    return plan_of(text, sizes, false, "cuda:sm_90a").groups.back().body.front();
+  };
+  const codegen::Compute depthwise = leaf(
+      "function (I[N, H, W, C], K[KH, KW, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }",
+      {{"N", 32}, {"H", 57}, {"W", 55}, {"C", 100}, {"KH", 3}, {"KW", 5}});
   CHECK(depthwise.m() == "x");                         // five taps share more than three
   CHECK(depthwise.k.back() == "i");
   CHECK(depthwise.rows == 8);
-  const codegen::Compute strided = leaf("function (I[N, W, C], K[KW, C]) -> (O) { O[n, x, c: N, W/3, C] = +(I[n, 3*x + i, c] * K[i, c]); }", {{"N", 640}, {"W", 300}, {"C", 100}, {"KW", 3}});
+  const codegen::Compute strided =
+      leaf("function (I[N, W, C], K[KW, C]) -> (O) { O[n, x, c: N, W/3, C] = +(I[n, 3*x + i, c] * K[i, c]); }",
+          {{"N", 640}, {"W", 300}, {"C", 100}, {"KW", 3}});
   CHECK(strided.m() != "x");                           // windows that touch share nothing
 }
 
 TEST_CASE("one step from a contraction on tensor cores lie its other warps, depths and buffers, and the staged one") {
-  const lang::File file = test::parsed("function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }");
+  const lang::File file =
+      test::parsed("function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }");
   codegen::Request request = test::request_for({{"M", 2000}, {"N", 2100}, {"K", 520}}, "cuda:sm_80");
   lang::Diagnostics diagnostics;
   const auto stages = codegen::compile(file, request, codegen::Until::Plan, diagnostics);
   REQUIRE(stages);
-  const auto cores = [](const codegen::Stages& s) { return s.plan->groups.back().body.front().as<codegen::forms::TensorCores>(); };
+  const auto cores = [](const codegen::Stages& s) {
+    return s.plan->groups.back().body.front().as<codegen::forms::TensorCores>();
+  };
   REQUIRE(cores(*stages));
   int depths = 0, warps = 0, buffers = 0, staged = 0;
   for (const std::string& text : codegen::moves(*stages, request.target)) {
@@ -254,7 +290,8 @@ TEST_CASE("one step from a contraction on tensor cores lie its other warps, dept
     const auto* now = cores(*other);
     staged += other->plan->groups.back().body.front().is<codegen::forms::Staged>();
     if (!now) continue;
-    depths += now->depth != cores(*stages)->depth, warps += now->threads() != cores(*stages)->threads(), buffers += now->buffers != cores(*stages)->buffers;
+    depths += now->depth != cores(*stages)->depth, warps += now->threads() != cores(*stages)->threads(),
+        buffers += now->buffers != cores(*stages)->buffers;
     CHECK(other->plan->groups.back().threads == now->threads());
   }
   CHECK(depths > 0);

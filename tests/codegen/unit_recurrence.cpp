@@ -30,13 +30,16 @@ using test::Sizes;
 
 namespace {
 
-codegen::Stages stages_of(const std::string& text, const Sizes& sizes, int derivatives, codegen::Until until, const char* target = "cpu:x86-64-v4") {
+codegen::Stages stages_of(const std::string& text, const Sizes& sizes, int derivatives, codegen::Until until,
+    const char* target = "cpu:x86-64-v4") {
   codegen::Request request = test::request_for(sizes, target, derivatives);
   request.signature.function = "f";
   return test::compiled(text, request, until);
 }
 
-codegen::Plan plan_of(const std::string& text, const Sizes& sizes, int derivatives = 1) { return *stages_of(text, sizes, derivatives, codegen::Until::Plan).plan; }
+codegen::Plan plan_of(const std::string& text, const Sizes& sizes, int derivatives = 1) {
+  return *stages_of(text, sizes, derivatives, codegen::Until::Plan).plan;
+}
 
 // Different ones: what is compiled.
 std::size_t kernels_of(const std::string& text, const Sizes& sizes) {
@@ -75,7 +78,8 @@ std::string gru(int steps) {
       H1 = (1 - U) * Y + U * H;
       NEXT = S + 1;
     }}
-    function f(X[T, N, I], H[N, M], WI[3*M, I], WH[3*M, M]) -> (HN) {{ (HN, LAST) = iterate<step, {}>(H, 0, X, WI, WH); }})", steps);
+    function f(X[T, N, I], H[N, M], WI[3*M, I], WH[3*M, M]) -> (HN) {{ (HN, LAST) = iterate<step, {}>(H, 0, X, WI, WH); }})",
+      steps);
 }
 
 std::string rnn(int steps) {
@@ -86,7 +90,8 @@ std::string rnn(int steps) {
       H1 = relu(A + B);
       NEXT = S + 1;
     }}
-    function f(X[T, N, I], H[N, M], WI[M, I], WH[M, M]) -> (HN) {{ (HN, LAST) = iterate<step, {}>(H, 0, X, WI, WH); }})", steps);
+    function f(X[T, N, I], H[N, M], WI[M, I], WH[M, M]) -> (HN) {{ (HN, LAST) = iterate<step, {}>(H, 0, X, WI, WH); }})",
+      steps);
 }
 
 // Each step reads a slice twice, and one that the next step reads.
@@ -152,6 +157,8 @@ TEST_CASE("slices that are read twice have no cotangent as large as the whole of
   const std::vector<codegen::TensorId> buffer = codegen::buffers(plan.program);
   std::set<codegen::TensorId> buffers;                 // of the shape of X, that a statement writes
   for (const poly::Node& node : plan.program.nodes)
-    if (const auto* s = std::get_if<poly::Statement>(&node); s && plan.program.tensor(s->target.tensor).shape == std::vector<poly::Size>{9, 16}) buffers.insert(buffer[static_cast<std::size_t>(s->target.tensor)]);
+    if (const auto* s = std::get_if<poly::Statement>(&node);
+        s && plan.program.tensor(s->target.tensor).shape == std::vector<poly::Size>{9, 16})
+      buffers.insert(buffer[static_cast<std::size_t>(s->target.tensor)]);
   CHECK(buffers.size() == 1);
 }

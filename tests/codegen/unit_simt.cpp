@@ -17,8 +17,11 @@ std::string text(const Loops& loops, Dialect dialect) { return simt::emit({&loop
 
 Loops map_kernel(std::int64_t blocks) {
   const Expr i = var("i") * 256 + var("t");
-  return {{kernel("twice", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}},
-                  {loop("i", Kind::Block, Expr(blocks), {loop("t", Kind::Thread, 256, {store("Y", i, op(Op::Mul, {load("X", i), number(DType::F32, 2)}))})})})}, {}};
+  return {
+      {kernel("twice", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}},
+          {loop("i", Kind::Block, Expr(blocks),
+              {loop("t", Kind::Thread, 256, {store("Y", i, op(Op::Mul, {load("X", i), number(DType::F32, 2)}))})})})},
+      {}};
 }
 
 bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
@@ -27,24 +30,24 @@ bool holds(const std::string& text, std::string_view part) { return text.find(pa
 
 TEST_CASE("one nest, two dialects") {
   CHECK(text(map_kernel(64), Dialect::Cuda) ==
-        "\n// 64 x 1 x 1 blocks of 256 threads\n"
-        "extern \"C\" __global__ void __launch_bounds__(256) twice(const float* __restrict__ X, float* __restrict__ Y) {\n"
-        "  const int i = (int)blockIdx.x;\n"
-        "  {\n"
-        "    const int t = (int)threadIdx.x;\n"
-        "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
-        "  }\n"
-        "}\n");
+      "\n// 64 x 1 x 1 blocks of 256 threads\n"
+      "extern \"C\" __global__ void __launch_bounds__(256) twice(const float* __restrict__ X, float* __restrict__ Y) {\n"
+      "  const int i = (int)blockIdx.x;\n"
+      "  {\n"
+      "    const int t = (int)threadIdx.x;\n"
+      "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
+      "  }\n"
+      "}\n");
   CHECK(text(map_kernel(64), Dialect::OpenCl) ==
-        "#pragma OPENCL FP_CONTRACT OFF\n"
-        "\n// 64 x 1 x 1 blocks of 256 threads\n"
-        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void twice(__global const float* restrict X, __global float* restrict Y) {\n"
-        "  const int i = (int)get_group_id(0);\n"
-        "  {\n"
-        "    const int t = (int)get_local_id(0);\n"
-        "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
-        "  }\n"
-        "}\n");
+      "#pragma OPENCL FP_CONTRACT OFF\n"
+      "\n// 64 x 1 x 1 blocks of 256 threads\n"
+      "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void twice(__global const float* restrict X, __global float* restrict Y) {\n"
+      "  const int i = (int)get_group_id(0);\n"
+      "  {\n"
+      "    const int t = (int)get_local_id(0);\n"
+      "    Y[(i * 256) + t] = X[(i * 256) + t] * 2.0f;\n"
+      "  }\n"
+      "}\n");
 }
 
 TEST_CASE("aligned neighbours are one access, others stay apart") {
@@ -73,12 +76,17 @@ TEST_CASE("an index that may exceed 32 bits is 64 bits wide") {
 
 TEST_CASE("a chain of blocks takes an axis each, siblings share one") {
   const Body inner = {loop("t", Kind::Thread, 64, {store("X", var("t"), number(DType::F32, 0))})};
-  const auto launch = [](Body body) { return simt::launch({{kernel("k", {{"X", DType::F32, Direction::Out}}, std::move(body))}, {}}, Dialect::Cuda); };
-  const simt::Launch chain = launch({loop("a", Kind::Block, 2, {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})})});
+  const auto launch = [](Body body) {
+    return simt::launch({{kernel("k", {{"X", DType::F32, Direction::Out}}, std::move(body))}, {}}, Dialect::Cuda);
+  };
+  const simt::Launch chain =
+      launch({loop("a", Kind::Block, 2, {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})})});
   CHECK((chain.grid[0] == 5 && chain.grid[1] == 3 && chain.grid[2] == 2 && chain.threads == 64));
-  const simt::Launch four = launch({loop("a", Kind::Block, 2, {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, {loop("d", Kind::Block, 7, inner)})})})});
+  const simt::Launch four = launch({loop("a", Kind::Block, 2,
+      {loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, {loop("d", Kind::Block, 7, inner)})})})});
   CHECK((four.grid[0] == 210 && four.grid[1] == 1));
-  const simt::Launch siblings = launch({loop("a", Kind::Block, 2, inner), loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})});
+  const simt::Launch siblings =
+      launch({loop("a", Kind::Block, 2, inner), loop("b", Kind::Block, 3, {loop("c", Kind::Block, 5, inner)})});
   CHECK((siblings.grid[0] == 17 && siblings.grid[1] == 1));
   const simt::Launch tall = launch({loop("a", Kind::Block, 70000, {loop("b", Kind::Block, 3, inner)})});
   CHECK((tall.grid[0] == 210000 && tall.grid[1] == 1));
@@ -88,7 +96,8 @@ TEST_CASE("a chain of blocks takes an axis each, siblings share one") {
 
 TEST_CASE("names keep apart, and out of the way of C") {
   std::set<std::string> seen;
-  for (const char* name : {"A", "a", "#a", "a#", "_a", "a_", "a__b", "x'", "double", "tn_double", "tn_", "exp", "expf", "float4", "half", "read_only", "texture", "", "1x", "é", "tc_max_f32"}) {
+  for (const char* name : {"A", "a", "#a", "a#", "_a", "a_", "a__b", "x'", "double", "tn_double", "tn_", "exp", "expf",
+           "float4", "half", "read_only", "texture", "", "1x", "é", "tc_max_f32"}) {
     const std::string id = simt::identifier(name);
     CHECK_MESSAGE(seen.insert(id).second, name);
     CHECK((std::isalpha(static_cast<unsigned char>(id[0])) != 0));
@@ -102,7 +111,9 @@ TEST_CASE("names keep apart, and out of the way of C") {
 TEST_CASE("helpers are printed once, and only when used") {
   const Expr i = var("i");
   const auto two = [&](Op o) { return store("Y", i, op(o, {load("X", i, DType::I32), load("X", i, DType::I32)})); };
-  const Loops loops = {{kernel("k", {{"X", DType::I32, Direction::In}, {"Y", DType::I32, Direction::Out}}, {loop("i", Kind::Block, 4, {two(Op::Div), two(Op::Div), two(Op::Add)})})}, {}};
+  const Loops loops = {{kernel("k", {{"X", DType::I32, Direction::In}, {"Y", DType::I32, Direction::Out}},
+                           {loop("i", Kind::Block, 4, {two(Op::Div), two(Op::Div), two(Op::Add)})})},
+      {}};
   const std::string cuda = text(loops, Dialect::Cuda);
   CHECK(cuda.find("tc_div_i32(int a, int b)") == cuda.rfind("tc_div_i32(int a, int b)"));
   CHECK(!holds(cuda, "tc_mod"));
@@ -112,36 +123,48 @@ TEST_CASE("helpers are printed once, and only when used") {
 TEST_CASE("a float is rounded to 16 bits once, by CUDA in one instruction") {
   const auto rounded = [](const Expr& e, DType type) { return convert(convert(e, type), DType::F32); };
   const auto of = [](const Expr& value) {
-    return Loops{{kernel("k", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}}, {loop("i", Kind::Block, 4, {store("Y", var("i"), value)})})}, {}};
+    return Loops{{kernel("k", {{"X", DType::F32, Direction::In}, {"Y", DType::F32, Direction::Out}},
+                     {loop("i", Kind::Block, 4, {store("Y", var("i"), value)})})},
+        {}};
   };
   const Expr x = load("X", var("i"));
   const std::string once = text(of(rounded(x, DType::BF16)), Dialect::Cuda);
   CHECK(holds(once, "tc_bf16_f32(tc_f32_bf16(X[i]))"));
   CHECK(holds(once, "cvt.rn.bf16.f32"));
   CHECK(text(of(rounded(rounded(x, DType::BF16), DType::BF16)), Dialect::Cuda) == once);
-  CHECK(holds(text(of(rounded(rounded(x, DType::F16), DType::BF16)), Dialect::Cuda), "tc_f32_bf16(tc_f16_f32(tc_f32_f16(X[i])))"));
+  CHECK(holds(text(of(rounded(rounded(x, DType::F16), DType::BF16)), Dialect::Cuda),
+      "tc_f32_bf16(tc_f16_f32(tc_f32_f16(X[i])))"));
 }
 
 TEST_CASE("a guard that always holds is not printed") {
   const auto guarded = [](std::int64_t limit) {
-    return Loops{{kernel("k", {{"X", DType::F32, Direction::Out}}, {loop("i", Kind::Block, 4, {when(less(var("i") * 3, limit), {store("X", var("i"), number(DType::F32, 1))})})})}, {}};
+    return Loops{{kernel("k", {{"X", DType::F32, Direction::Out}},
+                     {loop("i", Kind::Block, 4,
+                         {when(less(var("i") * 3, limit), {store("X", var("i"), number(DType::F32, 1))})})})},
+        {}};
   };
   CHECK(!holds(text(guarded(10), Dialect::Cuda), "if"));
   CHECK(holds(text(guarded(9), Dialect::Cuda), "if ((i * 3) < 9)"));
   CHECK(!holds(text(guarded(0), Dialect::Cuda), "X[i]"));
 }
 
-TEST_CASE("the shared memory of Folds counts: what a kernel may declare, what is asked for at launch, what a block takes") {
+TEST_CASE(
+    "the shared memory of Folds counts: what a kernel may declare, what is asked for at launch, what a block takes") {
   const std::int64_t limit = 48 << 10, folds = 16 + 8 * 4;  // eight warps: 8 bytes of u8 and 32 of f32, each in 16s
   const auto with_pool = [](std::int64_t bytes) {
     Loops loops = softmax("rows", 4, 1000, 256);
     Body& block = std::get<For>(loops.functions[0].body[0].node).body;
     Body& thread = std::get<For>(block.back().node).body;
-    thread.push_back(fold("any", Aggregation::Max, op(Op::Select, {op(Op::Lt, {typed("sm", DType::F32), number(DType::F32, 1)}), Expr(Constant{DType::U8, 1, 0}), Expr(Constant{DType::U8, 0, 0})}), "t"));
+    thread.push_back(fold("any", Aggregation::Max,
+        op(Op::Select,
+            {op(Op::Lt, {typed("sm", DType::F32), number(DType::F32, 1)}), Expr(Constant{DType::U8, 1, 0}),
+                Expr(Constant{DType::U8, 0, 0})}),
+        "t"));
     block.insert(block.begin(), allocate("pool", DType::F32, bytes / 4, Memory::Shared));
     return loops;
   };
-  const auto fits = simt::launch(with_pool(limit - folds), Dialect::Cuda), beyond = simt::launch(with_pool(limit - folds + 16), Dialect::Cuda);
+  const auto fits = simt::launch(with_pool(limit - folds), Dialect::Cuda),
+             beyond = simt::launch(with_pool(limit - folds + 16), Dialect::Cuda);
   CHECK(fits.shared == limit);
   CHECK(fits.dynamic_shared == 0);
   CHECK(beyond.shared == limit + 16);

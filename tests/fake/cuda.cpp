@@ -12,7 +12,8 @@ thread_local std::vector<int> pushed;                  // devices whose contexts
 char contexts[64];                                     // of each device
 constexpr int invalid_value = 1, out_of_memory = 2, invalid_context = 201, invalid_handle = 400;
 
-struct KernelNode { void* function; unsigned grid[3], block[3], shared; void **arguments, **extra; };  // CUDA_KERNEL_NODE_PARAMS_v1
+// CUDA_KERNEL_NODE_PARAMS_v1
+struct KernelNode { void* function; unsigned grid[3], block[3], shared; void **arguments, **extra; };
 
 // A call that needs a context.
 int within(const char* name) {
@@ -33,9 +34,16 @@ API cuInit(unsigned) { return fake.told("cuInit"); }
 API cuDriverGetVersion(int* version) { *version = fake.version; return fake.told("cuDriverGetVersion"); }
 API cuDeviceGetCount(int* count) { *count = fake.devices; return fake.told("cuDeviceGetCount"); }
 API cuDeviceGet(int* device, int number) { *device = number; return fake.told("cuDeviceGet"); }
-API cuDeviceGetName(char* name, int size, int) { std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size)); return fake.told("cuDeviceGetName"); }
+API cuDeviceGetName(char* name, int size, int) {
+  std::strncpy(name, "Fake GPU", static_cast<std::size_t>(size));
+  return fake.told("cuDeviceGetName");
+}
 API cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? fake.major.load() : attribute == 76 ? fake.minor.load() : attribute == 16 ? fake.multiprocessors.load() : attribute == 97 ? fake.shared.load() : 0;
+  *value = attribute == 75 ? fake.major.load()
+      : attribute == 76    ? fake.minor.load()
+      : attribute == 16    ? fake.multiprocessors.load()
+      : attribute == 97    ? fake.shared.load()
+                           : 0;
   return fake.told("cuDeviceGetAttribute");
 }
 API cuDevicePrimaryCtxRetain(void** context, int device) {
@@ -50,8 +58,14 @@ API cuCtxPushCurrent_v2(void* context) {
   pushed.push_back(static_cast<int>(static_cast<char*>(context) - contexts)), ++fake.current;
   return 0;
 }
-API cuCtxPopCurrent_v2(void** context) { *context = &contexts[pushed.back()], pushed.pop_back(), --fake.current; return fake.told("cuCtxPopCurrent_v2"); }
-API cuCtxGetCurrent(void** context) { *context = pushed.empty() ? nullptr : &contexts[pushed.back()]; return fake.told("cuCtxGetCurrent"); }
+API cuCtxPopCurrent_v2(void** context) {
+  *context = &contexts[pushed.back()], pushed.pop_back(), --fake.current;
+  return fake.told("cuCtxPopCurrent_v2");
+}
+API cuCtxGetCurrent(void** context) {
+  *context = pushed.empty() ? nullptr : &contexts[pushed.back()];
+  return fake.told("cuCtxGetCurrent");
+}
 API cuCtxGetId(void*, unsigned long long* id) { *id = fake.context_id; return fake.told("cuCtxGetId"); }
 API cuCtxSynchronize() { return within("cuCtxSynchronize"); }
 
@@ -87,16 +101,21 @@ API cuModuleLoadData(void** module, const void* image) {
   return 0;
 }
 API cuModuleUnload(void* module) { --fake.modules; delete static_cast<char*>(module); return within("cuModuleUnload"); }
-API cuModuleGetFunction(void** function, void* module, const char*) { *function = module; return within("cuModuleGetFunction"); }
+API cuModuleGetFunction(void** function, void* module, const char*) {
+  *function = module;
+  return within("cuModuleGetFunction");
+}
 API cuFuncSetAttribute(void*, int, int value) {
   const int told = within("cuFuncSetAttribute");
   return told ? told : value > fake.shared ? invalid_value : 0;
 }
-API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned shared, void* stream, void** parameters, void**) {
+API cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
+    unsigned shared, void* stream, void** parameters, void**) {
   if (const int told = within("cuLaunchKernel")) return told;
   fake.stream = stream, fake.device = pushed.back(), fake.first_parameter = *static_cast<void**>(parameters[0]);
   if (!function) return invalid_handle;
-  const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 && threads <= 1024 && static_cast<int>(shared) <= fake.shared;
+  const bool fits = x >= 1 && x <= 2147483647u && y >= 1 && y <= 65535 && z >= 1 && z <= 65535 && threads >= 1 &&
+      threads <= 1024 && static_cast<int>(shared) <= fake.shared;
   ++fake.launches;
   return fits ? 0 : invalid_value;
 }
@@ -108,11 +127,17 @@ API cuGraphCreate(void** graph, unsigned) {
   ++fake.graphs, *graph = new std::vector<void*>;
   return 0;
 }
-API cuGraphDestroy(void* graph) { --fake.graphs; delete static_cast<std::vector<void*>*>(graph); return within("cuGraphDestroy"); }
+API cuGraphDestroy(void* graph) {
+  --fake.graphs;
+  delete static_cast<std::vector<void*>*>(graph);
+  return within("cuGraphDestroy");
+}
 API cuGraphAddKernelNode(void** node, void* graph, void* const* before, std::size_t count, const KernelNode* how) {
   if (const int told = within("cuGraphAddKernelNode")) return told;
   auto& launches = *static_cast<std::vector<void*>*>(graph);
-  if (count != (launches.empty() ? 0 : 1) || (count && *before != reinterpret_cast<void*>(launches.size())) || !how->function || !how->grid[0] || how->extra) return invalid_value;
+  if (count != (launches.empty() ? 0 : 1) || (count && *before != reinterpret_cast<void*>(launches.size())) ||
+      !how->function || !how->grid[0] || how->extra)
+    return invalid_value;
   launches.push_back(*static_cast<void**>(how->arguments[0]));
   *node = reinterpret_cast<void*>(launches.size());
   return 0;
@@ -122,10 +147,15 @@ API cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
   ++fake.graphs, *executable = new std::vector<void*>(*static_cast<std::vector<void*>*>(graph));
   return 0;
 }
-API cuGraphExecDestroy(void* executable) { --fake.graphs; delete static_cast<std::vector<void*>*>(executable); return within("cuGraphExecDestroy"); }
+API cuGraphExecDestroy(void* executable) {
+  --fake.graphs;
+  delete static_cast<std::vector<void*>*>(executable);
+  return within("cuGraphExecDestroy");
+}
 API cuGraphExecKernelNodeSetParams(void* executable, void* node, const KernelNode* how) {
   if (const int told = within("cuGraphExecKernelNodeSetParams")) return told;
-  static_cast<std::vector<void*>*>(executable)->at(reinterpret_cast<std::size_t>(node) - 1) = *static_cast<void**>(how->arguments[0]);
+  static_cast<std::vector<void*>*>(executable)->at(reinterpret_cast<std::size_t>(node) - 1) =
+      *static_cast<void**>(how->arguments[0]);
   return 0;
 }
 API cuGraphLaunch(void* executable, void* stream) {
@@ -141,7 +171,11 @@ API cuEventCreate(void** event, unsigned) {
   ++fake.events, *event = new char;
   return 0;
 }
-API cuEventDestroy_v2(void* event) { --fake.events; delete static_cast<char*>(event); return within("cuEventDestroy_v2"); }
+API cuEventDestroy_v2(void* event) {
+  --fake.events;
+  delete static_cast<char*>(event);
+  return within("cuEventDestroy_v2");
+}
 API cuEventRecord(void* event, void*) { return event ? within("cuEventRecord") : invalid_handle; }
 API cuEventSynchronize(void* event) { return event ? within("cuEventSynchronize") : invalid_handle; }
 API cuEventElapsedTime(float* time, void*, void*) { *time = 1; return within("cuEventElapsedTime"); }
@@ -156,7 +190,10 @@ extern "C" __attribute__((visibility("default"))) int fake_cuda_launches(void** 
   return fake.launches;
 }
 // For tests in Python.
-extern "C" __attribute__((visibility("default"))) void fake_cuda_fail(const char* name, int after, int result, int always) { fake.fail(name, after, result, always != 0); }
+extern "C" __attribute__((visibility("default"))) void fake_cuda_fail(
+    const char* name, int after, int result, int always) {
+  fake.fail(name, after, result, always != 0);
+}
 API fake_cuda_calls(const char* name) {
   const std::lock_guard lock(fake.mutex);
   return fake.calls[name];

@@ -1,4 +1,5 @@
-// A GPU that computes nothing: libcuda.so.1, libnvrtc.so.13 and libOpenCL.so.1 as tilec sees them, which count what is alive and fail when told to.
+// A GPU that computes nothing: libcuda.so.1, libnvrtc.so.13 and libOpenCL.so.1 as tilec sees them, which count what is
+// alive and fail when told to.
 //
 //   Fake& cuda = *fake_cuda();
 //   cuda.fail("cuMemAlloc_v2", 1, 2);      the second call of cuMemAlloc is out of memory
@@ -20,7 +21,9 @@ struct Fake {
   std::string failing;
   int spared = 0, result = 0;
   bool always = false;
-  void fail(std::string name, int after = 0, int with = 999, bool for_ever = false) { failing = std::move(name), spared = after, result = with, always = for_ever; }
+  void fail(std::string name, int after = 0, int with = 999, bool for_ever = false) {
+    failing = std::move(name), spared = after, result = with, always = for_ever;
+  }
 
   int told(const char* name) {
     const std::lock_guard lock(mutex);
@@ -42,7 +45,8 @@ struct Fake {
 
   // What is alive: contexts retained, contexts pushed by this process's threads (OpenCL: queues); modules
   // (kernels), texts being compiled (programs).
-  std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0, graphs = 0;
+  std::atomic<int> contexts = 0, current = 0, memory = 0, modules = 0, events = 0, launches = 0, programs = 0,
+                   graphs = 0;
 
   // Compilers wait here while it is closed; how many texts are being compiled, and how many were at most.
   std::atomic<bool> closed = false;

@@ -28,14 +28,23 @@ extern "C" __attribute__((visibility("default"))) Fake* fake_nvrtc() {
   return the;
 }
 
-API nvrtcVersion(int* major, int* minor) { *major = fake.version / 1000, *minor = fake.version % 1000 / 10; return fake.told("nvrtcVersion"); }
-extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int result) { return result == 6 ? "NVRTC_ERROR_COMPILATION" : "told to fail"; }
+API nvrtcVersion(int* major, int* minor) {
+  *major = fake.version / 1000, *minor = fake.version % 1000 / 10;
+  return fake.told("nvrtcVersion");
+}
+extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int result) {
+  return result == 6 ? "NVRTC_ERROR_COMPILATION" : "told to fail";
+}
 API nvrtcCreateProgram(void** program, const char*, const char*, int, const char* const*, const char* const*) {
   if (const int told = fake.told("nvrtcCreateProgram")) return told;
   ++fake.programs, *program = new char;
   return 0;
 }
-API nvrtcDestroyProgram(void** program) { --fake.programs; delete static_cast<char*>(*program); return fake.told("nvrtcDestroyProgram"); }
+API nvrtcDestroyProgram(void** program) {
+  --fake.programs;
+  delete static_cast<char*>(*program);
+  return fake.told("nvrtcDestroyProgram");
+}
 API nvrtcCompileProgram(void*, int, const char* const*) {
   const int now = ++fake.compiling;
   for (int most = fake.most_compiling; now > most && !fake.most_compiling.compare_exchange_weak(most, now);) {}

@@ -1,5 +1,5 @@
-// tilec's side of the CUDA driver, NVRTC and OpenCL, against libraries that fail when told to (fake.h): every status is looked at, nothing
-// stays alive after a failure, and the next call works. No GPU is needed.
+// tilec's side of the CUDA driver, NVRTC and OpenCL, against libraries that fail when told to (fake.h): every status is
+// looked at, nothing stays alive after a failure, and the next call works. No GPU is needed.
 #include <doctest/doctest.h>
 
 #include <dlfcn.h>
@@ -57,8 +57,11 @@ function f(X[M, K], B[K, N]) -> (C) {
 }
 )";
 
-codegen::Lowered package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program, const char* target = "cuda:sm_90a") {
-  return *test::compiled(text, test::request_for({{"M", M}, {"K", K}, {"N", N}}, *runtime::target_here(target)), codegen::Until::Lowered).lowered;
+codegen::Lowered package(std::int64_t M = 64, std::int64_t K = 96, std::int64_t N = 80, const char* text = program,
+    const char* target = "cuda:sm_90a") {
+  return *test::compiled(
+      text, test::request_for({{"M", M}, {"K", K}, {"N", N}}, *runtime::target_here(target)), codegen::Until::Lowered)
+              .lowered;
 }
 
 std::shared_ptr<const runtime::Kernels> loaded(runtime::Device& device, const codegen::Lowered& p) {
@@ -99,11 +102,14 @@ void check_nothing_lives() {
   CHECK(cuda().events == 0);
   CHECK(cuda().graphs == 0);
   CHECK(nvrtc().programs == 0);
-  for (const auto* count : {&opencl().contexts, &opencl().current, &opencl().memory, &opencl().programs, &opencl().modules}) CHECK(*count == 0);
+  for (const auto* count :
+      {&opencl().contexts, &opencl().current, &opencl().memory, &opencl().programs, &opencl().modules})
+    CHECK(*count == 0);
 }
 
 // These give back what is no longer wanted: there is no one to tell.
-const std::set<std::string> last_words{"cuCtxPopCurrent_v2", "cuMemFree_v2", "cuModuleUnload", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2", "nvrtcDestroyProgram", "cuGetErrorString"};
+const std::set<std::string> last_words{"cuCtxPopCurrent_v2", "cuMemFree_v2", "cuModuleUnload", "cuEventDestroy_v2",
+    "cuDevicePrimaryCtxRelease_v2", "nvrtcDestroyProgram", "cuGetErrorString"};
 
 }  // namespace
 
@@ -155,7 +161,8 @@ TEST_CASE("each call of the driver and of NVRTC may fail: it is named, nothing s
           CAPTURE(timed);
           fake->fail(name, k);
           const lang::Diagnostic fault = fault_of([&] { whole_call(p, timed); });
-          const bool late = last_words.contains(name) || name == "cuCtxPushCurrent_v2" || name == "cuCtxSynchronize";  // these serve both sides
+          // these serve both sides
+          const bool late = last_words.contains(name) || name == "cuCtxPushCurrent_v2" || name == "cuCtxSynchronize";
           if (!late) CHECK(!fault.code.empty());
           if (!late && fake == &cuda()) CHECK(fault.message.find("told to fail (999)") != std::string::npos);
           if (fault.code == "E0522") CHECK(fault.message.find(name.substr(0, name.find('_'))) != std::string::npos);
@@ -211,7 +218,8 @@ TEST_CASE("OpenCL: a refused text, no room, little local memory and no device ar
   CHECK(fault.code == "E0525");
   CHECK(fault.message.find("16384") != std::string::npos);
   CHECK(runtime::target_here("opencl")->shared_bytes == 16384);
-  CHECK(fault_of([&] { whole_call(package(3, 3000, 0, sorted, "opencl"), false); }).code.empty());  // planned for what is there
+  // planned for what is there
+  CHECK(fault_of([&] { whole_call(package(3, 3000, 0, sorted, "opencl"), false); }).code.empty());
   opencl().shared = 232448;
   CHECK(runtime::target_here("opencl:1"));              // which is not here
   CHECK(!runtime::target_here("opencl:x"));
@@ -262,13 +270,15 @@ TEST_CASE("a kernel that wants more shared memory than the GPU has is E0525, not
   constexpr const char* sorted = "function f(X[M, K]) -> (Y) { Y = argsort(X); }";
   const codegen::Lowered p = package(3, 12000, 0, sorted);
   std::int64_t shared = 0;
-  for (const codegen::Step& s : p.steps) shared = std::max(shared, codegen::simt::launch(s.loops, codegen::simt::Dialect::Cuda).shared);
+  for (const codegen::Step& s : p.steps)
+    shared = std::max(shared, codegen::simt::launch(s.loops, codegen::simt::Dialect::Cuda).shared);
   REQUIRE(shared > 101376);
   cuda().shared = 101376;
   const lang::Diagnostic fault = fault_of([&] { whole_call(p, false); });
   CHECK(fault.code == "E0525");
   CHECK(fault.message.find("101376") != std::string::npos);
-  CHECK(fault_of([&] { whole_call(package(3, 12000, 0, sorted, "cuda"), false); }).code.empty());  // planned for what is there
+  // planned for what is there
+  CHECK(fault_of([&] { whole_call(package(3, 12000, 0, sorted, "cuda"), false); }).code.empty());
   cuda().shared = 232448;
   check_nothing_lives();
 }
@@ -289,7 +299,8 @@ TEST_CASE("nothing is launched for nothing") {
   check_nothing_lives();
 }
 
-TEST_CASE("a program of many launches is a graph from its second call on, in whatever memory, unless its stream is captured") {
+TEST_CASE(
+    "a program of many launches is a graph from its second call on, in whatever memory, unless its stream is captured") {
   const codegen::Lowered p = package(64, 64, 64, test::chain);
   const int n = static_cast<int>(p.steps.size());
   REQUIRE(n >= 4);
@@ -298,10 +309,12 @@ TEST_CASE("a program of many launches is a graph from its second call on, in wha
     const auto kernels = loaded(*device, p);
     std::vector<std::vector<char>> places(2 * p.buffers.size(), std::vector<char>(64));
     std::vector<void*> some, others;
-    for (std::size_t b = 0; b < p.buffers.size(); ++b) some.push_back(places[b].data()), others.push_back(places[p.buffers.size() + b].data());
+    for (std::size_t b = 0; b < p.buffers.size(); ++b)
+      some.push_back(places[b].data()), others.push_back(places[p.buffers.size() + b].data());
     int stream = 0;
     const auto starts = [&](std::vector<void*>& memory) {
-      const int all = cuda().launches, alone = cuda().calls["cuLaunchKernel"], told = cuda().calls["cuGraphExecKernelNodeSetParams"];
+      const int all = cuda().launches, alone = cuda().calls["cuLaunchKernel"],
+                told = cuda().calls["cuGraphExecKernelNodeSetParams"];
       device->run_at(*kernels, memory, &stream);
       CHECK(cuda().launches == all + n);
       CHECK(cuda().stream == &stream);
@@ -325,7 +338,8 @@ TEST_CASE("a program of many launches is a graph from its second call on, in wha
     CHECK(starts(some).first == 0);
   }
   check_nothing_lives();
-  for (const char* function : {"cuStreamIsCapturing", "cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch"}) {
+  for (const char* function : {"cuStreamIsCapturing", "cuGraphCreate", "cuGraphAddKernelNode",
+           "cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams", "cuGraphLaunch"}) {
     CAPTURE(function);
     const auto device = runtime::open_cuda("cuda");
     const auto kernels = loaded(*device, p);
@@ -388,7 +402,8 @@ TEST_CASE("nor by several programs at once") {
   nvrtc().most_compiling = 0;
   {
     std::vector<std::jthread> programs;
-    for (int k = 0; k < 6; ++k) programs.emplace_back([] { runtime::compile_cuda(std::vector<std::string>(20, "text"), "sm_90a"); });
+    for (int k = 0; k < 6; ++k)
+      programs.emplace_back([] { runtime::compile_cuda(std::vector<std::string>(20, "text"), "sm_90a"); });
   }
   CHECK(nvrtc().most_compiling <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }
@@ -409,7 +424,8 @@ TEST_CASE("a fault that ends the context, and faults of the machine, are told wi
   CHECK(hint_of("cuLaunchKernel", 400).find("of another GPU") != std::string::npos);
   for (const char* function : {"cuLaunchKernel", "cuModuleGetFunction"}) {
     cuda().fail(function);
-    CHECK(fault_of([&] { whole_call(p, false); }).message.find("for the kernel `" + p.steps[0].kernel) != std::string::npos);
+    CHECK(fault_of([&] { whole_call(p, false); }).message.find("for the kernel `" + p.steps[0].kernel) !=
+        std::string::npos);
   }
   check_nothing_lives();
 }
@@ -419,7 +435,9 @@ TEST_CASE("several threads open, load, run and drop at once") {
   std::vector<std::jthread> threads;
   std::atomic<int> good = 0;
   for (int t = 0; t < 8; ++t)
-    threads.emplace_back([&] { for (int k = 0; k < 4; ++k) good += fault_of([&] { whole_call(p, true); }).code.empty(); });
+    threads.emplace_back([&] {
+      for (int k = 0; k < 4; ++k) good += fault_of([&] { whole_call(p, true); }).code.empty();
+    });
   threads.clear();
   CHECK(good == 32);
   check_nothing_lives();
@@ -434,11 +452,13 @@ TEST_CASE("a kernel runs where its tensors are, on the caller's stream") {
   REQUIRE(module->inputs.size() == 2);
   void *in[] = {a, b}, *out[] = {c}, *stream = &cuda();
   REQUIRE(module->device_workspace() <= static_cast<std::int64_t>(sizeof room));
-  const int copied = cuda().calls["cuMemcpyHtoD_v2"], waited = cuda().calls["cuCtxSynchronize"], started = cuda().launches;
+  const int copied = cuda().calls["cuMemcpyHtoD_v2"], waited = cuda().calls["cuCtxSynchronize"],
+            started = cuda().launches;
   caller.run_on(in, out, room, stream);
   CHECK(cuda().launches > started);
   CHECK(cuda().stream == stream);
-  CHECK((cuda().first_parameter == in[0] || cuda().first_parameter == in[1] || cuda().first_parameter == out[0] || cuda().first_parameter == room));
+  CHECK((cuda().first_parameter == in[0] || cuda().first_parameter == in[1] || cuda().first_parameter == out[0] ||
+      cuda().first_parameter == room));
   CHECK(cuda().calls["cuMemcpyHtoD_v2"] == copied);
   CHECK(cuda().calls["cuCtxSynchronize"] == waited);
   const auto refused = [&](void* first, void* second, void* to, void* workspace) {

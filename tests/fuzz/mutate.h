@@ -1,4 +1,5 @@
-// Changes a program the way a person mistypes one: by tokens, numbers and whole statements, so that most of it still means something.
+// Changes a program the way a person mistypes one: by tokens, numbers and whole statements, so that most of it still
+// means something.
 //
 //   O[i: N] = +(A[i]);   ⇒   O[i: N] = +(A[i - 4611686018427387904]);
 #pragma once

@@ -1,5 +1,5 @@
-// Any bytes as a plan, over a program with a product, a window, an epilogue and a chain of residue classes: read or refused with a
-// message; what was read prints and reads back as itself.
+// Any bytes as a plan, over a program with a product, a window, an epilogue and a chain of residue classes: read or
+// refused with a message; what was read prints and reads back as itself.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -51,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   changed.groups = *groups;
   const std::string printed = codegen::print(changed);
   const auto again = codegen::parse_groups(printed, plan().program, message);
-  if (!again || *again != *groups) std::fprintf(stderr, "FUZZ: does not read back: %s\n%s", message.c_str(), printed.c_str()), std::abort();
+  if (!again || *again != *groups)
+    std::fprintf(stderr, "FUZZ: does not read back: %s\n%s", message.c_str(), printed.c_str()), std::abort();
   return 0;
 }
 

@@ -58,17 +58,21 @@ std::uint64_t hash(std::string_view text) {
 // ---- what the text does not say, drawn from its hash
 
 constexpr std::int64_t small_sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 31, 33};
-constexpr std::int64_t strange_sizes[] = {-1, -7, 1000, 4096, 65536, 1000003, std::int64_t{1} << 31, (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40, std::int64_t{1} << 61, std::int64_t{1} << 62, -(std::int64_t{1} << 62), INT64_MAX, INT64_MIN};
+constexpr std::int64_t strange_sizes[] = {-1, -7, 1000, 4096, 65536, 1000003, std::int64_t{1} << 31,
+    (std::int64_t{1} << 32) + 1, std::int64_t{1} << 40, std::int64_t{1} << 61, std::int64_t{1} << 62,
+    -(std::int64_t{1} << 62), INT64_MAX, INT64_MIN};
 
 std::map<std::string, std::int64_t> sizes_of(const poly::Program& program, Engine& engine) {
   const bool strange = engine() % 8 == 0;
   std::map<std::string, std::int64_t> sizes;
   for (const std::string& name : program.sizes)
-    sizes[name] = strange && engine() % 2 == 0 ? strange_sizes[engine() % std::size(strange_sizes)] : small_sizes[engine() % std::size(small_sizes)];
+    sizes[name] = strange && engine() % 2 == 0 ? strange_sizes[engine() % std::size(strange_sizes)]
+                                               : small_sizes[engine() % std::size(small_sizes)];
   return sizes;
 }
 
-constexpr lang::DType types[] = {lang::DType::F32, lang::DType::F64, lang::DType::F16, lang::DType::BF16, lang::DType::I8, lang::DType::I32, lang::DType::I64, lang::DType::U8, lang::DType::U64, lang::DType::Bool};
+constexpr lang::DType types[] = {lang::DType::F32, lang::DType::F64, lang::DType::F16, lang::DType::BF16,
+    lang::DType::I8, lang::DType::I32, lang::DType::I64, lang::DType::U8, lang::DType::U64, lang::DType::Bool};
 
 // As the text declares; or with types; or with ranks and extents, which may be wrong.
 poly::Signature signature_of(const lang::Function& function, Engine& engine) {
@@ -81,7 +85,8 @@ poly::Signature signature_of(const lang::Function& function, Engine& engine) {
     if (!input.target.dtype && engine() % 2 == 0) given.dtype = types[engine() % std::size(types)];
     if (!input.sizes || mode == 3) {
       given.shape.emplace();
-      for (std::size_t rank = input.sizes && engine() % 8 != 0 ? input.sizes->size() : engine() % 4; rank > 0 && rank < 40; --rank)
+      for (std::size_t rank = input.sizes && engine() % 8 != 0 ? input.sizes->size() : engine() % 4;
+          rank > 0 && rank < 40; --rank)
         given.shape->emplace_back(small_sizes[engine() % std::size(small_sizes)]);
       if (given.shape->empty() && engine() % 4 == 0) given.weak = true, given.dtype.reset();
     }
@@ -97,7 +102,8 @@ poly::Signature signature_of(const lang::Function& function, Engine& engine) {
 // Refused things have an error, and every diagnostic can be shown.
 void show(const lang::Diagnostics& diagnostics, const lang::Source& source, bool refused, const char* where) {
   if (refused && !diagnostics.has_errors()) fail(fmt::format("{} refused without an error", where));
-  if (!refused && diagnostics.has_errors()) fail(fmt::format("{} reported an error but gave a result: {}", where, lang::render(diagnostics, {source})));
+  if (!refused && diagnostics.has_errors())
+    fail(fmt::format("{} reported an error but gave a result: {}", where, lang::render(diagnostics, {source})));
   static_cast<void>(lang::render(diagnostics, {source}, {true, false}));
   static_cast<void>(lang::render(diagnostics, {source}, {false, true}));
 }
@@ -111,7 +117,8 @@ std::optional<lang::File> parse(const lang::Source& source) {
   lang::Diagnostics second;
   const std::optional<lang::File> again = lang::parse({"printed", printed}, second);
   if (!again) fail("what was printed does not parse:\n" + printed + lang::render(second, {{"printed", printed}}));
-  if (lang::print(*again) != printed) fail("printing is no fixed point:\n" + printed + "\n----\n" + lang::print(*again));
+  if (lang::print(*again) != printed)
+    fail("printing is no fixed point:\n" + printed + "\n----\n" + lang::print(*again));
   static_cast<void>(lang::dump(*file));
   lang::Diagnostics third;
   const bool checks = lang::check(*file, third);
@@ -140,15 +147,18 @@ poly::Program reread(const poly::Program& program, const char* stage) {
   const lang::Source source{stage, text};
   lang::Diagnostics diagnostics;
   std::optional<lang::File> file = lang::parse(source, diagnostics);
-  if (!file || !lang::check(*file, diagnostics)) fail(fmt::format("the {} does not read back:\n{}\n{}", stage, text, lang::render(diagnostics, {source})));
+  if (!file || !lang::check(*file, diagnostics))
+    fail(fmt::format("the {} does not read back:\n{}\n{}", stage, text, lang::render(diagnostics, {source})));
   std::optional<poly::Program> again = poly::build(*file, {}, diagnostics);
-  if (!again) fail(fmt::format("the {} does not build again:\n{}\n{}", stage, text, lang::render(diagnostics, {source})));
+  if (!again)
+    fail(fmt::format("the {} does not build again:\n{}\n{}", stage, text, lang::render(diagnostics, {source})));
   return std::move(*again);
 }
 
 void reread_same(const poly::Program& program, const char* stage) {
   const std::string text = poly::print(program), second = poly::print(reread(program, stage));
-  if (without_order(second) != without_order(text)) fail(fmt::format("the {} reads back as another program:\n{}\n----\n{}", stage, text, second));
+  if (without_order(second) != without_order(text))
+    fail(fmt::format("the {} reads back as another program:\n{}\n----\n{}", stage, text, second));
 }
 
 // How many elements and points there are, with a ceiling: what the interpreter may be asked to do.
@@ -163,7 +173,8 @@ bool is_small(const poly::Program& program, double ceiling) {
     const auto* statement = std::get_if<poly::Statement>(&node);
     if (statement == nullptr) continue;
     double points = 1;
-    for (std::size_t k = 0; k < statement->indices.size(); ++k) points *= static_cast<double>(*poly::row_of(statement->domain[k]).extent);
+    for (std::size_t k = 0; k < statement->indices.size(); ++k)
+      points *= static_cast<double>(*poly::row_of(statement->domain[k]).extent);
     work += points;
   }
   return work <= ceiling;
@@ -181,14 +192,17 @@ std::vector<poly::Array> arrays_for(const poly::Program& program, std::uint64_t 
 }
 
 // Integers exactly; floats within what the interpreter says of the order of a sum.
-void same_result(const poly::Program& program, const std::vector<poly::Array>& got, const poly::Interpretation& wanted, const std::string& where) {
+void same_result(const poly::Program& program, const std::vector<poly::Array>& got, const poly::Interpretation& wanted,
+    const std::string& where) {
   for (std::size_t k = 0; k < got.size(); ++k)
     if (const std::string wrong = backends::compare(got[k], wanted.outputs[k], wanted.magnitudes[k]); !wrong.empty())
-      fail(fmt::format("{}: output {}: {}\n{}", where, program.tensor(program.outputs[k]).name, wrong, poly::print(program)));
+      fail(fmt::format(
+          "{}: output {}: {}\n{}", where, program.tensor(program.outputs[k]).name, wrong, poly::print(program)));
 }
 
 #ifdef TILEC_CPU
-void run_on_cpu(const codegen::Stages& stages, const codegen::Request& request, const std::vector<poly::Array>& inputs, const poly::Interpretation& wanted) {
+void run_on_cpu(const codegen::Stages& stages, const codegen::Request& request, const std::vector<poly::Array>& inputs,
+    const poly::Interpretation& wanted) {
   const std::shared_ptr<const runtime::Module> module = runtime::load_cpu(*stages.lowered, request);
   std::vector<runtime::Tensor> in, out = runtime::allocate_outputs(*module);
   for (const poly::Array& array : inputs) {
@@ -203,7 +217,8 @@ void run_on_cpu(const codegen::Stages& stages, const codegen::Request& request, 
 #endif
 
 // From a built Program to packages for every target.
-void compile(const lang::File& file, codegen::Request request, std::uint64_t seed, Engine& engine, const lang::Source& source) {
+void compile(
+    const lang::File& file, codegen::Request request, std::uint64_t seed, Engine& engine, const lang::Source& source) {
   const std::string target = (const char*[]){"cpu:x86-64-v3", "cpu:x86-64-v4", "opencl", "cuda:sm_90a"}[engine() % 4];
   request.target = *codegen::target_named(target);
   lang::Diagnostics diagnostics;
@@ -219,23 +234,29 @@ void compile(const lang::File& file, codegen::Request request, std::uint64_t see
     wanted = poly::interpret(*bounded->bounded, inputs);
     lang::Diagnostics faults;
     const std::optional<poly::Program> rebounded = poly::bounds(again, faults);
-    if (!rebounded) fail("the bounded program has no bounds once it is read back:\n" + poly::print(again) + lang::render(faults, {}));
-    if (is_small(*rebounded, 40'000)) same_result(*rebounded, poly::interpret(*rebounded, inputs).outputs, wanted, "read back");
+    if (!rebounded)
+      fail("the bounded program has no bounds once it is read back:\n" + poly::print(again) + lang::render(faults, {}));
+    if (is_small(*rebounded, 40'000))
+      same_result(*rebounded, poly::interpret(*rebounded, inputs).outputs, wanted, "read back");
   }
   const std::optional<codegen::Stages> stages = codegen::compile(file, request, codegen::Until::Lowered, diagnostics);
   if (!stages) fail("refused after bounds: " + lang::render(diagnostics, {source}));
   static_cast<void>(reread(*stages->reduced, "reduced program"));
-  if (runs && is_small(*stages->reduced, 40'000)) same_result(*stages->reduced, poly::interpret(*stages->reduced, inputs).outputs, wanted, "reduced");
+  if (runs && is_small(*stages->reduced, 40'000))
+    same_result(*stages->reduced, poly::interpret(*stages->reduced, inputs).outputs, wanted, "reduced");
   std::string message;
   const std::string plan = codegen::print(*stages->plan);
   const auto groups = codegen::parse_groups(plan, stages->plan->program, message);
   if (!groups || *groups != stages->plan->groups) fail("the plan does not read back: " + message + "\n" + plan);
   static_cast<void>(runtime::emit(*runtime::stage_named("loops"), file, *stages, request));
-  if (request.target.family == codegen::Target::Family::OpenCl) static_cast<void>(runtime::emit(*runtime::stage_named("opencl"), file, *stages, request));
-  if (request.target.family == codegen::Target::Family::Cuda) static_cast<void>(runtime::emit(*runtime::stage_named("cuda"), file, *stages, request));
+  if (request.target.family == codegen::Target::Family::OpenCl)
+    static_cast<void>(runtime::emit(*runtime::stage_named("opencl"), file, *stages, request));
+  if (request.target.family == codegen::Target::Family::Cuda)
+    static_cast<void>(runtime::emit(*runtime::stage_named("cuda"), file, *stages, request));
 #ifdef TILEC_CPU
   static const bool never = std::getenv("FUZZ_NO_RUN") != nullptr, always = std::getenv("FUZZ_RUN") != nullptr;
-  if (runs && target == "cpu:x86-64-v3" && !never && (always || engine() % 8 == 0)) run_on_cpu(*stages, request, inputs, wanted);
+  if (runs && target == "cpu:x86-64-v3" && !never && (always || engine() % 8 == 0))
+    run_on_cpu(*stages, request, inputs, wanted);
 #endif
 }
 
@@ -251,7 +272,9 @@ void function(const lang::File& file, const lang::Function& entry, const lang::S
   reread_same(*program, "program");
   request.sizes = sizes_of(*program, engine);
   static const bool talk = std::getenv("FUZZ_TALK") != nullptr;
-  if (talk) for (const auto& [name, value] : request.sizes) std::fprintf(stderr, "--size %s=%lld\n", name.c_str(), static_cast<long long>(value));
+  if (talk)
+    for (const auto& [name, value] : request.sizes)
+      std::fprintf(stderr, "--size %s=%lld\n", name.c_str(), static_cast<long long>(value));
   compile(file, request, seed, engine, source);
   lang::Diagnostics faults;
   std::optional<poly::Program> gradient = autodiff::reverse(*program, {}, {}, faults);
@@ -274,7 +297,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::uint64_t seed = hash(source.text);
     int functions = 0;
     for (const auto& item : file->items)
-      if (const auto* entry = std::get_if<lang::Function>(&item); entry != nullptr && entry->role == lang::Function::Role::Function && ++functions <= 3) function(*file, *entry, source, seed + static_cast<std::uint64_t>(functions));
+      if (const auto* entry = std::get_if<lang::Function>(&item);
+          entry != nullptr && entry->role == lang::Function::Role::Function && ++functions <= 3)
+        function(*file, *entry, source, seed + static_cast<std::uint64_t>(functions));
   } catch (const runtime::RuntimeError&) {               // a fault of the machine or of an argument has a name
   } catch (const std::exception& fault) {
     fail(fault.what());

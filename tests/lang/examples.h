@@ -1,4 +1,5 @@
-// Examples of all that the grammar takes and refuses: statements of a body, or whole files where they begin with an item's word.
+// Examples of all that the grammar takes and refuses: statements of a body, or whole files where they begin with an
+// item's word.
 #pragma once
 
 #include <string>

@@ -21,11 +21,13 @@ std::vector<std::string> function_names(const std::string& text) {
   std::vector<std::string> names;
   const File file = outline_of(text);
   for (const auto& item : file.items)
-    if (const auto* function = std::get_if<Function>(&item)) names.push_back(function->name ? function->name->text : "");
+    if (const auto* function = std::get_if<Function>(&item))
+      names.push_back(function->name ? function->name->text : "");
   return names;
 }
 
-const std::string text = "function f<S=1>(f16 A[N, M]) -> (B) {\n  [[name(x)]] B[i: N] = +(A[i, S*k] * exp(A[i, k])), k < M default inf;\n}\n";
+const std::string text =
+    "function f<S=1>(f16 A[N, M]) -> (B) {\n  [[name(x)]] B[i: N] = +(A[i, S*k] * exp(A[i, k])), k < M default inf;\n}\n";
 
 }  // namespace
 
@@ -52,10 +54,12 @@ TEST_CASE("a name is what its place makes of it") {
 }
 
 TEST_CASE("a prefix, the name behind it and a label are three names") {
-  const std::string text = "import \"part.tile\" as part;\nfunction f(X[N]) -> (Y) { Y = part.g<s=2>(X, B=h<part.k>(X)); }\nfunction h<u=1>(X) -> (Y) { Y = X; }\n";
+  const std::string text =
+      "import \"part.tile\" as part;\nfunction f(X[N]) -> (Y) { Y = part.g<s=2>(X, B=h<part.k>(X)); }\nfunction h<u=1>(X) -> (Y) { Y = X; }\n";
   std::vector<Source> sources;
   const auto find = [](const std::string& path, const std::string&) {
-    return Found{Source{path, "function g<s=1>(X[N], B[N]=0) -> (Y) { Y = s * X + B; }\nfunction k(X) -> (Y) { Y = X; }"}, {}};
+    return Found{
+        Source{path, "function g<s=1>(X[N], B[N]=0) -> (Y) { Y = s * X + B; }\nfunction k(X) -> (Y) { Y = X; }"}, {}};
   };
   const File file = outline({"f.tile", text}, find, sources);
   const auto at = [&](const std::string& mark) {
@@ -94,9 +98,12 @@ TEST_CASE("a name leads to where it gets its meaning") {
 }
 
 TEST_CASE("an outline leaves out what is at fault and nothing else") {
-  CHECK(function_names("function a(X) -> (Y) { Y = ; Z = X; }\nfunction b(X) -> (Y) { Y = X; }") == std::vector<std::string>{"a", "b"});
-  CHECK(function_names("function a(X -> (Y) { Y = X; }\nfunction b(X) -> (Y) { Y = X; }") == std::vector<std::string>{"b"});
-  CHECK(function_names("// { ; }\nfunction a(X) -> (Y) { Y = X /* } */ + }\nfunction b(X) -> (Y) { Y = X; }") == std::vector<std::string>{"a", "b"});
+  CHECK(function_names("function a(X) -> (Y) { Y = ; Z = X; }\nfunction b(X) -> (Y) { Y = X; }") ==
+      std::vector<std::string>{"a", "b"});
+  CHECK(function_names("function a(X -> (Y) { Y = X; }\nfunction b(X) -> (Y) { Y = X; }") ==
+      std::vector<std::string>{"b"});
+  CHECK(function_names("// { ; }\nfunction a(X) -> (Y) { Y = X /* } */ + }\nfunction b(X) -> (Y) { Y = X; }") ==
+      std::vector<std::string>{"a", "b"});
   CHECK(function_names("function a(X) -> (Y) { Y = X;").size() <= 1);
   CHECK(function_names("").empty());
   const std::string broken = "function a(X[N]) -> (Y) { T = (X; Y = X; }";

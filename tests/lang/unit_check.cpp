@@ -21,7 +21,9 @@ std::string said(const std::string& text) {
   if (file) (void)check(*file, diagnostics);
   return render(diagnostics, {source});
 }
-std::string body(const std::string& statements) { return "function f(A[M, N], B[N], C, S[], $W, #low[N]) -> (O) {\n" + statements + "\n}"; }
+std::string body(const std::string& statements) {
+  return "function f(A[M, N], B[N], C, S[], $W, #low[N]) -> (O) {\n" + statements + "\n}";
+}
 
 }  // namespace
 
@@ -42,12 +44,14 @@ TEST_CASE("programs of Tile 0.3.5 pass without a word") {
 }
 
 TEST_CASE("extensions pass without a word") {
-  for (const std::string_view text : {
-           "Mx[i: M] = >(A[i, j]); E[i, j: M, N] = =(exp(A[i, j] - Mx[i])); O[i: M] = +(E[i, j] * N);",
-           "O[i: N] = =(i) default inf;", "O[i: N] = +(B[i] < 0 ? -inf : 1), 0 <= i - k < 3, 0 <= k <= 2;", "inf = B; O = inf + nan;",
-           "T = f16(A) + as_float(A, 16) + as_bool(A); O = T;", "dO = B; O[i: N] = +(dO[i] * C[] + S);", "O[i: N] = +(B[i]), S >= 0, i <= 2*S;",
-           "O[i: div(N, 2)] = max(B[2*i]);", "O = #low + $W;", "[[ties(first)]] [[name(k)]] O[i: M] = <(A[i, j]);", "(P, Q) = tuple(A, B); O = P;",
-           "O = A * as_bool(C);", "O[i, 0: N, 1] = =(B[N - 1 - i]);", "f32 O = cond(B < 0, -B, B);"}) {
+  for (const std::string_view text :
+      {"Mx[i: M] = >(A[i, j]); E[i, j: M, N] = =(exp(A[i, j] - Mx[i])); O[i: M] = +(E[i, j] * N);",
+          "O[i: N] = =(i) default inf;", "O[i: N] = +(B[i] < 0 ? -inf : 1), 0 <= i - k < 3, 0 <= k <= 2;",
+          "inf = B; O = inf + nan;", "T = f16(A) + as_float(A, 16) + as_bool(A); O = T;",
+          "dO = B; O[i: N] = +(dO[i] * C[] + S);", "O[i: N] = +(B[i]), S >= 0, i <= 2*S;",
+          "O[i: div(N, 2)] = max(B[2*i]);", "O = #low + $W;", "[[ties(first)]] [[name(k)]] O[i: M] = <(A[i, j]);",
+          "(P, Q) = tuple(A, B); O = P;", "O = A * as_bool(C);", "O[i, 0: N, 1] = =(B[N - 1 - i]);",
+          "f32 O = cond(B < 0, -B, B);"}) {
     INFO(text);
     CHECK(said(body(std::string(text))) == "");
   }
@@ -79,7 +83,8 @@ TEST_CASE("promotion is symmetric, and never narrows") {
 }
 
 TEST_CASE("the table of operators finds each function by its name") {
-  for (int k = 0; k <= static_cast<int>(Op::IsFinite); ++k) CHECK(function_named(info(static_cast<Op>(k)).name) == static_cast<Op>(k));
+  for (int k = 0; k <= static_cast<int>(Op::IsFinite); ++k)
+    CHECK(function_named(info(static_cast<Op>(k)).name) == static_cast<Op>(k));
   CHECK(function_named("mad") == Op::Fma);
   CHECK(function_named("select") == Op::Select);
   CHECK_FALSE(function_named("ident"));

@@ -24,8 +24,12 @@ std::string program_of(std::string_view text) {
   return "function f(X[N], Z[N], A[M, K], B[K, N], I[J], S[]) -> (O) { " + std::string(text) + "\n}";
 }
 
-bool is_syntax(const lang::Idiom& row) { return row.kind == lang::Idiom::Kind::Syntax || row.kind == lang::Idiom::Kind::Item; }
-std::string wrong_program(const lang::Idiom& row) { return row.kind == lang::Idiom::Kind::Item ? std::string(row.wrong) : program_of(row.wrong); }
+bool is_syntax(const lang::Idiom& row) {
+  return row.kind == lang::Idiom::Kind::Syntax || row.kind == lang::Idiom::Kind::Item;
+}
+std::string wrong_program(const lang::Idiom& row) {
+  return row.kind == lang::Idiom::Kind::Item ? std::string(row.wrong) : program_of(row.wrong);
+}
 
 struct Compiled { bool built = false; lang::Diagnostics diagnostics; std::string said; };
 
@@ -37,7 +41,8 @@ Compiled compile(const std::string& text) {
   if (file) {
     poly::Signature signature;
     for (const auto& item : file->items)
-      if (const auto* f = std::get_if<lang::Function>(&item); f != nullptr && f->name) signature.function = f->name->text;
+      if (const auto* f = std::get_if<lang::Function>(&item); f != nullptr && f->name)
+        signature.function = f->name->text;
     result.built = poly::build(*file, signature, result.diagnostics).has_value();
   }
   result.built = result.built && !result.diagnostics.has_errors();
@@ -69,7 +74,8 @@ bool mends(const std::string& wrong, const Compiled& shown, const std::string& h
   if (!statement || !texts.back().ends_with(';')) return false;
   const bool imports = hint.find("in front of the functions") != std::string::npos;
   std::string text = wrong;
-  if (!imports || texts.size() > 1) text = wrong.substr(0, statement->begin) + texts.back() + wrong.substr(statement->end);
+  if (!imports || texts.size() > 1)
+    text = wrong.substr(0, statement->begin) + texts.back() + wrong.substr(statement->end);
   const Compiled compiled = compile(imports ? texts[0] + text : text);
   CAPTURE(compiled.said);
   CHECK(compiled.built);
@@ -77,7 +83,10 @@ bool mends(const std::string& wrong, const Compiled& shown, const std::string& h
 }
 
 // What is typed elsewhere than in a program.
-bool is_command(const std::string& span) { return span.starts_with("tilec ") || span.starts_with("program.") || span == "->" || span == "and" || span == "or" || span == "import \"std/nn.tile\";"; }
+bool is_command(const std::string& span) {
+  return span.starts_with("tilec ") || span.starts_with("program.") || span == "->" || span == "and" || span == "or" ||
+      span == "import \"std/nn.tile\";";
+}
 
 std::vector<std::string> hints(const Compiled& compiled) {
   std::vector<std::string> all;
@@ -117,7 +126,8 @@ TEST_CASE("what a hint quotes stands in a program that compiles") {
     CAPTURE(compiled.said);
     CHECK(compiled.built);
     CHECK(compiled.diagnostics.all().empty());
-    if (row.hint.find("{call}") != std::string_view::npos || row.hint.find("{name}") != std::string_view::npos) continue;
+    if (row.hint.find("{call}") != std::string_view::npos || row.hint.find("{name}") != std::string_view::npos)
+      continue;
     // As the example brings it out.
     const std::string wrong = wrong_program(row);
     const Compiled shown = compile(wrong);
@@ -128,9 +138,11 @@ TEST_CASE("what a hint quotes stands in a program that compiles") {
       }
       for (const std::string& span : quoted(hint)) {
         CAPTURE(span);
-        const bool described = span.find("->") != std::string::npos && span.find("function") == std::string::npos;  // a heading of std/
-        const bool known = is_command(span) || described || squeezed(right).find(squeezed(span)) != std::string::npos || squeezed(row.wrong).find(squeezed(span)) != std::string::npos ||
-                           lang::dtype_named(span) || (span.size() <= 2 && span.find_first_of("/&|*-<>=!+") == 0) || span == "+( )" || span == "=( )";
+        // a heading of std/
+        const bool described = span.find("->") != std::string::npos && span.find("function") == std::string::npos;
+        const bool known = is_command(span) || described || squeezed(right).find(squeezed(span)) != std::string::npos ||
+            squeezed(row.wrong).find(squeezed(span)) != std::string::npos || lang::dtype_named(span) ||
+            (span.size() <= 2 && span.find_first_of("/&|*-<>=!+") == 0) || span == "+( )" || span == "=( )";
         CHECK(known);
       }
     }
@@ -159,7 +171,8 @@ TEST_CASE("other names stand for functions that are there") {
   for (const lang::Alias& alias : lang::aliases()) {
     CAPTURE(alias.foreign);
     const auto standard = lang::standard_names();
-    const bool in_std = std::any_of(standard.begin(), standard.end(), [&](const lang::StandardName& each) { return each.name == alias.name; });
+    const bool in_std = std::any_of(
+        standard.begin(), standard.end(), [&](const lang::StandardName& each) { return each.name == alias.name; });
     CHECK((lang::function_named(alias.name) || lang::builtin_named(alias.name) != nullptr || in_std));
     const Compiled compiled = compile("function f(X[N]) -> (O) { O = " + std::string(alias.foreign) + "(X, 1.0); }");
     REQUIRE(compiled.diagnostics.all().size() == 1);
@@ -179,7 +192,10 @@ TEST_CASE("a function that std/ has is imported as the hint says") {
     const auto said = hints(compiled);
     REQUIRE_FALSE(said.empty());
     const auto rows = lang::idioms();
-    const auto has_row = [&](const lang::Idiom& row) { return row.kind == lang::Idiom::Kind::Function && (" " + std::string(row.pattern) + " ").find(" " + std::string(each.name) + " ") != std::string::npos; };
+    const auto has_row = [&](const lang::Idiom& row) {
+      return row.kind == lang::Idiom::Kind::Function &&
+          (" " + std::string(row.pattern) + " ").find(" " + std::string(each.name) + " ") != std::string::npos;
+    };
     if (std::any_of(rows.begin(), rows.end(), has_row)) continue;  // a contraction says it
     CHECK(said[0].find("import \"std/" + std::string(each.file) + ".tile\";") != std::string::npos);
     const Compiled imported = compile("import \"std/" + std::string(each.file) + ".tile\"; " + call);
@@ -207,7 +223,15 @@ TEST_CASE("a missing semicolon is one error, and the statements behind it are re
 }
 
 TEST_CASE("a file that is no text is one error") {
-  for (const std::string& bytes : {std::string("\x93NUMPY\x01\x00v\x00{'descr'", 18), std::string("PK\x03\x04\x14\x00", 6), std::string("\x7f" "ELF\x02\x01", 6), std::string("f\0u\0n\0", 6), std::string("\xff\xfe" "f\0", 4)}) {
+  for (const std::string& bytes :
+      {std::string("\x93NUMPY\x01\x00v\x00{'descr'", 18), std::string("PK\x03\x04\x14\x00", 6),
+          std::string("\x7f"
+                      "ELF\x02\x01",
+              6),
+          std::string("f\0u\0n\0", 6),
+          std::string("\xff\xfe"
+                      "f\0",
+              4)}) {
     const Compiled compiled = compile(bytes);
     REQUIRE(compiled.diagnostics.all().size() == 1);
     CHECK(compiled.diagnostics.all()[0].code == "E0136");

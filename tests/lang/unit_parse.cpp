@@ -31,18 +31,21 @@ std::string grouped(const Expr& e) {
     return out;
   };
   return e.match([](const Number& n) { return n.text; }, [](const Variable& v) { return v.name.spelled(); },
-                 [](const Unary& u) { return fmt::format("({}{})", info(u.op).symbol, grouped(u.operand)); },
-                 [](const Binary& b) { return fmt::format("({} {} {})", grouped(b.left), info(b.op).symbol, grouped(b.right)); },
-                 [&](const Access& a) { return a.tensor.spelled() + '[' + list(a.element) + ']'; },
-                 [&](const Call& c) {
-                   std::string parameters;
-                   for (const Argument& p : c.parameters) {
-                     const auto* name = std::get_if<Name>(&p.value);
-                     parameters += (parameters.empty() ? "<" : ", ") + (name ? name->spelled() : std::get<Number>(p.value).text);
-                   }
-                   return c.function.spelled() + parameters + (parameters.empty() ? "(" : ">(") + list(c.arguments) + ')';
-                 },
-                 [](const Select& s) { return fmt::format("({} ? {} : {})", grouped(s.condition), grouped(s.then), s.otherwise ? grouped(*s.otherwise) : ""); });
+      [](const Unary& u) { return fmt::format("({}{})", info(u.op).symbol, grouped(u.operand)); },
+      [](const Binary& b) { return fmt::format("({} {} {})", grouped(b.left), info(b.op).symbol, grouped(b.right)); },
+      [&](const Access& a) { return a.tensor.spelled() + '[' + list(a.element) + ']'; },
+      [&](const Call& c) {
+        std::string parameters;
+        for (const Argument& p : c.parameters) {
+          const auto* name = std::get_if<Name>(&p.value);
+          parameters += (parameters.empty() ? "<" : ", ") + (name ? name->spelled() : std::get<Number>(p.value).text);
+        }
+        return c.function.spelled() + parameters + (parameters.empty() ? "(" : ">(") + list(c.arguments) + ')';
+      },
+      [](const Select& s) {
+        return fmt::format(
+            "({} ? {} : {})", grouped(s.condition), grouped(s.then), s.otherwise ? grouped(*s.otherwise) : "");
+      });
 }
 
 const Function& only(const File& file) { return std::get<Function>(file.items.at(0)); }
@@ -99,9 +102,11 @@ TEST_CASE("operators group as the specification says") {
 TEST_CASE("printing reads back, and printing twice changes nothing") {
   for (const std::string_view line : examples::good) round_trip(examples::program(line));
   round_trip("function f(A[N]) -> (O) { O[i: N] = +(max((i < A[i]), j > (2)) + max((i < K), j > (2 + K) * 3)); }");
-  round_trip("function f(A[N]) -> (O) { O[i: N] = +(A[4/2i + -2i - 2*e1 - 2/(2 e)]), 2 e < 3; O = (A | B) ^ C; O = A - (B - C) / (D / E); O = -(-A); }");
+  round_trip(
+      "function f(A[N]) -> (O) { O[i: N] = +(A[4/2i + -2i - 2*e1 - 2/(2 e)]), 2 e < 3; O = (A | B) ^ C; O = A - (B - C) / (D / E); O = -(-A); }");
   round_trip("function f(A[N]) -> (O) { O[i: N] = +(A[2 e1', (2 e1), 3 - 2 e1/4]); }");
-  round_trip("function f(A[N]) -> (O) { O[i: N] = +((A[i] ? B[i] : C[i]) ? D[i]); O = (A < B) < C; O = A ? (B ? C : D) : (E ? F : G); }");
+  round_trip(
+      "function f(A[N]) -> (O) { O[i: N] = +((A[i] ? B[i] : C[i]) ? D[i]); O = (A < B) < C; O = A ? (B ? C : D) : (E ? F : G); }");
 }
 
 TEST_CASE("comments survive formatting") {
@@ -110,8 +115,9 @@ TEST_CASE("comments survive formatting") {
       "  // last\n} // closed\n\n// the end";
   round_trip(text);
   const std::string printed = print(*read(text).file);
-  for (const std::string_view comment : {"// first\n\nimport \"a\";  // behind\n", "\n// of f\n", "/* inside */", "{  // open\n  // one\n\n  /* mid */\n  O = A + B;  // end\n",
-                                         "  /* two\n lines */\n  P = O;\n  // last\n}  // closed\n\n// the end\n"}) {
+  for (const std::string_view comment : {"// first\n\nimport \"a\";  // behind\n", "\n// of f\n", "/* inside */",
+           "{  // open\n  // one\n\n  /* mid */\n  O = A + B;  // end\n",
+           "  /* two\n lines */\n  P = O;\n  // last\n}  // closed\n\n// the end\n"}) {
     INFO(printed);
     INFO(comment);
     CHECK(printed.find(comment) != std::string::npos);
@@ -125,11 +131,13 @@ TEST_CASE("long lines break after commas and before operators") {
   REQUIRE(p.file);
   round_trip(p.source.text);
   std::string printed = print(*p.file);
-  for (std::size_t at = 0, end = 0; (end = printed.find('\n', at)) != std::string::npos; at = end + 1) CHECK(end - at <= 100);
+  for (std::size_t at = 0, end = 0; (end = printed.find('\n', at)) != std::string::npos; at = end + 1)
+    CHECK(end - at <= 100);
 }
 
 TEST_CASE("one run shows several errors, at their places") {
-  const Parsed p = read("function f(A[N) -> (O) {\n  O = A +;\n  P = 1.;\n  Q = A @ B;\n  R = A;\n  S = A\n}\nfunction g(A) -> (O) { O = (A; }\n");
+  const Parsed p = read(
+      "function f(A[N) -> (O) {\n  O = A +;\n  P = 1.;\n  Q = A @ B;\n  R = A;\n  S = A\n}\nfunction g(A) -> (O) { O = (A; }\n");
   INFO(shown(p));
   CHECK_FALSE(p.file);
   REQUIRE(p.diagnostics.all().size() == 6);
@@ -180,8 +188,9 @@ TEST_CASE("random bytes and mutated programs end in a tree or a message") {
   std::mt19937 random(20240607);
   std::vector<std::string> seeds;
   for (const std::string_view line : examples::good) seeds.push_back(examples::program(line));
-  static constexpr std::string_view pieces[] = {"(", ")", "[", "]", "{", "}", ";", "//", "/*", "*/", "\"", "'", "#", "$", "<", ">", "<=", "==", "2e", "1.", "?", ":", "[[", "]]",
-                                               "function ", "default ", "A", "i", "-", "~", "\n", "\xC3\xA9", "\xFF", "import "};
+  static constexpr std::string_view pieces[] = {"(", ")", "[", "]", "{", "}", ";", "//", "/*", "*/", "\"", "'", "#",
+      "$", "<", ">", "<=", "==", "2e", "1.", "?", ":", "[[", "]]", "function ", "default ", "A", "i", "-", "~", "\n",
+      "\xC3\xA9", "\xFF", "import "};
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   int trees = 0;
   for (int n = 0; n < 20000; ++n) {

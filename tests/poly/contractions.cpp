@@ -18,7 +18,8 @@ Affine affine(const Vector& coefficients, std::int64_t constant, std::int64_t di
   return range_of(Row{coefficients, constant, divisor, std::nullopt}).value;
 }
 
-Access add_access(Program& program, Statement& statement, const std::string& name, DType dtype, const std::vector<Case::Form>& forms) {
+Access add_access(Program& program, Statement& statement, const std::string& name, DType dtype,
+    const std::vector<Case::Form>& forms) {
   Tensor tensor{name, dtype, {}, {}};
   Access access{static_cast<TensorId>(program.tensors.size()), {}};
   for (const Case::Form& form : forms) {
@@ -51,7 +52,8 @@ Box hull_rows(const Statement& s) {
   Box box{false, {}};
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const Row row = row_of(s.domain[k]);
-    REQUIRE(std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 == static_cast<std::ptrdiff_t>(s.indices.size()));
+    REQUIRE(std::count(row.coefficients.begin(), row.coefficients.end(), 0) + 1 ==
+        static_cast<std::ptrdiff_t>(s.indices.size()));
     REQUIRE(row.coefficients[k] == 1);
     box.index.push_back({-row.constant, *row.extent - 1 - row.constant});
     box.empty = box.empty || *row.extent == 0;
@@ -76,7 +78,8 @@ Program program_of(const Case& c) {
   Program program;
   const std::size_t n = c.indices.size();
   Expr value = Index{Affine::index(0, n), DType::I64};
-  for (std::size_t k = 1; k < n; ++k) value = Apply{Op::Add, {value, Index{Affine::index(k, n), DType::I64}}, DType::I64};
+  for (std::size_t k = 1; k < n; ++k)
+    value = Apply{Op::Add, {value, Index{Affine::index(k, n), DType::I64}}, DType::I64};
   value = Apply{Op::Add, {value, Read{0, DType::I64}}, DType::I64};
   Statement statement{{}, c.indices, {}, c.aggregation, value, {}, Number{DType::I64}, Ties::Split, "", Keep::Free, {}};
   for (const Row& row : c.rows) statement.domain.push_back(range_of(row));
@@ -114,7 +117,8 @@ Points among(const Case& c, const std::vector<Point>& candidates) {
   const std::vector<Row> rows = rows_of(s);
   Points result;
   for (const Point& p : candidates)
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return satisfies(row, p); })) result.push_back({at(s.target.element, p), p, at(s.reads[0].element, p)});
+    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return satisfies(row, p); }))
+      result.push_back({at(s.target.element, p), p, at(s.reads[0].element, p)});
   std::sort(result.begin(), result.end());
   return result;
 }

@@ -1,8 +1,8 @@
-// A contraction written down as numbers, and what must be true of it after bounds and defract: every point once, one writer per
-// element, nothing left to divide. The other side is plain enumeration.
+// A contraction written down as numbers, and what must be true of it after bounds and defract: every point once, one
+// writer per element, nothing left to divide. The other side is plain enumeration.
 //
-// Tensor 0 is the output; the value is a sum of all indices, so a point can be told after any change of coordinates; tensor 1 is
-// read at `read`. Every access adds its rows to the domain.
+// Tensor 0 is the output; the value is a sum of all indices, so a point can be told after any change of coordinates;
+// tensor 1 is read at `read`. Every access adds its rows to the domain.
 #pragma once
 
 #include <cstdint>

@@ -63,7 +63,9 @@ TEST_CASE("what is not done is said: classes beyond the limit, no point at all")
   CHECK_FALSE(many.classes[0].taps);
   CHECK(many.valid == 300);
   CHECK(many.executed == 300);
-  CHECK(many.notes == std::vector<std::string>{"x, k: not split into 7 classes (the limit is 4 per statement): the bounds of the reduction depend on the element"});
+  CHECK(many.notes ==
+      std::vector<std::string>{
+          "x, k: not split into 7 classes (the limit is 4 per statement): the bounds of the reduction depend on the element"});
   const Analysis none = analysed("function (A[3]) -> (O) { O[2*i: 6] = +(A[(2*i + 1)/2]); }");
   CHECK(none.course == Course::Empty);
   CHECK(none.executed == 0);
@@ -92,7 +94,8 @@ std::map<std::string, std::int64_t> sizes_in(const std::string& command) {
   const std::size_t at = command.find("--size ");
   if (at == std::string::npos) return sizes;
   std::istringstream words(command.substr(at + 7));
-  for (std::string word; std::getline(words, word, ',');) sizes[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
+  for (std::string word; std::getline(words, word, ',');)
+    sizes[word.substr(0, word.find('='))] = std::stoll(word.substr(word.find('=') + 1));
   return sizes;
 }
 
@@ -121,7 +124,8 @@ TEST_CASE("every golden program of this stage computes the same before and after
       if (line.starts_with("// $ ")) command = line;
       if (!line.starts_with("//|")) text += line + "\n";
     }
-    if (entry.path().filename().string().starts_with("bad_") || command.find("tilec FILE") == std::string::npos) continue;
+    if (entry.path().filename().string().starts_with("bad_") || command.find("tilec FILE") == std::string::npos)
+      continue;
     CAPTURE(entry.path());
     lang::Diagnostics diagnostics;
     const auto bound = bind(test::built(text), sizes_in(command), diagnostics);

@@ -12,7 +12,8 @@ namespace {
 
 std::string statements(const Program& program) {
   auto text = print(program);
-  for (auto at = text.find("  // assumes"); at != std::string::npos; at = text.find("  // assumes")) text.erase(at, text.find('\n', at) + 1 - at);
+  for (auto at = text.find("  // assumes"); at != std::string::npos; at = text.find("  // assumes"))
+    text.erase(at, text.find('\n', at) + 1 - at);
   return text.substr(text.find("{\n") + 2);
 }
 
@@ -38,8 +39,11 @@ TEST_CASE("a size that scatter alone mentions is one, and a tensor there is not"
   CHECK(body("E[J, R], i32 I[J], N", "Y = scatter(E, I, N);") == "  Y = scatter(E, I, N);\n}\n");
   CHECK(body("E[J, R], i32 I[J], N", "P = N/2; Y = scatter(E, I, P);") == "  Y = scatter(E, I, N/2);\n}\n");
   const auto program = built("function (E, I, V) -> (Y) { Y = scatter(E, I, V); }",
-                             {.function = {}, .inputs = {{.name = "E", .dtype = DType::F32, .shape = std::vector<Size>{3, 4}}, {.name = "I", .dtype = DType::I32, .shape = std::vector<Size>{3}},
-                                                         {.name = "V", .dtype = DType::F32, .shape = std::vector<Size>{7, 9}}}, .defines = {}});
+      {.function = {},
+          .inputs = {{.name = "E", .dtype = DType::F32, .shape = std::vector<Size>{3, 4}},
+              {.name = "I", .dtype = DType::I32, .shape = std::vector<Size>{3}},
+              {.name = "V", .dtype = DType::F32, .shape = std::vector<Size>{7, 9}}},
+          .defines = {}});
   CHECK(program.tensor(program.outputs[0]).shape == std::vector<Size>{7, 4});
 }
 
@@ -59,15 +63,16 @@ TEST_CASE("shapes of gather and scatter") {
 
 TEST_CASE("names that a built-in makes avoid those of its caller") {
   CHECK(body("Best[i, j]", "Y = argmax(Best, 1);") ==
-        "  Best_1[i_1: i] = >(Best[i_1, j_1]);  // domain 0 <= i_1 < i, 0 <= j_1 < j\n"
-        "  Y[i_1: i] = <(Best[i_1, j_1] == Best_1[i_1] | isnan(Best[i_1, j_1]) ? j_1 : j);  // domain 0 <= i_1 < i, 0 <= j_1 < j\n}\n");
+      "  Best_1[i_1: i] = >(Best[i_1, j_1]);  // domain 0 <= i_1 < i, 0 <= j_1 < j\n"
+      "  Y[i_1: i] = <(Best[i_1, j_1] == Best_1[i_1] | isnan(Best[i_1, j_1]) ? j_1 : j);  // domain 0 <= i_1 < i, 0 <= j_1 < j\n}\n");
   CHECK(body("X[M]", "Y_1 = exp(X); Y = cumsum(Y_1) + cumsum(X + Y_1);") ==
-        "  Y_1[i: M] = =(exp(X[i]));\n  Y_2[i: M] = +(Y_1[j]), i - j >= 0;  // domain 0 <= i < M, 0 <= j < M\n"
-        "  Y_3_1[i: M] = =(X[i] + Y_1[i]);\n  Y_3[i: M] = +(Y_3_1[j]), i - j >= 0;  // domain 0 <= i < M, 0 <= j < M\n  Y[i: M] = =(Y_2[i] + Y_3[i]);\n}\n");
+      "  Y_1[i: M] = =(exp(X[i]));\n  Y_2[i: M] = +(Y_1[j]), i - j >= 0;  // domain 0 <= i < M, 0 <= j < M\n"
+      "  Y_3_1[i: M] = =(X[i] + Y_1[i]);\n  Y_3[i: M] = +(Y_3_1[j]), i - j >= 0;  // domain 0 <= i < M, 0 <= j < M\n  Y[i: M] = =(Y_2[i] + Y_3[i]);\n}\n");
 }
 
 TEST_CASE("the name a call's result gets is not one its own statements take") {
-  CHECK(body("X[M, N]", "Best = 1 + argmax(X, 1); Y = Best + argmin(X, 1);").find("Best_1[i: M] = <(") != std::string::npos);
+  CHECK(body("X[M, N]", "Best = 1 + argmax(X, 1); Y = Best + argmin(X, 1);").find("Best_1[i: M] = <(") !=
+      std::string::npos);
 }
 
 TEST_CASE("reverse_grad has a rule each way") {
@@ -77,7 +82,8 @@ TEST_CASE("reverse_grad has a rule each way") {
   CHECK(statements(program.derivatives->at(*program.rules[0].tangent)) == "  TY[i: N] = =(-2.0 * TX[i]);\n}\n");
   CHECK(program.derivatives->at(*program.rules[0].gradient).inputs.size() == 3);
   CHECK(program.rules[1].operands.size() == 2);
-  CHECK(statements(program.derivatives->at(*program.rules[1].gradient)) == "  DX[i: N] = =(-C[] * DY[i]);\n  DC[] = =(0.0);\n}\n");
+  CHECK(statements(program.derivatives->at(*program.rules[1].gradient)) ==
+      "  DX[i: N] = =(-C[] * DY[i]);\n  DC[] = =(0.0);\n}\n");
   CHECK(program.derivatives->at(*program.rules[1].gradient).inputs.size() == 4);
   CHECK(program.derivatives->at(*program.rules[1].tangent).inputs.size() == 5);
   CHECK(built("function (i32 X[N]) -> (Y) { Y = reverse_grad(X, 2); }").rules.empty());

@@ -34,7 +34,9 @@ Found look(DType type, std::vector<std::int64_t> elements, std::vector<Size> sha
   verify(program, Stage::Bounded);
   std::vector<std::int64_t> extents;
   for (const Size& size : shape) extents.push_back(size.get());
-  const auto outputs = interpret(program, {Array{DType::F32, {5}, std::vector<double>(5), {}}, Array{type, extents, {}, std::move(elements)}}).outputs;
+  const auto outputs = interpret(
+      program, {Array{DType::F32, {5}, std::vector<double>(5), {}}, Array{type, extents, {}, std::move(elements)}})
+                           .outputs;
   return {outputs[0].integers.at(0), outputs[1].integers.at(0)};
 }
 
@@ -64,9 +66,11 @@ TEST_CASE("a scalar index has one position") { CHECK(look(DType::I64, {5}, {}).f
 
 TEST_CASE("indices that are read twice against one bound are checked once") {
   Program program;
-  program.tensors = {{"D", DType::F32, {5}, {}}, {"I", DType::I32, {3}, {}}, {"O", DType::F32, {3}, {}}, {"S", DType::F32, {5}, {}}, {"T", DType::F32, {7}, {}}};
+  program.tensors = {{"D", DType::F32, {5}, {}}, {"I", DType::I32, {3}, {}}, {"O", DType::F32, {3}, {}},
+      {"S", DType::F32, {5}, {}}, {"T", DType::F32, {7}, {}}};
   program.inputs = {0, 1};
-  program.nodes = {Intrinsic{IntrinsicOp::Gather, {2}, {0, 1}, {0}, {}}, Intrinsic{IntrinsicOp::Scatter, {3}, {2, 1}, {0}, {}}, Intrinsic{IntrinsicOp::Scatter, {4}, {2, 1}, {0}, {}}};
+  program.nodes = {Intrinsic{IntrinsicOp::Gather, {2}, {0, 1}, {0}, {}},
+      Intrinsic{IntrinsicOp::Scatter, {3}, {2, 1}, {0}, {}}, Intrinsic{IntrinsicOp::Scatter, {4}, {2, 1}, {0}, {}}};
   const auto checks = add_index_checks(program);
   REQUIRE(checks.size() == 2);
   CHECK(checks[1].bound == 7);

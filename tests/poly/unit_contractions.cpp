@@ -1,11 +1,13 @@
-// Claims C1, C4 and C7 on random contractions over their whole range: |coefficients| <= 8, up to 4 output dimensions and 6 indices,
-// fractions, coupled constraints, rank-deficient maps, indices that nothing bounds alone, `=` that may collide.
+// Claims C1, C4 and C7 on random contractions over their whole range: |coefficients| <= 8, up to 4 output dimensions
+// and 6 indices, fractions, coupled constraints, rank-deficient maps, indices that nothing bounds alone, `=` that may
+// collide.
 //
-//   FIRST=0 CASES=100000 SEED=7 unit_poly_contractions      cases [FIRST, CASES);  ONLY=1234 repeats one and prints it;  TALK=1 names slow ones
+//   FIRST=0 CASES=100000 SEED=7 unit_poly_contractions   cases [FIRST, CASES)
+//   ONLY=1234 repeats one and prints it; TALK=1 names slow ones
 //
-// Against enumeration: every point of the domain once, one writer per element, `=` refused if and only if two points share an
-// element, and then two such points are shown. Every tenth case runs once more with extents that are too large to enumerate, where
-// points are counted before and after. Time is the processor's: others share the machine.
+// Against enumeration: every point of the domain once, one writer per element, `=` refused if and only if two points
+// share an element, and then two such points are shown. Every tenth case runs once more with extents that are too large
+// to enumerate, where points are counted before and after. Time is the processor's: others share the machine.
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
@@ -32,7 +34,9 @@ namespace {
 
 struct Dice {
   std::mt19937_64 engine;
-  std::int64_t operator()(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(high - low + 1)); }
+  std::int64_t operator()(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(high - low + 1));
+  }
   bool one_in(std::int64_t n) { return (*this)(1, n) == 1; }
 };
 
@@ -55,8 +59,8 @@ Vector form_of(Dice& dice, std::size_t n) {
   return result;
 }
 
-// One two-sided row per index, in some order of the indices: index k alone, or with multiples of those before it, so that most
-// indices have no bounds of their own. The points of such a domain come from the values of its rows.
+// One two-sided row per index, in some order of the indices: index k alone, or with multiples of those before it, so
+// that most indices have no bounds of their own. The points of such a domain come from the values of its rows.
 void draw_domain(Dice& dice, Drawn& drawn, std::size_t n, bool large) {
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -98,12 +102,14 @@ void draw_target(Dice& dice, Case& c, std::size_t n, bool large) {
       f.assign(n, 0);
       f[static_cast<std::size_t>(dice(0, static_cast<std::int64_t>(n) - 1))] = dice.one_in(2) ? 1 : dice(-8, 8);
     } else if (kind == 2 && !c.target.empty()) {       // a multiple of one before: rank-deficient
-      const Vector& before = c.target[static_cast<std::size_t>(dice(0, static_cast<std::int64_t>(c.target.size()) - 1))].coefficients;
+      const Vector& before =
+          c.target[static_cast<std::size_t>(dice(0, static_cast<std::int64_t>(c.target.size()) - 1))].coefficients;
       const std::int64_t factor = dice(-2, 2);
       for (std::size_t k = 0; k < n; ++k) f[k] = std::clamp<std::int64_t>(factor * before[k], -8, 8);
     }
     const bool clipped = dice.one_in(3);
-    const std::int64_t divisor = dice.one_in(6) ? dice(2, 8) : 1, extent = clipped ? dice(10, 200) * scale : 500 * scale;
+    const std::int64_t divisor = dice.one_in(6) ? dice(2, 8) : 1,
+                       extent = clipped ? dice(10, 200) * scale : 500 * scale;
     c.target.push_back({f, dice(-5, 5) + (clipped ? 0 : 120 * scale), divisor, extent});
   }
 }
@@ -113,14 +119,16 @@ Drawn draw(std::uint64_t seed, std::uint64_t number, bool large) {
   Drawn drawn;
   Case& c = drawn.c;
   const auto n = static_cast<std::size_t>(dice(1, 6));
-  for (std::size_t k = 0; k < n; ++k) c.indices.push_back(std::string(1, static_cast<char>('a' + static_cast<char>(k))));
+  for (std::size_t k = 0; k < n; ++k)
+    c.indices.push_back(std::string(1, static_cast<char>('a' + static_cast<char>(k))));
   draw_domain(dice, drawn, n, large);
   draw_target(dice, c, n, large);
   const std::int64_t scale = large ? 40 : 1;
   for (std::int64_t r = dice(0, 3); r > 0; --r) {
     const bool clipped = dice.one_in(2);
     const std::int64_t divisor = dice.one_in(3) ? dice(2, 8) : 1;
-    c.read.push_back({form_of(dice, n), dice(-5, 5) + (clipped ? 0 : 60 * divisor * scale), divisor, clipped ? dice(5, 60) * scale : 400 * scale});
+    c.read.push_back({form_of(dice, n), dice(-5, 5) + (clipped ? 0 : 60 * divisor * scale), divisor,
+        clipped ? dice(5, 60) * scale : 400 * scale});
   }
   for (std::int64_t r = dice(0, 2); r > 0; --r) {
     Row row{form_of(dice, n), dice(0, 9), dice.one_in(6) ? dice(2, 8) : 1, dice(3, 40) * scale};
@@ -152,7 +160,8 @@ Timed analysed(const Case& c) {
 }
 
 bool collides(const Points& points) {
-  return std::adjacent_find(points.begin(), points.end(), [](const auto& a, const auto& b) { return a[0] == b[0]; }) != points.end();
+  return std::adjacent_find(points.begin(), points.end(), [](const auto& a, const auto& b) { return a[0] == b[0]; }) !=
+      points.end();
 }
 
 // Two points shown for a collision are two points of the domain with one element.
@@ -162,7 +171,9 @@ void check_collision(const Case& c, const Points& points) {
   const std::vector<Row> rows = rows_of(s);
   const Verdict verdict = injective(s, rows, hull(rows, s.indices.size()));
   REQUIRE(verdict.answer == Injective::No);
-  const auto find = [&](const Point& p) { return std::find_if(points.begin(), points.end(), [&](const auto& one) { return one[1] == p; }); };
+  const auto find = [&](const Point& p) {
+    return std::find_if(points.begin(), points.end(), [&](const auto& one) { return one[1] == p; });
+  };
   const auto a = find(verdict.points.first), b = find(verdict.points.second);
   REQUIRE(a != points.end());
   REQUIRE(b != points.end());
@@ -173,7 +184,8 @@ void check_collision(const Case& c, const Points& points) {
 struct Tally {
   Effort effort;
   double spent = 0, slowest = 0;
-  std::int64_t slow = 0, assigns = 0, collisions = 0, undecided = 0, counted = 0, large = 0, capped_cases = 0, asked_cases = 0;
+  std::int64_t slow = 0, assigns = 0, collisions = 0, undecided = 0, counted = 0, large = 0, capped_cases = 0,
+               asked_cases = 0;
   std::size_t most = 0;
 };
 
@@ -189,8 +201,9 @@ void note_time(const Timed& timed, std::uint64_t seed, std::uint64_t number, boo
   const bool slow = took > slow_limit, talk = std::getenv("TALK") != nullptr;
   tally.slow += slow;
   if (slow || (talk && (took > 0.005 || usage.capped > 0)))
-    fmt::print("case {} of seed {}{}: {:.1f} ms (bounds {:.1f}, defract {:.1f}), isl asked {} capped {} {}\n", number, seed, large ? ", large" : "", took * 1e3, timed.bounds * 1e3,
-               timed.defract * 1e3, usage.asked, usage.capped, timed.code);
+    fmt::print("case {} of seed {}{}: {:.1f} ms (bounds {:.1f}, defract {:.1f}), isl asked {} capped {} {}\n", number,
+        seed, large ? ", large" : "", took * 1e3, timed.bounds * 1e3, timed.defract * 1e3, usage.asked, usage.capped,
+        timed.code);
 }
 
 void check_small(std::uint64_t seed, std::uint64_t number, Tally& tally) {
@@ -240,7 +253,8 @@ std::uint64_t number_in(const char* name, std::uint64_t otherwise) {
 
 TEST_CASE("random contractions: every point once, one writer per element, = refused exactly where two points meet") {
   const std::uint64_t seed = number_in("SEED", 1), only = number_in("ONLY", UINT64_MAX);
-  const std::uint64_t first = only != UINT64_MAX ? only : number_in("FIRST", 0), last = only != UINT64_MAX ? only + 1 : number_in("CASES", 3000);
+  const std::uint64_t first = only != UINT64_MAX ? only : number_in("FIRST", 0),
+                      last = only != UINT64_MAX ? only + 1 : number_in("CASES", 3000);
   Tally tally;
   for (std::uint64_t number = first; number < last; ++number) {
     CAPTURE(seed);
@@ -250,10 +264,12 @@ TEST_CASE("random contractions: every point once, one writer per element, = refu
   }
   const std::uint64_t cases = last - first;
   const auto total = static_cast<double>(cases) + static_cast<double>(tally.large);
-  fmt::print("seed {}: {} cases ({} of them `=`, {} refused for two points, {} undecided), {} larger ({} counted); {} statements (most {}), {} points, {} loose hulls\n"
-             "analysis {:.3f} ms each, worst {:.1f} ms, {} over {:.0f} ms; isl asked in {:.2f} %, its cap reached in {:.3f} %\n",
-             seed, cases, tally.assigns, tally.collisions, tally.undecided, tally.large, tally.counted, tally.effort.statements, tally.most, tally.effort.points, tally.effort.loose,
-             tally.spent / total * 1e3, tally.slowest * 1e3, tally.slow, slow_limit * 1e3, 100.0 * static_cast<double>(tally.asked_cases) / total,
-             100.0 * static_cast<double>(tally.capped_cases) / total);
+  fmt::print(
+      "seed {}: {} cases ({} of them `=`, {} refused for two points, {} undecided), {} larger ({} counted); {} statements (most {}), {} points, {} loose hulls\n"
+      "analysis {:.3f} ms each, worst {:.1f} ms, {} over {:.0f} ms; isl asked in {:.2f} %, its cap reached in {:.3f} %\n",
+      seed, cases, tally.assigns, tally.collisions, tally.undecided, tally.large, tally.counted,
+      tally.effort.statements, tally.most, tally.effort.points, tally.effort.loose, tally.spent / total * 1e3,
+      tally.slowest * 1e3, tally.slow, slow_limit * 1e3, 100.0 * static_cast<double>(tally.asked_cases) / total,
+      100.0 * static_cast<double>(tally.capped_cases) / total);
   CHECK(tally.capped_cases <= static_cast<std::int64_t>(cases / 100));
 }

@@ -16,13 +16,21 @@ using namespace tilec::poly;
 
 namespace {
 
-bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b)); }
-bool same(const Value& a, const Value& b) { return same(a.real, b.real) && a.integer == b.integer && same(a.error, b.error); }
+bool same(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+bool same(const Value& a, const Value& b) {
+  return same(a.real, b.real) && a.integer == b.integer && same(a.error, b.error);
+}
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-Array reals(std::vector<std::int64_t> shape, std::vector<double> values, DType type = DType::F32) { return {type, std::move(shape), std::move(values), {}}; }
-Array integers(std::vector<std::int64_t> shape, std::vector<std::int64_t> values, DType type = DType::I32) { return {type, std::move(shape), {}, std::move(values)}; }
+Array reals(std::vector<std::int64_t> shape, std::vector<double> values, DType type = DType::F32) {
+  return {type, std::move(shape), std::move(values), {}};
+}
+Array integers(std::vector<std::int64_t> shape, std::vector<std::int64_t> values, DType type = DType::I32) {
+  return {type, std::move(shape), {}, std::move(values)};
+}
 
 Affine form(std::vector<std::int64_t> coefficients, std::int64_t constant = 0, std::int64_t divisor = 1) {
   Affine affine{{}, constant, divisor};
@@ -37,7 +45,17 @@ struct Case {
   Program program;
   Statement statement;
 
-  Case(std::vector<std::string> indices, Expr value) : statement{.target = {}, .indices = std::move(indices), .domain = {}, .aggregation = Aggregation::Sum, .value = std::move(value), .reads = {}, .fill = Number{DType::F32}, .ties = Ties::Split, .kernel_name = {}, .span = {}} {}
+  Case(std::vector<std::string> indices, Expr value)
+      : statement{.target = {},
+            .indices = std::move(indices),
+            .domain = {},
+            .aggregation = Aggregation::Sum,
+            .value = std::move(value),
+            .reads = {},
+            .fill = Number{DType::F32},
+            .ties = Ties::Split,
+            .kernel_name = {},
+            .span = {}} {}
 
   Case& read(std::vector<std::int64_t> shape, std::vector<Affine> element, DType type = DType::F32) {
     const int id = tensor("A" + std::to_string(program.tensors.size()), shape, type);
@@ -50,7 +68,8 @@ struct Case {
     statement.domain.push_back({std::move(value), std::move(extent)});
     return *this;
   }
-  Case& write(Aggregation aggregation, std::vector<std::int64_t> shape, std::vector<Affine> element, DType type = DType::F32) {
+  Case& write(
+      Aggregation aggregation, std::vector<std::int64_t> shape, std::vector<Affine> element, DType type = DType::F32) {
     statement.aggregation = aggregation;
     statement.target = {tensor("O", shape, type), element};
     statement.fill = Number{type};
@@ -59,7 +78,9 @@ struct Case {
     program.nodes = {statement};
     return *this;
   }
-  std::vector<double> run(const std::vector<Array>& inputs) const { return interpret(program, inputs).outputs[0].reals; }
+  std::vector<double> run(const std::vector<Array>& inputs) const {
+    return interpret(program, inputs).outputs[0].reals;
+  }
 
  private:
   int tensor(std::string name, const std::vector<std::int64_t>& shape, DType type) {
@@ -122,7 +143,8 @@ TEST_CASE("max starts from the first element and hands NaN on") {
 TEST_CASE("narrow integers wrap at the store, and the index has values") {
   Case sum({"i"}, Cast{Read{0, DType::I8}, DType::I32});
   sum.read({4}, {form({1})}, DType::I8).write(Aggregation::Sum, {}, {}, DType::I8);
-  CHECK(interpret(sum.program, {integers({4}, {100, 100, 100, 1}, DType::I8)}).outputs[0].integers == std::vector<std::int64_t>{45});
+  CHECK(interpret(sum.program, {integers({4}, {100, 100, 100, 1}, DType::I8)}).outputs[0].integers ==
+      std::vector<std::int64_t>{45});
   Case index({"i"}, Cast{Index{form({3}, 1), DType::I32}, DType::F32});
   index.write(Aggregation::Assign, {3}, {form({1})});
   CHECK(index.run({}) == std::vector<double>{1, 4, 7});
@@ -138,10 +160,15 @@ TEST_CASE("a tensor without elements and a domain without points are nothing spe
 }
 
 TEST_CASE("the error bound grows with cancellation and not with exact choices") {
-  Case cancel({"i"}, Apply{Op::Sub, {Apply{Op::Add, {first, Number{DType::F32, 0, 1e6}}, DType::F32}, Number{DType::F32, 0, 1e6}}, DType::F32});
+  Case cancel({"i"},
+      Apply{Op::Sub, {Apply{Op::Add, {first, Number{DType::F32, 0, 1e6}}, DType::F32}, Number{DType::F32, 0, 1e6}},
+          DType::F32});
   cancel.read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
   CHECK(interpret(cancel.program, {reals({1}, {0.5})}).magnitudes[0][0] > 1e5);
-  Case same({"i"}, Apply{Op::Select, {Apply{Op::Eq, {first, first}, DType::Bool}, Number{DType::F32, 0, 1}, Number{DType::F32, 0, 5}}, DType::F32});
+  Case same({"i"},
+      Apply{Op::Select,
+          {Apply{Op::Eq, {first, first}, DType::Bool}, Number{DType::F32, 0, 1}, Number{DType::F32, 0, 5}},
+          DType::F32});
   same.read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
   CHECK(interpret(same.program, {reals({1}, {0.1})}).magnitudes[0][0] < 1.5);
 }
@@ -181,26 +208,33 @@ TEST_CASE("conversions saturate, round to nearest even and give 0 for NaN") {
 }
 
 TEST_CASE("an operation on a column is that operation on each of its values") {
-  const double numbers[] = {0, -0.0, 1, -1, 0.1, -2.5, 1e-40, 3e38, -0x1.fffffep127, 1e30, 1e300, inf, -inf, NAN}, errors[] = {0, 1e-8, 0.5, 1e30, inf};
+  const double numbers[] = {0, -0.0, 1, -1, 0.1, -2.5, 1e-40, 3e38, -0x1.fffffep127, 1e30, 1e300, inf, -inf, NAN},
+               errors[] = {0, 1e-8, 0.5, 1e30, inf};
   std::vector<Value> values;
   for (const double number : numbers)
     for (const double error : errors) values.push_back({number, 0, error});
   for (int n = 0; n <= static_cast<int>(Op::IsFinite); ++n) {
     const auto op = static_cast<Op>(n);
     const auto& facts = tilec::lang::info(op);
-    if (facts.integers_only || facts.result == tilec::lang::Result::Boolean || op == Op::Select || op == Op::IsNan || op == Op::IsFinite) continue;
+    if (facts.integers_only || facts.result == tilec::lang::Result::Boolean || op == Op::Select || op == Op::IsNan ||
+        op == Op::IsFinite)
+      continue;
     for (const DType type : {DType::F16, DType::F32, DType::F64})
       for (const bool fuses : {false, true})
         for (const bool exact : {false, true})
           for (std::size_t shift = 0; shift < values.size(); ++shift) {
             Column a, b, c, result;
             for (std::size_t k = 0; k < values.size(); ++k) {
-              const auto operand = [&](std::size_t at) { return exact ? Value{values[at % values.size()].real} : values[at % values.size()]; };
-              a.set(k, operand(k)), b.set(k, facts.arity > 1 ? operand(k + shift) : Value{}), c.set(k, facts.arity > 2 ? operand(k + 3 * shift) : Value{});
+              const auto operand = [&](std::size_t at) {
+                return exact ? Value{values[at % values.size()].real} : values[at % values.size()];
+              };
+              a.set(k, operand(k)), b.set(k, facts.arity > 1 ? operand(k + shift) : Value{}),
+                  c.set(k, facts.arity > 2 ? operand(k + 3 * shift) : Value{});
             }
             apply_real(op, type, fuses, values.size(), a, b, c, result);
             bool all = true;
-            for (std::size_t k = 0; k < values.size(); ++k) all = all && same(result.at(k), apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
+            for (std::size_t k = 0; k < values.size(); ++k)
+              all = all && same(result.at(k), apply_real(op, type, a.at(k), b.at(k), c.at(k), fuses));
             CHECK_MESSAGE(all, facts.name);
           }
   }
@@ -208,7 +242,10 @@ TEST_CASE("an operation on a column is that operation on each of its values") {
 
 TEST_CASE("a column folds in order, into whichever elements") {
   Column values;
-  for (std::size_t k = 0; k < 100; ++k) values.set(k, {k == 7 ? inf : std::sin(static_cast<double>(k)) * 1e3, static_cast<std::int64_t>(k * k), k % 3 == 0 ? 1e-3 : 0});
+  for (std::size_t k = 0; k < 100; ++k)
+    values.set(k,
+        {k == 7 ? inf : std::sin(static_cast<double>(k)) * 1e3, static_cast<std::int64_t>(k * k),
+            k % 3 == 0 ? 1e-3 : 0});
   std::vector<std::size_t> at;
   for (std::size_t k = 0; k < 100; ++k) at.push_back(k < 40 ? k / 20 : k % 4);
   for (const auto aggregation : {Aggregation::Sum, Aggregation::Product, Aggregation::Max, Aggregation::Min})
@@ -216,7 +253,8 @@ TEST_CASE("a column folds in order, into whichever elements") {
       std::vector<Fold> one(4), block(4);
       for (std::size_t k = 0; k < 100; ++k) fold(aggregation, type, one[at[k]], values.at(k));
       fold(aggregation, type, 100, at.data(), values, block.data());
-      for (std::size_t e = 0; e < 4; ++e) CHECK(same(finished(aggregation, type, type, one[e]), finished(aggregation, type, type, block[e])));
+      for (std::size_t e = 0; e < 4; ++e)
+        CHECK(same(finished(aggregation, type, type, one[e]), finished(aggregation, type, type, block[e])));
     }
 }
 
@@ -230,7 +268,8 @@ TEST_CASE("an f32 in between that is beyond its type is infinite, or nothing is 
   CHECK(quotient(-0x1p100, 0x1p100, 0x1p100).outputs[0].reals[0] == -inf);
   CHECK(quotient(0x1p100, 0x1p20, 0x1p100).outputs[0].reals[0] == 0x1p20);
   // A backend may add a product that it never rounded.
-  Case fused({"i"}, Apply{Op::Sub, {product(first, Number{DType::F32, 0, 0x1p100}), Number{DType::F32, 0, 0x1p127}}, DType::F32});
+  Case fused({"i"},
+      Apply{Op::Sub, {product(first, Number{DType::F32, 0, 0x1p100}), Number{DType::F32, 0, 0x1p127}}, DType::F32});
   fused.read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
   CHECK(interpret(fused.program, {reals({1}, {0x1p28})}).magnitudes[0][0] == inf);
   CHECK(interpret(fused.program, {reals({1}, {0x1p26})}).magnitudes[0][0] < inf);
@@ -252,7 +291,9 @@ TEST_CASE("what is small is interpreted whole, of what is large some elements") 
 
 TEST_CASE("where an element is dear, as few are interpreted as the time allows, one at least") {
   Case prefix({"i", "j"}, first);
-  prefix.read({1'000'000}, {form({0, 1})}).row(form({1, -1}), std::nullopt).write(Aggregation::Sum, {1'000'000}, {form({1, 0})});
+  prefix.read({1'000'000}, {form({0, 1})})
+      .row(form({1, -1}), std::nullopt)
+      .write(Aggregation::Sum, {1'000'000}, {form({1, 0})});
   const auto chosen = [&](Effort effort) { return select(prefix.program, effort); };
   for (const double steps : {1e8, 1e9, 1e10}) {
     const Selection some = chosen({.steps = steps});
@@ -275,9 +316,14 @@ TEST_CASE("where divisors leave few values of an index, only these are visited")
     return all;
   };
   constexpr std::int64_t p = 1'000'000'007, q = 1'000'000'009, many = 4'000'000'000'000'000'000;
-  CHECK(points({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) == std::vector<std::vector<std::int64_t>>{{0}, {p * q}, {2 * p * q}, {3 * p * q}});
-  CHECK(points({{form({1}), Size(many)}, {form({1}, 1, p), std::nullopt}, {form({3}, 0, q), std::nullopt}, {form({1}, 0, 1000), std::nullopt}}, 1).size() == 0);
-  CHECK(points_at_most({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1).points == 4);
+  CHECK(points({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1) ==
+      std::vector<std::vector<std::int64_t>>{{0}, {p * q}, {2 * p * q}, {3 * p * q}});
+  CHECK(points({{form({1}), Size(many)}, {form({1}, 1, p), std::nullopt}, {form({3}, 0, q), std::nullopt},
+                   {form({1}, 0, 1000), std::nullopt}},
+            1)
+            .size() == 0);
+  CHECK(points_at_most({{form({1}), Size(many)}, {form({1}, 0, p), std::nullopt}, {form({1}, 0, q), std::nullopt}}, 1)
+            .points == 4);
 
   std::uint64_t state = 1;
   const auto draw = [&](std::int64_t low, std::int64_t high) {
@@ -288,13 +334,17 @@ TEST_CASE("where divisors leave few values of an index, only these are visited")
     const std::int64_t width[3] = {draw(1, 7), draw(1, 9), draw(1, 40)};
     std::vector<Range> domain;
     for (std::size_t k = 0; k < 3; ++k) domain.push_back({form({k == 0, k == 1, k == 2}, draw(-3, 3)), Size(width[k])});
-    for (auto rows = draw(1, 4); rows > 0; --rows) domain.push_back({form({draw(-6, 6), draw(-6, 6), draw(-6, 6)}, draw(-20, 20), draw(1, 12)), draw(0, 1) == 0 ? std::nullopt : std::optional(Size(draw(1, 30)))});
+    for (auto rows = draw(1, 4); rows > 0; --rows)
+      domain.push_back({form({draw(-6, 6), draw(-6, 6), draw(-6, 6)}, draw(-20, 20), draw(1, 12)),
+          draw(0, 1) == 0 ? std::nullopt : std::optional(Size(draw(1, 30)))});
     std::vector<std::vector<std::int64_t>> expected;
     for (std::int64_t i = -4; i < 12; ++i)
       for (std::int64_t j = -4; j < 14; ++j)
         for (std::int64_t k = -4; k < 45; ++k) {
           const bool inside = std::ranges::all_of(domain, [&](const Range& row) {
-            const std::int64_t value = row.value.coefficients[0].get() * i + row.value.coefficients[1].get() * j + row.value.coefficients[2].get() * k + row.value.constant.get(), d = row.value.divisor.get();
+            const std::int64_t value = row.value.coefficients[0].get() * i + row.value.coefficients[1].get() * j +
+                row.value.coefficients[2].get() * k + row.value.constant.get(),
+                               d = row.value.divisor.get();
             return value >= 0 && value % d == 0 && (!row.extent || value / d < row.extent->get());
           });
           if (inside) expected.push_back({i, j, k});
@@ -305,11 +355,17 @@ TEST_CASE("where divisors leave few values of an index, only these are visited")
 }
 
 TEST_CASE("indices that nothing mentions are counted: the same values, and no walk over them") {
-  const auto run = [](const Program& program, const std::vector<Array>& inputs) { return interpret(program, inputs).outputs[0]; };
+  const auto run = [](const Program& program, const std::vector<Array>& inputs) {
+    return interpret(program, inputs).outputs[0];
+  };
   for (const Aggregation aggregation : {Aggregation::Sum, Aggregation::Product, Aggregation::Max, Aggregation::Min})
     for (const DType type : {DType::F32, DType::I32}) {
       Case c({"i", "k", "l"}, Read{0, type});
-      c.read({4}, {form({1, 0, 0})}, type).row(form({0, 1, 0}, -1), Size(5)).row(form({0, 0, 1}), Size(9)).row(form({0, 1, -1}), std::nullopt).write(aggregation, {2}, {form({1, 0, 0}, 0, 2)}, type);
+      c.read({4}, {form({1, 0, 0})}, type)
+          .row(form({0, 1, 0}, -1), Size(5))
+          .row(form({0, 0, 1}), Size(9))
+          .row(form({0, 1, -1}), std::nullopt)
+          .write(aggregation, {2}, {form({1, 0, 0}, 0, 2)}, type);
       tilec::lang::Diagnostics diagnostics;
       const auto bounded = bounds(c.program, diagnostics);
       REQUIRE(bounded);

@@ -17,7 +17,9 @@ namespace {
 
 struct Dice {
   std::mt19937 engine;
-  std::int64_t operator()(std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(engine); }
+  std::int64_t operator()(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine);
+  }
   Matrix matrix(std::size_t rows, std::size_t columns) {
     Matrix a(rows, Vector(columns));
     for (Vector& row : a) for (std::int64_t& x : row) x = (*this)(0, 9) < 6 ? (*this)(-8, 8) : 0;
@@ -61,7 +63,8 @@ std::vector<Point> brute_force(const std::vector<Row>& rows, std::size_t n) {
   std::vector<Point> found;
   Point point(n, -12);
   for (;;) {
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return holds(row, point); })) found.push_back(point);
+    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return holds(row, point); }))
+      found.push_back(point);
     std::size_t k = n;
     while (k > 0 && point[k - 1] == 12) point[--k] = -12;
     if (k == 0) return found;
@@ -95,7 +98,8 @@ TEST_CASE("the Hermite normal form is A U, echelon, reduced, and U is unimodular
         if (above) CHECK(form.h[row][c] == 0);
         if (!above && row == form.pivots[c]) {
           CHECK(form.h[row][c] > 0);
-          for (std::size_t left = 0; left < c; ++left) CHECK((form.h[row][left] >= 0 && form.h[row][left] < form.h[row][c]));
+          for (std::size_t left = 0; left < c; ++left)
+            CHECK((form.h[row][left] >= 0 && form.h[row][left] < form.h[row][c]));
         }
       }
     const Matrix basis = lattice::kernel(a, n);
@@ -109,7 +113,8 @@ TEST_CASE("the Hermite normal form is A U, echelon, reduced, and U is unimodular
 
 TEST_CASE("stride 3, dilation 2 stacks to the lattice of the design") {
   const lattice::Stacked s = lattice::stack({{3, 2}}, {{0, 1}}, 2);
-  CHECK(s.u == Matrix{{-1, -2}, {2, 3}});              // y's column is reduced by z's: G = 2, where the design prints -1
+  CHECK(s.u == Matrix{{-1, -2}, {2, 3}});              // y's column is reduced by z's: G = 2, where the design prints
+                                                       // -1
   CHECK(s.h == Matrix{{1}});
   CHECK(s.g == Matrix{{2}});
   CHECK(s.t == Matrix{{3}});

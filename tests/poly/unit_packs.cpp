@@ -31,7 +31,8 @@ std::string lower(std::string text) {
 // Writes a function twice: with packs, and with ranks[p] dimensions in the place of pack p.
 class Writer {
  public:
-  Writer(std::mt19937_64& random, std::map<std::string, std::size_t> ranks, bool packed) : random_(random), ranks_(std::move(ranks)), packed_(packed) {}
+  Writer(std::mt19937_64& random, std::map<std::string, std::size_t> ranks, bool packed)
+      : random_(random), ranks_(std::move(ranks)), packed_(packed) {}
 
   std::string function() {
     const Dimensions all{{"A", true}, {"B", true}, {"K"}, {"M"}, {"N"}};
@@ -39,13 +40,18 @@ class Writer {
     // Inputs that have one pack alone tell how many dimensions it stands for; the others mix.
     tensors_ = {{"P", {{"A", true}, {"K"}}}, {"Q", {{"N"}, {"B", true}}}};
     for (const std::string name : {"X", "Y"}) tensors_.push_back({name, some(all)});
-    for (const Tensor_& t : tensors_) inputs += (inputs.empty() ? "" : ", ") + t.name + '[' + list(t.dimensions, false) + ']';
+    for (const Tensor_& t : tensors_)
+      inputs += (inputs.empty() ? "" : ", ") + t.name + '[' + list(t.dimensions, false) + ']';
     // Statements that tell how many dimensions each pack of indices stands for, together or one at a time.
     const Dimensions a{{"A", true}}, both{{"A", true}, {"B", true}};
-    if (pick(2)) statements += "  " + contraction("Both", both, '+', read(tensors_[0]) + " * " + read(tensors_[1])) + '\n';
-    else statements += "  " + contraction("One", a, '>', read(tensors_[0])) + "\n  " + contraction("Other", {}, '+', read(tensors_[1])) + '\n';
+    if (pick(2))
+      statements += "  " + contraction("Both", both, '+', read(tensors_[0]) + " * " + read(tensors_[1])) + '\n';
+    else
+      statements += "  " + contraction("One", a, '>', read(tensors_[0])) + "\n  " +
+          contraction("Other", {}, '+', read(tensors_[1])) + '\n';
     const std::size_t count = 2 + pick(3);
-    for (std::size_t k = 0; k < count; ++k) statements += "  " + statement("T" + std::string(1, static_cast<char>('a' + k))) + '\n';
+    for (std::size_t k = 0; k < count; ++k)
+      statements += "  " + statement("T" + std::string(1, static_cast<char>('a' + k))) + '\n';
     const std::string results = tensors_[tensors_.size() - 1].name + ", " + tensors_[tensors_.size() - 2].name;
     return "function f(" + inputs + ") -> (" + results + ") {\n" + statements + "}\n";
   }
@@ -92,20 +98,24 @@ class Writer {
       return name + " = tanh(" + first.name + ");";
     }
     if (pick(6) == 0) {
-      const bool has_pack = std::any_of(first.dimensions.begin(), first.dimensions.end(), [](const Dimension& d) { return d.pack; });
+      const bool has_pack =
+          std::any_of(first.dimensions.begin(), first.dimensions.end(), [](const Dimension& d) { return d.pack; });
       tensors_.push_back({name, first.dimensions});
       const std::string sizes = list(first.dimensions, false);
-      return name + " = reshape(" + first.name + (sizes.empty() ? "" : ", ") + sizes + ") / f32(" + (has_pack ? product(pick(2) ? "A" : "B") : "K") + ");";
+      return name + " = reshape(" + first.name + (sizes.empty() ? "" : ", ") + sizes + ") / f32(" +
+          (has_pack ? product(pick(2) ? "A" : "B") : "K") + ");";
     }
     Dimensions read_by = first.dimensions;
     for (const Dimension& d : second.dimensions)
       if (std::find(read_by.begin(), read_by.end(), d) == read_by.end()) read_by.push_back(d);
     const Dimensions kept = some(read_by);
     tensors_.push_back({name, kept});
-    return contraction(name, kept, kept.size() == read_by.size() ? '=' : "+><"[pick(3)], read(first) + (pick(2) ? " * " : " + ") + read(second));
+    return contraction(name, kept, kept.size() == read_by.size() ? '=' : "+><"[pick(3)],
+        read(first) + (pick(2) ? " * " : " + ") + read(second));
   }
 
-  std::string contraction(const std::string& name, const Dimensions& kept, char aggregation, const std::string& body) const {
+  std::string contraction(
+      const std::string& name, const Dimensions& kept, char aggregation, const std::string& body) const {
     const std::string sizes = list(kept, false), left = sizes.empty() ? "" : list(kept, true) + ": " + sizes;
     return name + '[' + left + "] = " + aggregation + '(' + body + ");";
   }
@@ -167,5 +177,6 @@ TEST_CASE("what a call is given tells the packs of what is called") {
     for (std::size_t at; (at = text.find("b0")) != std::string::npos;) text.replace(at, 2, "i");
     return text;
   };
-  CHECK(nameless(printed(softmax + rows, {.function = "f", .inputs = {}, .defines = {}})) == nameless(printed(by_hand + rows, {.function = "f", .inputs = {}, .defines = {}})));
+  CHECK(nameless(printed(softmax + rows, {.function = "f", .inputs = {}, .defines = {}})) ==
+      nameless(printed(by_hand + rows, {.function = "f", .inputs = {}, .defines = {}})));
 }

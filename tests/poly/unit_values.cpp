@@ -95,7 +95,8 @@ TEST_CASE("a printed size reads back to an equal one") {
   std::mt19937 random(20240607);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   const auto make = [&](const auto& self, int depth) -> Size {
-    if (depth == 0 || pick(4) == 0) return pick(2) ? Size(pick(9) - 3) : std::vector{M, N, K}[static_cast<std::size_t>(pick(3))];
+    if (depth == 0 || pick(4) == 0)
+      return pick(2) ? Size(pick(9) - 3) : std::vector{M, N, K}[static_cast<std::size_t>(pick(3))];
     const auto a = self(self, depth - 1), b = self(self, depth - 1);
     switch (pick(8)) {
       case 0: return a + b;
@@ -147,17 +148,22 @@ TEST_CASE("bind names what is missing, negative, too large or unequal") {
   REQUIRE(unequal.size() == 1);
   CHECK(unequal[0].starts_with("E0250: "));
   CHECK(unequal[0].ends_with(" is 4 and `M` is 5"));
-  CHECK(errors("function f(A[N]) -> (O) { O[i: N*N] = +(A[i]); }", {{"N", std::int64_t{1} << 31}}) == Strings{"E0253: `O` is [4611686018427387904] of `f32`, more bytes than 63 bits count"});
-  CHECK(errors("function f(A[N]) -> (O) { O[i: N*N] = +(A[i]); }", {{"N", std::int64_t{1} << 32}})[0].starts_with("E0209: "));
-  CHECK(errors("function f(A[N]) -> (O) { O[i: 8/N] = +(A[i]); }", {{"N", 0}}).at(0) == "E0209: size arithmetic: `8 / 0` divides by zero");
+  CHECK(errors("function f(A[N]) -> (O) { O[i: N*N] = +(A[i]); }", {{"N", std::int64_t{1} << 31}}) ==
+      Strings{"E0253: `O` is [4611686018427387904] of `f32`, more bytes than 63 bits count"});
+  CHECK(errors("function f(A[N]) -> (O) { O[i: N*N] = +(A[i]); }", {{"N", std::int64_t{1} << 32}})[0].starts_with(
+      "E0209: "));
+  CHECK(errors("function f(A[N]) -> (O) { O[i: 8/N] = +(A[i]); }", {{"N", 0}}).at(0) ==
+      "E0209: size arithmetic: `8 / 0` divides by zero");
 }
 
 TEST_CASE("bind folds coefficients and divisors") {
   lang::Diagnostics diagnostics;
-  const auto bound = bind(built("function f(A[N], K[Q]) -> (O) { O[u: N] = +(A[Q*u + r]), r < Q; }"), {{"N", 9}, {"Q", 2}}, diagnostics);
+  const auto bound = bind(
+      built("function f(A[N], K[Q]) -> (O) { O[u: N] = +(A[Q*u + r]), r < Q; }"), {{"N", 9}, {"Q", 2}}, diagnostics);
   REQUIRE(bound);
   verify(*bound, Stage::Bound);
-  CHECK(print(*bound) == "function f(f32 A[9], f32 K[2]) -> (f32 O) {\n  O[u: 9] = +(A[2*u + r]), 0 <= r < 2;  // domain 0 <= u < 9, 0 <= 2*u + r < 9\n}\n");
+  CHECK(print(*bound) ==
+      "function f(f32 A[9], f32 K[2]) -> (f32 O) {\n  O[u: 9] = +(A[2*u + r]), 0 <= r < 2;  // domain 0 <= u < 9, 0 <= 2*u + r < 9\n}\n");
 }
 
 TEST_CASE("verify finds what a pass may break") {
@@ -191,11 +197,14 @@ TEST_CASE("simplify reads through copies and folds what is constant") {
     const auto printed = print(program);
     return printed.substr(printed.find("{\n") + 2, printed.rfind('}') - printed.find("{\n") - 2);
   };
-  CHECK(simplified("function f(X[N]) -> (Y) { T[i: N] = =(X[i]); S[i: N] = +(T[i] * 1.0); U = S; Y = U + 0; }") == "  Y[i: N] = =(X[i] + 0.0);\n");
+  CHECK(simplified("function f(X[N]) -> (Y) { T[i: N] = =(X[i]); S[i: N] = +(T[i] * 1.0); U = S; Y = U + 0; }") ==
+      "  Y[i: N] = =(X[i] + 0.0);\n");
   CHECK(simplified("function f(i32 X[N]) -> (Y) { Y = (X + 0)*1 - 0; }") == "  Y[i: N] = =(X[i]);\n");
-  CHECK(simplified("function f(X[M, N]) -> (Y) { T[j, i: N, M] = =(X[i, j]); Y[j: N] = +(T[j, i]); }").find("Y[j: N] = +(X[i, j]);") != std::string::npos);
+  CHECK(simplified("function f(X[M, N]) -> (Y) { T[j, i: N, M] = =(X[i, j]); Y[j: N] = +(T[j, i]); }")
+            .find("Y[j: N] = +(X[i, j]);") != std::string::npos);
   CHECK(simplified("function f(X[N]) -> (Y) { W[i: N] = >(1); Y = W ? 0 : X; }") == "  Y[i: N] = =(0.0);\n");
-  CHECK(simplified("function f(X[N]) -> (Y, Z) { A = exp(X); B = exp(X); Y = A + B; Z = B; }") == "  Z[i: N] = =(exp(X[i]));\n  Y[i: N] = =(Z[i] + Z[i]);\n");
+  CHECK(simplified("function f(X[N]) -> (Y, Z) { A = exp(X); B = exp(X); Y = A + B; Z = B; }") ==
+      "  Z[i: N] = =(exp(X[i]));\n  Y[i: N] = =(Z[i] + Z[i]);\n");
   CHECK(simplified("function f(X[N]) -> (Y, Z) { Y = X; Z = X; }") == "  Y[i: N] = =(X[i]);\n  Z[i: N] = =(X[i]);\n");
   CHECK(simplified("function f(X[N, 1]) -> (Y) { Y[i: N] = +(X[i, k]); }") == "  Y[i: N] = =(X[i, 0]);\n");
   CHECK(simplified("function f(X[N]) -> (Y) { D = exp(X); Y = X; }") == "  Y[i: N] = =(X[i]);\n");

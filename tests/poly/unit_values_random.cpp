@@ -1,6 +1,6 @@
-// Random typed contractions: the print reads back to a program that prints alike and computes the same (reading numbers the
-// indices anew, so sums may be in another order); simplify and bounds do not change a bit, defract keeps to the error bounds.
-// TILEC_SEED and TILEC_CASES choose others.
+// Random typed contractions: the print reads back to a program that prints alike and computes the same (reading numbers
+// the indices anew, so sums may be in another order); simplify and bounds do not change a bit, defract keeps to the
+// error bounds. TILEC_SEED and TILEC_CASES choose others.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ using namespace tilec::poly;
 
 namespace {
 
-constexpr DType types[] = {DType::Bool, DType::U8, DType::I8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::BF16, DType::F32, DType::F64};
+constexpr DType types[] = {DType::Bool, DType::U8, DType::I8, DType::I32, DType::U32, DType::I64, DType::U64,
+    DType::F16, DType::BF16, DType::F32, DType::F64};
 
 class Generator {
  public:
@@ -45,7 +46,8 @@ class Generator {
     for (const auto& size : tensor.shape) a.shape.push_back(size.get());
     const double special[] = {0.0, -0.0, 1.0, INFINITY, -INFINITY, NAN};
     for (std::int64_t k = 0; k < a.count(); ++k) {
-      if (lang::is_float(a.dtype)) a.reals.push_back(chance(12) ? special[below(6)] : round_to(a.dtype, (below(4001) - 2000) / 256.0));
+      if (lang::is_float(a.dtype))
+        a.reals.push_back(chance(12) ? special[below(6)] : round_to(a.dtype, (below(4001) - 2000) / 256.0));
       else a.integers.push_back(wrap_to(a.dtype, chance(6) ? static_cast<std::int64_t>(random_()) : below(9) - 3));
     }
     return a;
@@ -82,7 +84,11 @@ class Generator {
   Expr leaf(const Program& p, Statement& s, DType wanted) {
     switch (below(4)) {
       case 0:
-        if (lang::is_float(wanted)) return Number{wanted, 0, round_to(wanted, std::vector{0.0, 1.0, -1.0, 0.5, 0.1, 3e4, -0.0, double{INFINITY}, double{NAN}}[static_cast<std::size_t>(below(9))])};
+        if (lang::is_float(wanted))
+          return Number{wanted, 0,
+              round_to(wanted,
+                  std::vector{0.0, 1.0, -1.0, 0.5, 0.1, 3e4, -0.0, double{INFINITY},
+                      double{NAN}}[static_cast<std::size_t>(below(9))])};
         return Number{wanted, wrap_to(wanted, below(7) - 3), 0};
       case 1: {
         const DType integer = lang::is_integer(wanted) ? wanted : DType::I64;
@@ -107,14 +113,17 @@ class Generator {
     const bool boolean = facts.result == lang::Result::Boolean;
     if (boolean != (wanted == DType::Bool)) {
       if (boolean) return converted(expr(p, s, DType::Bool, depth), wanted);
-      if (op != Op::Select && op != Op::And && op != Op::Or && op != Op::Xor && op != Op::Not && op != Op::Max && op != Op::Min) return leaf(p, s, wanted);
+      if (op != Op::Select && op != Op::And && op != Op::Or && op != Op::Xor && op != Op::Not && op != Op::Max &&
+          op != Op::Min)
+        return leaf(p, s, wanted);
     }
     const bool floats = facts.result == lang::Result::Float || op == Op::IsNan || op == Op::IsFinite;
     DType operand = boolean ? type() : wanted;
     if (floats && !lang::is_float(operand)) operand = DType::F32;
     if (facts.integers_only && lang::is_float(operand)) operand = DType::I32;
     Apply a{op, {}, boolean ? DType::Bool : operand};
-    for (int k = 0; k < facts.arity; ++k) a.operands.push_back(expr(p, s, op == Op::Select && k == 0 ? DType::Bool : operand, depth - 1));
+    for (int k = 0; k < facts.arity; ++k)
+      a.operands.push_back(expr(p, s, op == Op::Select && k == 0 ? DType::Bool : operand, depth - 1));
     return converted(std::move(a), wanted);
   }
 
@@ -122,7 +131,16 @@ class Generator {
     const auto dtype = type();
     const auto id = tensor(p, name, dtype);
     count_ = static_cast<std::size_t>(below(4));
-    Statement s{.target = {}, .indices = {}, .domain = {}, .aggregation = static_cast<Aggregation>(below(5)), .value = Number{dtype}, .reads = {}, .fill = Number{dtype}, .ties = Ties::Split, .kernel_name = {}, .span = {}};
+    Statement s{.target = {},
+        .indices = {},
+        .domain = {},
+        .aggregation = static_cast<Aggregation>(below(5)),
+        .value = Number{dtype},
+        .reads = {},
+        .fill = Number{dtype},
+        .ties = Ties::Split,
+        .kernel_name = {},
+        .span = {}};
     const char* names[] = {"i", "j", "k"};
     for (std::size_t k = 0; k < count_; ++k) s.indices.push_back(names[k]);
     if (s.aggregation == Aggregation::Assign) assign_target(p, s, id);
@@ -132,7 +150,8 @@ class Generator {
     rows(p, s);
     if (!lang::is_float(dtype) && chance(3)) s.fill = Number{dtype, 1, 0};
     for (std::size_t other = 0; other + 1 < p.tensors.size(); ++other)
-      if (p.tensors[other].dtype == dtype && p.tensors[other].shape == p.tensor(id).shape && chance(2)) s.fill = static_cast<TensorId>(other);
+      if (p.tensors[other].dtype == dtype && p.tensors[other].shape == p.tensor(id).shape && chance(2))
+        s.fill = static_cast<TensorId>(other);
     if (s.aggregation == Aggregation::Max && chance(2)) s.ties = chance(2) ? Ties::First : Ties::All;
     p.nodes.push_back(std::move(s));
   }
@@ -149,7 +168,8 @@ class Generator {
 
   void rows(const Program& p, Statement& s) {
     const auto add = [&](const Access& a) {
-      for (std::size_t d = 0; d < a.element.size(); ++d) s.domain.push_back({a.element[d], p.tensor(a.tensor).shape[d]});
+      for (std::size_t d = 0; d < a.element.size(); ++d)
+        s.domain.push_back({a.element[d], p.tensor(a.tensor).shape[d]});
     };
     add(s.target);
     for (const auto& read : s.reads) add(read);
@@ -164,9 +184,12 @@ class Generator {
 };
 
 bool same_bits(const Array& a, const Array& b) {
-  if (a.dtype != b.dtype || a.shape != b.shape || a.integers != b.integers || a.reals.size() != b.reals.size()) return false;
+  if (a.dtype != b.dtype || a.shape != b.shape || a.integers != b.integers || a.reals.size() != b.reals.size())
+    return false;
   for (std::size_t k = 0; k < a.reals.size(); ++k)
-    if (std::bit_cast<std::uint64_t>(a.reals[k]) != std::bit_cast<std::uint64_t>(b.reals[k]) && !(std::isnan(a.reals[k]) && std::isnan(b.reals[k]))) return false;
+    if (std::bit_cast<std::uint64_t>(a.reals[k]) != std::bit_cast<std::uint64_t>(b.reals[k]) &&
+        !(std::isnan(a.reals[k]) && std::isnan(b.reals[k])))
+      return false;
   return true;
 }
 
@@ -183,9 +206,15 @@ bool close_results(const Program& a, const Program& b, const std::vector<Array>&
   for (std::size_t k = 0; k < x.outputs.size(); ++k) {
     const auto &one = x.outputs[k], &other = y.outputs[k];
     for (std::size_t e = 0; e < one.reals.size(); ++e) {
-      const double allowed = 8 * (one.dtype == DType::F16 ? 0x1p-10 : one.dtype == DType::BF16 ? 0x1p-7 : one.dtype == DType::F32 ? 0x1p-23 : 0x1p-52) * x.magnitudes[k][e];
+      const double allowed = 8 *
+          (one.dtype == DType::F16           ? 0x1p-10
+                  : one.dtype == DType::BF16 ? 0x1p-7
+                  : one.dtype == DType::F32  ? 0x1p-23
+                                             : 0x1p-52) *
+          x.magnitudes[k][e];
       const double p = one.reals[e], q = other.reals[e];
-      if (p != q && !(std::isnan(p) && std::isnan(q)) && !(std::fabs(p - q) <= allowed) && std::isfinite(p)) return false;
+      if (p != q && !(std::isnan(p) && std::isnan(q)) && !(std::fabs(p - q) <= allowed) && std::isfinite(p))
+        return false;
     }
     for (std::size_t e = 0; e < one.integers.size(); ++e)
       if (one.integers[e] != other.integers[e] && x.magnitudes[k][e] == 0) return false;
@@ -194,7 +223,8 @@ bool close_results(const Program& a, const Program& b, const std::vector<Array>&
 }
 
 std::string without_comments(std::string text) {
-  for (auto at = text.find("  //"); at != std::string::npos; at = text.find("  //")) text.erase(at, text.find('\n', at) - at);
+  for (auto at = text.find("  //"); at != std::string::npos; at = text.find("  //"))
+    text.erase(at, text.find('\n', at) - at);
   return text;
 }
 
@@ -284,7 +314,9 @@ TEST_CASE("elements that are computed alone are what they are in the whole, with
       parts += needed.all ? 0 : 1;
       if (needed.all) CHECK_MESSAGE(same_bits(whole.outputs[n], some.outputs[n]), "seed " << k);
       for (const auto element : needed.elements) {
-        const auto one = [&](const Array& array) { return array.reals.empty() ? static_cast<double>(array.integers[element]) : array.reals[element]; };
+        const auto one = [&](const Array& array) {
+          return array.reals.empty() ? static_cast<double>(array.integers[element]) : array.reals[element];
+        };
         const double a = one(whole.outputs[n]), b = one(some.outputs[n]);
         CHECK_MESSAGE((a == b || (std::isnan(a) && std::isnan(b))), "seed " << k << " element " << element);
         const double x = whole.magnitudes[n][element], y = some.magnitudes[n][element];

@@ -1,4 +1,5 @@
-// Loads a package and runs it on ones: what a program links that only runs what was compiled (tests/python/test_package.py looks at it).
+// Loads a package and runs it on ones: what a program links that only runs what was compiled
+// (tests/python/test_package.py looks at it).
 #include <cstdio>
 #include <vector>
 

@@ -26,7 +26,9 @@ struct Folder {
   fs::path path = fs::temp_directory_path() / ("tilec-cache-" + std::to_string(::getpid()));
   Folder() { fs::remove_all(path); }
   ~Folder() { fs::remove_all(path); }
-  std::shared_ptr<const Cache> cache(std::uint64_t limit = 1 << 30) const { return std::make_shared<const Cache>(path.string(), limit); }
+  std::shared_ptr<const Cache> cache(std::uint64_t limit = 1 << 30) const {
+    return std::make_shared<const Cache>(path.string(), limit);
+  }
   std::vector<fs::path> entries() const {
     std::vector<fs::path> all;
     for (const auto& entry : fs::directory_iterator(path)) all.push_back(entry.path());
@@ -60,7 +62,8 @@ Tensor ramp(std::int64_t count) {
 
 struct Outcome { bool compiled; std::vector<float> values; std::vector<lang::Diagnostic> said; };
 
-Outcome outcome(const std::shared_ptr<const Cache>& cache, const codegen::Request& request = on_cpu(), std::int64_t count = 4, const char* text = doubled) {
+Outcome outcome(const std::shared_ptr<const Cache>& cache, const codegen::Request& request = on_cpu(),
+    std::int64_t count = 4, const char* text = doubled) {
   const Callable callable(loaded(text), request, 8, cache);
   lang::Diagnostics diagnostics;
   const std::vector<Argument> arguments{{.name = "X", .tensor = ramp(count)}};
@@ -126,7 +129,8 @@ TEST_CASE("a pair, what is added to and what is checked come from the disk") {
   const std::vector<Argument> arguments{{.name = "X", .tensor = ramp(4)}};
   for (const bool compiled : {true, false}) {
     lang::Diagnostics diagnostics;
-    const auto made = Callable(loaded("function (X[N]) -> (L) { L[] = +(exp(X[i]) * X[i]); }"), pair, 8, folder.cache()).specialise(arguments, {}, diagnostics);
+    const auto made = Callable(loaded("function (X[N]) -> (L) { L[] = +(exp(X[i]) * X[i]); }"), pair, 8, folder.cache())
+                          .specialise(arguments, {}, diagnostics);
     REQUIRE(made);
     CHECK(made->stages.lowered.has_value() == compiled);
     REQUIRE(made->backward);
@@ -135,7 +139,8 @@ TEST_CASE("a pair, what is added to and what is checked come from the disk") {
   for (const bool compiled : {true, false}) {
     lang::Diagnostics diagnostics;
     const Argument result{.name = "Y", .tensor = ramp(4), .add = true};
-    const auto made = Callable(loaded(doubled), on_cpu(), 8, folder.cache()).specialise(arguments, {result}, diagnostics);
+    const auto made =
+        Callable(loaded(doubled), on_cpu(), 8, folder.cache()).specialise(arguments, {result}, diagnostics);
     REQUIRE(made);
     CHECK(made->stages.lowered.has_value() == compiled);
     runtime::run(*made->module, runtime::bind_inputs(*made->module, arguments), {*result.tensor});
@@ -149,10 +154,13 @@ TEST_CASE("a pair, what is added to and what is checked come from the disk") {
     Tensor indices = runtime::allocate("I", poly::DType::I32, {2});
     static_cast<std::int32_t*>(indices.data)[0] = 1, static_cast<std::int32_t*>(indices.data)[1] = 9;
     const std::vector<Argument> given{{.name = "X", .tensor = ramp(4)}, {.name = "I", .tensor = indices}};
-    const auto made = Callable(loaded("function (X[N], I[M]) -> (Y) { Y = gather(X, I); }"), checked, 8, folder.cache()).specialise(given, {}, diagnostics);
+    const auto made = Callable(loaded("function (X[N], I[M]) -> (Y) { Y = gather(X, I); }"), checked, 8, folder.cache())
+                          .specialise(given, {}, diagnostics);
     REQUIRE(made);
     CHECK(made->stages.lowered.has_value() == compiled);
-    CHECK_THROWS_AS(runtime::run(*made->module, runtime::bind_inputs(*made->module, given), runtime::allocate_outputs(*made->module)), runtime::RuntimeError);
+    CHECK_THROWS_AS(runtime::run(*made->module, runtime::bind_inputs(*made->module, given),
+                        runtime::allocate_outputs(*made->module)),
+        runtime::RuntimeError);
   }
 }
 
@@ -168,7 +176,8 @@ TEST_CASE("an entry that was changed or cut off is compiled anew, and is whole a
     CHECK_THROWS_AS(static_cast<void>(runtime::compiled_from(changed, text)), std::string);
     CHECK_THROWS_AS(static_cast<void>(runtime::compiled_from(whole.substr(0, at), text)), std::string);
   }
-  for (const std::string& bytes : {std::string(), whole.substr(0, whole.size() / 2), whole + "x", std::string("tilec compiled 0\n") + whole.substr(17)}) {
+  for (const std::string& bytes : {std::string(), whole.substr(0, whole.size() / 2), whole + "x",
+           std::string("tilec compiled 0\n") + whole.substr(17)}) {
     write(entry, bytes);
     const Outcome again = outcome(folder.cache());
     CHECK(again.compiled);

@@ -45,14 +45,17 @@ void read_members(const std::string& path) {
   for (std::size_t k = 0; k < archive.names().size(); ++k) static_cast<void>(archive.read(k));
 }
 
-std::size_t files_in(const Folder& folder) { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator())); }
+std::size_t files_in(const Folder& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()));
+}
 struct stat status_of(const std::string& path) {
   struct stat status {};
   REQUIRE(::stat(path.c_str(), &status) == 0);
   return status;
 }
 
-// In a child, so that limits, users and signals are its own. What it returns is the exit status; -SIGNAL where one ended it.
+// In a child, so that limits, users and signals are its own. What it returns is the exit status; -SIGNAL where one
+// ended it.
 int in_child(auto work) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -140,8 +143,10 @@ TEST_CASE("a file that ends anywhere is a named fault, never a crash") {
     const std::string whole = read_text(folder / name);
     for (std::size_t length = 0; length < whole.size(); ++length) {
       write_file(folder / "cut", whole.substr(0, length));
-      const std::string code = code_of([&] { name[3] == 'y' ? static_cast<void>(read_npy(folder / "cut")) : read_members(folder / "cut"); });
-      CHECK_MESSAGE((code == "E0503" || code == "E0504" || code == "E0506" || code == "E0508"), name << " cut at " << length << " gives " << code);
+      const std::string code =
+          code_of([&] { name[3] == 'y' ? static_cast<void>(read_npy(folder / "cut")) : read_members(folder / "cut"); });
+      CHECK_MESSAGE((code == "E0503" || code == "E0504" || code == "E0506" || code == "E0508"),
+          name << " cut at " << length << " gives " << code);
     }
   }
 }
@@ -302,10 +307,12 @@ TEST_CASE("only files are read, at once and as far as they are sane") {
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0666) == 0);
   write_file(folder / "large", "");
   REQUIRE(::truncate((folder / "large").c_str(), 1LL << 42) == 0);
-  for (const std::string& path : {folder / "pipe", folder.path, std::string("/dev/zero"), std::string("/proc/self/mem"), folder / "none", folder / "large"}) {
+  for (const std::string& path : {folder / "pipe", folder.path, std::string("/dev/zero"), std::string("/proc/self/mem"),
+           folder / "none", folder / "large"}) {
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_text(path)); }) == "E0501", path);
     CHECK_MESSAGE(code_of([&] { static_cast<void>(read_regular_text(path)); }) == "E0501", path);
-    const std::string npy = code_of([&] { static_cast<void>(read_npy(path)); }), npz = code_of([&] { read_members(path); });
+    const std::string npy = code_of([&] { static_cast<void>(read_npy(path)); }),
+                      npz = code_of([&] { read_members(path); });
     CHECK_MESSAGE(npy == (path == folder / "large" ? "E0503" : "E0501"), path);
     CHECK_MESSAGE(npz == (path == folder / "large" ? "E0506" : "E0501"), path);
   }
@@ -334,10 +341,13 @@ TEST_CASE("an output is no input and no other output, by whatever name") {
     CHECK(code_of([&] { files.writes(folder / name); }) == "E0532");
     CHECK(code_of([&] { files.writes(folder / "other"); }) == "");
   }
-  for (const auto& [one, two] : std::vector<std::pair<const char*, const char*>>{{"x", "hard"}, {"x", "soft"}, {"new", "./new"}, {"new", "dangling"}, {"dangling", "../" }}) {
+  for (const auto& [one, two] : std::vector<std::pair<const char*, const char*>>{
+           {"x", "hard"}, {"x", "soft"}, {"new", "./new"}, {"new", "dangling"}, {"dangling", "../"}}) {
     Files files;
     files.writes(folder / one);
-    const std::string other = std::string(two) == "../" ? folder / ("../" + fs::path(folder.path).filename().string() + "/new") : folder / two;
+    const std::string other = std::string(two) == "../"
+        ? folder / ("../" + fs::path(folder.path).filename().string() + "/new")
+        : folder / two;
     CHECK(code_of([&] { files.writes(other); }) == "E0533");
   }
   Files files;                                           // what has no contents of its own takes any number
@@ -350,6 +360,9 @@ TEST_CASE("sizes beyond 63 bits and memory that is not there have names") {
   CHECK(code_of([] { static_cast<void>(byte_count("x", DType::F32, {1LL << 40, 1LL << 30})); }) == "E0513");
   CHECK(code_of([] { static_cast<void>(allocate("x", DType::F32, {1LL << 60})); }) == "E0512");
   // All the memory of this machine is not free, though Linux would promise it and kill who uses it.
-  CHECK(code_of([] { static_cast<void>(allocate("x", DType::U8, {static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)})); }) == "E0512");
+  CHECK(code_of([] {
+    static_cast<void>(
+        allocate("x", DType::U8, {static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)}));
+  }) == "E0512");
   CHECK(byte_count("x", DType::F32, {0, 1LL << 60}) == 0);
 }

@@ -1,4 +1,5 @@
-// Objects that were linked run, here and in QEMU at an address that was chosen; objects that were cut or changed are refused.
+// Objects that were linked run, here and in QEMU at an address that was chosen; objects that were cut or changed are
+// refused.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -26,7 +27,8 @@ Loops calls_and_tables(const std::string& name) {
   const Expr i = var("i");
   const Expr weight = Convert{at("weights", apply(Op::Mod, {i, Expr(4)}, DType::I64), DType::I64), DType::F32};
   const Expr value = apply(Op::Fma, {apply(Op::Tan, {at("x", i)}), weight, Convert{i, DType::F32}});
-  const Function f{name, {{"x", DType::F32}, {"y", DType::F32, Direction::Out}}, {}, {loop("i", Kind::Serial, Expr(count), {store("y", i, value)})}};
+  const Function f{name, {{"x", DType::F32}, {"y", DType::F32, Direction::Out}}, {},
+      {loop("i", Kind::Serial, Expr(count), {store("y", i, value)})}};
   return {{f}, {{"weights", {3, 5, 7, -11}}}};
 }
 
@@ -49,7 +51,8 @@ std::string object_for(const char* target, const std::string& name) {
 
 void check(const std::vector<float>& y) {
   const std::vector<float> x = inputs();
-  for (std::int64_t i = 0; i < count; ++i) CHECK(y[static_cast<std::size_t>(i)] == doctest::Approx(expected(i, x[static_cast<std::size_t>(i)])).epsilon(1e-6));
+  for (std::int64_t i = 0; i < count; ++i)
+    CHECK(y[static_cast<std::size_t>(i)] == doctest::Approx(expected(i, x[static_cast<std::size_t>(i)])).epsilon(1e-6));
 }
 
 std::uint64_t somewhere(const std::string&) { return 0x7f0000001000; }
@@ -107,10 +110,12 @@ TEST_CASE("a name that two objects define, and a function that nobody has, are r
   const std::vector<std::string> objects{object_for("cpu", "k")};
   const Linker linker(objects, 4096);
   std::vector<char> memory(linker.size());
-  CHECK_THROWS_WITH_AS(linker.write(memory, 4096, [](const std::string&) { return std::uint64_t{0}; }), "machine code: it calls `tanf`, which this process does not have", LinkError);
+  CHECK_THROWS_WITH_AS(linker.write(memory, 4096, [](const std::string&) { return std::uint64_t{0}; }),
+      "machine code: it calls `tanf`, which this process does not have", LinkError);
 }
 
-TEST_CASE("an object that was cut, or of which any byte was changed, is linked or refused: nothing is read or written outside it") {
+TEST_CASE(
+    "an object that was cut, or of which any byte was changed, is linked or refused: nothing is read or written outside it") {
   for (const char* target : {"cpu", "cpu:aarch64", "cpu:x86-64-v3"}) {
     const std::string object = object_for(target, "k");
     REQUIRE(accepted(object));
@@ -138,7 +143,8 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-// Without arguments: where tanf is. With an offset: maps `image` at the address it was linked for and calls what lies there.
+// Without arguments: where tanf is. With an offset: maps `image` at the address it was linked for and calls what lies
+// there.
 constexpr const char* loader = R"(#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,7 +176,9 @@ TEST_CASE("AArch64 code linked for an address runs there in QEMU, its calls too"
   REQUIRE(mkdtemp(folder));
   const std::filesystem::path path = folder;
   std::ofstream(path / "main.c") << loader;
-  REQUIRE(std::system(fmt::format("cd {} && aarch64-linux-gnu-gcc -O1 -static -no-pie main.c -o run -lm", folder).c_str()) == 0);
+  REQUIRE(
+      std::system(
+          fmt::format("cd {} && aarch64-linux-gnu-gcc -O1 -static -no-pie main.c -o run -lm", folder).c_str()) == 0);
   const std::uint64_t tangent = std::stoull(output_of(fmt::format("cd {} && qemu-aarch64 ./run", folder)));
   const std::vector<std::string> objects{object_for("cpu:aarch64", "other"), object_for("cpu:aarch64", "k")};
   const Linker linker(objects, 65536);

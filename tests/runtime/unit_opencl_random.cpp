@@ -1,5 +1,6 @@
-// Random programs, forward and gradient, compiled for OpenCL, run on a device and compared with the interpreter. All of them are
-// one translation unit: a compiler start costs more than a kernel. TILEC_SEED and TILEC_CASES choose others. 77: no device.
+// Random programs, forward and gradient, compiled for OpenCL, run on a device and compared with the interpreter. All of
+// them are one translation unit: a compiler start costs more than a kernel. TILEC_SEED and TILEC_CASES choose others.
+// 77: no device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,8 @@ class Generator {
   std::vector<poly::Given> inputs;
 
   void program() {
-    constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32, DType::I64, DType::I8, DType::U16, DType::U32};
+    constexpr DType types[] = {DType::F32, DType::F32, DType::F32, DType::F64, DType::F16, DType::BF16, DType::I32,
+        DType::I64, DType::I8, DType::U16, DType::U32};
     type_ = types[below(11)];
     text.clear(), inputs.clear(), shapes_.clear();
     std::string parameters, body;
@@ -50,7 +52,8 @@ class Generator {
     const int statements = 1 + below(3);
     for (int k = 0; k < statements; ++k) body += "  " + statement("T" + std::to_string(k)) + "\n";
     const std::string last = "T" + std::to_string(statements - 1);
-    text = fmt::format("function f({}) -> ({}{}) {{\n{}}}\n", parameters, last, statements > 1 && chance(3) ? ", T0" : "", body);
+    text = fmt::format(
+        "function f({}) -> ({}{}) {{\n{}}}\n", parameters, last, statements > 1 && chance(3) ? ", T0" : "", body);
   }
 
   bool is_real() const { return lang::is_float(type_); }
@@ -61,7 +64,8 @@ class Generator {
     for (const auto& size : tensor.shape) a.shape.push_back(size.get());
     for (std::int64_t k = 0; k < a.count(); ++k) {
       if (lang::is_float(a.dtype)) a.reals.push_back(poly::round_to(a.dtype, (below(4001) - 2000) / 1024.0));
-      else a.integers.push_back(poly::wrap_to(a.dtype, chance(8) ? static_cast<std::int64_t>(random_()) : below(19) - 9));
+      else
+        a.integers.push_back(poly::wrap_to(a.dtype, chance(8) ? static_cast<std::int64_t>(random_()) : below(19) - 9));
     }
     return a;
   }
@@ -71,13 +75,15 @@ class Generator {
 
   std::vector<std::int64_t> shape() {
     std::vector<std::int64_t> sizes;
-    for (int rank = 1 + below(3), d = 0; d < rank; ++d) sizes.push_back(chance(12) ? 1 : chance(5) ? 20 + below(150) : 2 + below(9));
+    for (int rank = 1 + below(3), d = 0; d < rank; ++d)
+      sizes.push_back(chance(12) ? 1 : chance(5) ? 20 + below(150) : 2 + below(9));
     std::int64_t count = 1;
     for (std::int64_t& s : sizes) if ((count *= s) > 3000) s = 3;
     return sizes;
   }
 
-  // Rank 0 to 3 of the target; one to three indices more under the fold. Every index stands alone in some access, so all are bounded.
+  // Rank 0 to 3 of the target; one to three indices more under the fold. Every index stands alone in some access, so
+  // all are bounded.
   std::string statement(const std::string& name) {
     if (!shapes_.empty() && chance(4)) return elementwise(name);
     const int rank = below(4), indices = std::max(rank + below(3), 1);
@@ -87,7 +93,9 @@ class Generator {
     for (int d = 0; d < rank; ++d) {
       shape.push_back(chance(6) ? 20 + below(60) : 1 + below(8));
       const std::string index(1, "ijklmn"[d]);
-      elements.push_back(chance(6) ? fmt::format("{}*{} + {}", 2 + below(2), index, below(2)) : chance(12) ? index + " + " + any() : index);
+      elements.push_back(chance(6) ? fmt::format("{}*{} + {}", 2 + below(2), index, below(2))
+              : chance(12)         ? index + " + " + any()
+                                   : index);
       sizes.push_back(std::to_string(shape.back()));
     }
     std::vector<std::string> reads;
@@ -119,7 +127,8 @@ class Generator {
     shapes_.push_back({name, shape});
     const std::string extra = chance(5) ? fmt::format(", {} + {} < {}", any(), any(), 2 + below(9)) : "";
     const std::string fill = chance(6) ? " default 3" : "";
-    return fmt::format("{}[{}{}{}] = {}({}){}{};", name, fmt::join(elements, ", "), rank ? ": " : "", fmt::join(sizes, ", "), fold, value(reads), extra, fill);
+    return fmt::format("{}[{}{}{}] = {}({}){}{};", name, fmt::join(elements, ", "), rank ? ": " : "",
+        fmt::join(sizes, ", "), fold, value(reads), extra, fill);
   }
 
   std::string value(const std::vector<std::string>& reads) {
@@ -201,17 +210,23 @@ void merge(codegen::Lowered& all, Case& c, std::size_t number) {
   }
 }
 
-double epsilon(DType type) { return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23; }
+double epsilon(DType type) {
+  return type == DType::F64 ? 0x1p-52 : type == DType::F16 ? 0x1p-10 : type == DType::BF16 ? 0x1p-7 : 0x1p-23;
+}
 
 int compare(const poly::Array& got, const poly::Array& wanted, const std::vector<double>& magnitudes, const Case& c) {
   const bool real = lang::is_float(got.dtype);
   for (std::size_t n = 0; n < static_cast<std::size_t>(got.count()); ++n) {
-    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]), b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
+    const double a = real ? got.reals[n] : static_cast<double>(got.integers[n]),
+                 b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
     if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
     // Nothing is known of the digits; that there are any is.
     if (std::isinf(magnitudes[n]) && std::isfinite(a) == std::isfinite(b) && std::isnan(a) == std::isnan(b)) continue;
-    if (std::isfinite(magnitudes[n]) && std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n])) continue;
-    fmt::print("{}{}element {}: {} where the interpreter has {} (magnitude {})\n\n", c.text, c.gradient ? "gradient, " : "", n, a, b, magnitudes[n]);
+    if (std::isfinite(magnitudes[n]) &&
+        std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n]))
+      continue;
+    fmt::print("{}{}element {}: {} where the interpreter has {} (magnitude {})\n\n", c.text,
+        c.gradient ? "gradient, " : "", n, a, b, magnitudes[n]);
     return 1;
   }
   return 0;
@@ -268,16 +283,19 @@ int run(runtime::Device& device) {
   for (const Case& c : cases) {
     for (std::size_t k = 0; k < c.package.buffers.size(); ++k) {
       const codegen::Buffer& b = c.package.buffers[k];
-      if (!intact(device, memory[c.first + k], b.count() * lang::bytes(b.dtype))) fmt::print("{}{}a kernel writes behind `{}`\n\n", c.text, c.gradient ? "gradient, " : "", b.name), ++wrong;
+      if (!intact(device, memory[c.first + k], b.count() * lang::bytes(b.dtype)))
+        fmt::print("{}{}a kernel writes behind `{}`\n\n", c.text, c.gradient ? "gradient, " : "", b.name), ++wrong;
     }
     for (std::size_t k = 0; k < c.wanted.outputs.size(); ++k) {
       const poly::Array& wanted = c.wanted.outputs[k];
       const runtime::Tensor host = runtime::allocate("output", wanted.dtype, wanted.shape);
-      device.copy_out(host.data, memory[c.first + static_cast<std::size_t>(c.package.inputs) + k], host.count() * lang::bytes(host.dtype));
+      device.copy_out(host.data, memory[c.first + static_cast<std::size_t>(c.package.inputs) + k],
+          host.count() * lang::bytes(host.dtype));
       wrong += compare(runtime::to_array(host), wanted, c.wanted.magnitudes[k], c);
     }
   }
-  fmt::print("{} programs ran ({} tried), {} kernels, {} outputs disagree\n", cases.size(), tried, all.steps.size(), wrong);
+  fmt::print(
+      "{} programs ran ({} tried), {} kernels, {} outputs disagree\n", cases.size(), tried, all.steps.size(), wrong);
   return wrong == 0 && 2 * static_cast<std::int64_t>(cases.size()) >= cases_wanted ? 0 : 1;
 }
 

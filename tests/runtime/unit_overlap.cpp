@@ -39,7 +39,9 @@ runtime::Layout layout(const Case& c) { return layout_of("A", c.dtype, c.shape, 
 const void* pointer(const Case& c) { return reinterpret_cast<const void*>(c.at); }
 
 Case random_case(std::mt19937_64& random) {
-  const auto pick = [&](std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1)); };
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
   constexpr lang::DType types[] = {lang::DType::I8, lang::DType::F16, lang::DType::F32, lang::DType::F64};
   Case c{types[random() % 4], {}, {}, pick(10000, 10120)};
   for (std::int64_t d = pick(0, 4); d > 0; --d) {
@@ -73,8 +75,12 @@ TEST_CASE("two tensors overlap when they share a byte, and only then") {
 
 TEST_CASE("quadrants, columns and diagonals of a large matrix are apart, their neighbours' edges are not") {
   const std::int64_t n = 20000, half = n / 2;
-  const auto quadrant = [&](std::int64_t row, std::int64_t column) { return Case{lang::DType::F32, {half, half}, {n, 1}, 4096 + 4 * (row * n + column)}; };
-  const auto overlap = [](const Case& a, const Case& b) { return runtime::overlap(layout(a), pointer(a), layout(b), pointer(b)); };
+  const auto quadrant = [&](std::int64_t row, std::int64_t column) {
+    return Case{lang::DType::F32, {half, half}, {n, 1}, 4096 + 4 * (row * n + column)};
+  };
+  const auto overlap = [](const Case& a, const Case& b) {
+    return runtime::overlap(layout(a), pointer(a), layout(b), pointer(b));
+  };
   CHECK_FALSE(overlap(quadrant(0, 0), quadrant(0, half)));
   CHECK_FALSE(overlap(quadrant(0, 0), quadrant(half, half)));
   CHECK_FALSE(overlap(quadrant(half, 0), quadrant(0, half)));
@@ -85,7 +91,8 @@ TEST_CASE("quadrants, columns and diagonals of a large matrix are apart, their n
 }
 
 TEST_CASE("a search that is made to last ends") {
-  // Sums of thirty strides that all but reach each other: whether one is met is a knapsack. "They may" is the answer then.
+  // Sums of thirty strides that all but reach each other: whether one is met is a knapsack. "They may" is the answer
+  // then.
   Case a{lang::DType::I8, {}, {}, 1 << 20}, b{lang::DType::I8, {}, {}, (1 << 20) + 1};
   for (int d = 0; d < 30; ++d) {
     a.shape.push_back(2), a.strides.push_back((1 << 20) + 2 * d * d);
@@ -98,9 +105,11 @@ TEST_CASE("addresses that do not fit are refused, and what is large but fits is 
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   CHECK_THROWS_AS(layout_of("A", lang::DType::F64, {2}, {most / 4}), runtime::RuntimeError);
   CHECK_THROWS_AS(layout_of("A", lang::DType::F64, {3, 3}, {most / 20, -most / 20}), runtime::RuntimeError);
-  CHECK_THROWS_AS(layout_of("A", lang::DType::I8, {2}, {std::numeric_limits<std::int64_t>::min()}), runtime::RuntimeError);
+  CHECK_THROWS_AS(
+      layout_of("A", lang::DType::I8, {2}, {std::numeric_limits<std::int64_t>::min()}), runtime::RuntimeError);
   const runtime::Layout wide = layout_of("A", lang::DType::I8, {2, 2}, {most / 2, -most / 2});
-  CHECK_FALSE(runtime::overlap(wide, pointer({lang::DType::I8, {}, {}, 100}), layout_of("B", lang::DType::I8, {}, {}), reinterpret_cast<const void*>(101)));
+  CHECK_FALSE(runtime::overlap(wide, pointer({lang::DType::I8, {}, {}, 100}), layout_of("B", lang::DType::I8, {}, {}),
+      reinterpret_cast<const void*>(101)));
   CHECK(runtime::overlaps_itself(wide));                  // 0 and most/2 - most/2
   CHECK(runtime::overlaps_itself(layout_of("A", lang::DType::I8, {most, 2}, {0, 1})));
   CHECK_FALSE(runtime::overlaps_itself(layout_of("A", lang::DType::I8, {most, 0}, {most, 1})));

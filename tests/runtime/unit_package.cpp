@@ -116,7 +116,9 @@ TEST_CASE("fields that do not fit one another are refused, whatever the checksum
   CHECK(refused([](codegen::Package& p) { p.accumulate = {0}; }));          // its last input is no C
   CHECK(refused([](codegen::Package& p) { p.accumulate = {7}; }));
   CHECK(refused([](codegen::Package& p) { p.accumulate.assign(99, 0); }));
-  CHECK(refused([](codegen::Package& p) { p.inputs.back() = p.outputs.front(), p.accumulate = {0}, p.backward = {package("opencl")}; }));
+  CHECK(refused([](codegen::Package& p) {
+    p.inputs.back() = p.outputs.front(), p.accumulate = {0}, p.backward = {package("opencl")};
+  }));
   CHECK(!refused([](codegen::Package& p) { p.backward = {package("opencl")}; }));
   CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl")}, p.kept = 3; }));
   CHECK(refused([](codegen::Package& p) { p.backward = {package("opencl"), package("opencl")}; }));
@@ -174,7 +176,8 @@ function f(X[N, N], S) -> (Y) {
   Y[i, j: N, N] = +(E[i, k] * X[k, j]);
 }
 )";
-  const codegen::Lowered made = *test::compiled(chain, request_for({{"N", 200}}, "cpu"), codegen::Until::Lowered).lowered;
+  const codegen::Lowered made =
+      *test::compiled(chain, request_for({{"N", 200}}, "cpu"), codegen::Until::Lowered).lowered;
   const codegen::Workspace workspace = codegen::workspace_of(made);
   std::int64_t all = 0;
   for (std::size_t a = 0; a < made.buffers.size(); ++a) {
@@ -185,12 +188,16 @@ function f(X[N, N], S) -> (Y) {
       const auto in_use = [&](std::size_t step, std::size_t buffer) {
         bool before = false, after = false;
         for (std::size_t s = 0; s < made.steps.size(); ++s)
-          if (std::ranges::count(made.steps[s].buffers, static_cast<int>(buffer)) > 0) (s <= step ? before : after) = true, after |= s == step;
+          if (std::ranges::count(made.steps[s].buffers, static_cast<int>(buffer)) > 0)
+            (s <= step ? before : after) = true, after |= s == step;
         return before && after;
       };
-      const auto end = [&](std::size_t buffer) { return workspace.offsets[buffer] + made.buffers[buffer].count() * lang::bytes(made.buffers[buffer].dtype); };
+      const auto end = [&](std::size_t buffer) {
+        return workspace.offsets[buffer] + made.buffers[buffer].count() * lang::bytes(made.buffers[buffer].dtype);
+      };
       for (std::size_t step = 0; step < made.steps.size(); ++step)
-        if (in_use(step, a) && in_use(step, b)) CHECK((workspace.offsets[a] >= end(b) || workspace.offsets[b] >= end(a)));
+        if (in_use(step, a) && in_use(step, b))
+          CHECK((workspace.offsets[a] >= end(b) || workspace.offsets[b] >= end(a)));
     }
   }
   CHECK(workspace.bytes < all);

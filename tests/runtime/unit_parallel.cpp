@@ -20,14 +20,18 @@ namespace {
 struct Counts {
   std::vector<std::atomic<int>> seen;
   explicit Counts(std::size_t n) : seen(n) {}
-  static void turn(void* self, std::int64_t i, std::int64_t) { ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(i)]; }
+  static void turn(void* self, std::int64_t i, std::int64_t) {
+    ++static_cast<Counts*>(self)->seen[static_cast<std::size_t>(i)];
+  }
   bool each(int times) const {
     for (const auto& n : seen) if (n != times) return false;
     return true;
   }
 };
 
-void run(const tilec_parallel* pool, Counts& counts) { pool->run(pool->context, static_cast<std::int64_t>(counts.seen.size()), Counts::turn, &counts); }
+void run(const tilec_parallel* pool, Counts& counts) {
+  pool->run(pool->context, static_cast<std::int64_t>(counts.seen.size()), Counts::turn, &counts);
+}
 
 }  // namespace
 
@@ -44,14 +48,17 @@ TEST_CASE("many small jobs, with sleeps between") {
   Counts counts(5);
   for (int i = 0; i < 2000; ++i) {
     run(default_pool(), counts);
-    if (i % 200 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // long enough for the workers to sleep
+    // long enough for the workers to sleep
+    if (i % 200 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   CHECK(counts.each(2000));
 }
 
 TEST_CASE("a turn may ask the pool again") {
   struct Outer { Counts counts{16}; } outer;
-  const auto turn = [](void* self, std::int64_t, std::int64_t) { run(default_pool(), static_cast<Outer*>(self)->counts); };
+  const auto turn = [](void* self, std::int64_t, std::int64_t) {
+    run(default_pool(), static_cast<Outer*>(self)->counts);
+  };
   default_pool()->run(default_pool()->context, 8, turn, &outer);
   CHECK(outer.counts.each(8));
 }

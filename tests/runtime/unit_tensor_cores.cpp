@@ -1,5 +1,5 @@
-// Contractions on tensor cores: what is chosen, what is refused, and NVRTC compiles what is chosen for large ones without a spill. That they
-// compute what they should: tests/simulated/unit_tensor_cores.cpp.
+// Contractions on tensor cores: what is chosen, what is refused, and NVRTC compiles what is chosen for large ones
+// without a spill. That they compute what they should: tests/simulated/unit_tensor_cores.cpp.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,8 @@ namespace {
 using namespace codegen;
 using lang::DType;
 
-std::optional<Stages> compiled(const std::string& text, const Sizes& sizes, const char* target, Until until, const std::string& plan, std::string& message) {
+std::optional<Stages> compiled(const std::string& text, const Sizes& sizes, const char* target, Until until,
+    const std::string& plan, std::string& message) {
   lang::Diagnostics diagnostics;
   Request request = request_for(sizes, target);
   if (!plan.empty()) request.plan = PlanText{plan};
@@ -23,7 +24,8 @@ std::optional<Stages> compiled(const std::string& text, const Sizes& sizes, cons
   return stages;
 }
 
-Stages compiled(const std::string& text, const Sizes& sizes, const char* target, Until until = Until::Plan, const std::string& plan = "") {
+Stages compiled(const std::string& text, const Sizes& sizes, const char* target, Until until = Until::Plan,
+    const std::string& plan = "") {
   std::string message;
   auto stages = compiled(text, sizes, target, until, plan, message);
   REQUIRE_MESSAGE(stages, message, plan);
@@ -46,59 +48,89 @@ TEST_CASE("what is chosen for tensor cores compiles without a spill") {
   }
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
     std::vector<Stages> made;
-    for (const MatrixInstruction& i : {*matrix_instruction("m16n8k16.bf16"), *matrix_instruction("m16n8k32.i8"), *matrix_instruction("m16n8k8.tf32")})
-      for (const auto& sizes : {Sizes{{"M", 4096}, {"N", 4096}, {"K", 4096}}, Sizes{{"M", 1001}, {"N", 903}, {"K", 1100}}})
+    for (const MatrixInstruction& i :
+        {*matrix_instruction("m16n8k16.bf16"), *matrix_instruction("m16n8k32.i8"), *matrix_instruction("m16n8k8.tf32")})
+      for (const auto& sizes :
+          {Sizes{{"M", 4096}, {"N", 4096}, {"K", 4096}}, Sizes{{"M", 1001}, {"N", 903}, {"K", 1100}}})
         for (const char* factors : {"A[M, K], B[K, N] A[i, k] B[k, j]", "A[K, M], B[N, K] A[k, i] B[j, k]"}) {
           const std::string words = factors, type(lang::name(i.operand)), wide(lang::name(i.accumulator));
-          const std::string text = fmt::format("function f({0} {1}, {0} {2}) -> (C) {{ C[i, j: M, N] = +({3}({4}) * {3}({5})); }}", type, words.substr(0, 7), words.substr(9, 7), wide, words.substr(17, 7), words.substr(25));
+          const std::string text =
+              fmt::format("function f({0} {1}, {0} {2}) -> (C) {{ C[i, j: M, N] = +({3}({4}) * {3}({5})); }}", type,
+                  words.substr(0, 7), words.substr(9, 7), wide, words.substr(17, 7), words.substr(25));
           CAPTURE(text);
           made.push_back(compiled(text, sizes, fmt::format("cuda:{}:math=tf32", architecture).c_str(), Until::Lowered));
           REQUIRE(on_tensor_cores(*made.back().plan));
           made.back().lowered->steps.front().loops.functions.back().name = fmt::format("k{}", made.size());
         }
-    for (const char* text : {"function f(f16 I[N, H, W, C], f16 K[3, 3, C, O]) -> (R) { R[n, y, x, o: N, H, W, O] = +(I[n, y + j - 1, x + k - 1, c] * K[j, k, c, o]); }",
-                             "function f(f16 I[N, H, W, C], f16 D[N, H, W, O]) -> (R) { R[j, k, c, o: 3, 3, C, O] = +(I[n, y + j - 1, x + k - 1, c] * D[n, y, x, o]); }"}) {
-      made.push_back(compiled(text, {{"N", 8}, {"H", 57}, {"W", 56}, {"C", 256}, {"O", 264}}, (std::string("cuda:") + architecture).c_str(), Until::Lowered, "no split\n"));
+    for (const char* text :
+        {"function f(f16 I[N, H, W, C], f16 K[3, 3, C, O]) -> (R) { R[n, y, x, o: N, H, W, O] = +(I[n, y + j - 1, x + k - 1, c] * K[j, k, c, o]); }",
+            "function f(f16 I[N, H, W, C], f16 D[N, H, W, O]) -> (R) { R[j, k, c, o: 3, 3, C, O] = +(I[n, y + j - 1, x + k - 1, c] * D[n, y, x, o]); }"}) {
+      made.push_back(compiled(text, {{"N", 8}, {"H", 57}, {"W", 56}, {"C", 256}, {"O", 264}},
+          (std::string("cuda:") + architecture).c_str(), Until::Lowered, "no split\n"));
       REQUIRE(on_tensor_cores(*made.back().plan));
       made.back().lowered->steps.front().loops.functions.back().name = fmt::format("k{}", made.size());
     }
     std::vector<const Loops*> kernels;
     for (const Stages& s : made) kernels.push_back(&s.lowered->steps.front().loops);
-    for (const runtime::KernelStats& k : runtime::compile_cuda(simt::emit(kernels, simt::Dialect::Cuda), architecture).kernels)
-      CHECK_MESSAGE(k.spill_stores + k.spill_loads + k.stack == 0, architecture, " ", k.name, ": spills of ", k.spill_stores, " and ", k.spill_loads, " bytes, a stack of ", k.stack);
+    for (const runtime::KernelStats& k :
+        runtime::compile_cuda(simt::emit(kernels, simt::Dialect::Cuda), architecture).kernels)
+      CHECK_MESSAGE(k.spill_stores + k.spill_loads + k.stack == 0, architecture, " ", k.name, ": spills of ",
+          k.spill_stores, " and ", k.spill_loads, " bytes, a stack of ", k.stack);
   }
 }
 
 TEST_CASE("a plan that cannot be spelled is refused with its reason") {
-  const std::string text = "function f(bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }";
+  const std::string text =
+      "function f(bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }";
   const Sizes sizes{{"M", 512}, {"N", 512}, {"K", 512}};
   const auto message = [&](const char* target, const std::string& block, const std::string& program = "") {
     std::string said;
-    const auto stages = compiled(program.empty() ? text : program, sizes, target, Until::Plan, "no split\ngroup C  threads 256\n  contract C  m i  n j  k k  " + block + "\n", said);
+    const auto stages = compiled(program.empty() ? text : program, sizes, target, Until::Plan,
+        "no split\ngroup C  threads 256\n  contract C  m i  n j  k k  " + block + "\n", said);
     return said;
   };
-  const auto says = [](const std::string& message, const char* part) { return message.find(part) != std::string::npos; };
+  const auto says = [](const std::string& message, const char* part) {
+    return message.find(part) != std::string::npos;
+  };
   CHECK(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3") == "");
   CHECK(message("cuda:sm_90a", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4") == "");
-  CHECK(says(message("cuda:sm_100", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"), "runs on sm_90a alone"));
-  CHECK(says(message("cuda:sm_90a", "block 1x12  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"), "have 64, 128, 192 or 256 columns"));
-  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 2"), "three buffers at least"));
-  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 32  mma m64n8k16.bf16  warps 2x1  buffers 4"), "whole lines of 128 bytes"));
-  CHECK(says(message("cuda:sm_75", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "runs on CUDA from sm_80 on"));
-  CHECK(says(message("opencl", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "runs on CUDA from sm_80 on"));
-  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.f16  warps 2x4  buffers 3"), "is no sum of products of two reads that `m16n8k16.f16` multiplies"));
-  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m8n8k4  warps 2x4  buffers 3"), "is no instruction of tensor cores"));
-  CHECK(says(message("cuda:sm_80", "block 2x3  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "no odd number along `n`"));
-  CHECK(says(message("cuda:sm_80", "block 4x16  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"), "16 products of two instructions side by side at most"));
-  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 40  mma m16n8k16.bf16  warps 2x4  buffers 3"), "no multiple of the 16"));
-  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x2  buffers 3"), "are not the 256 threads of a block"));
-  CHECK(says(message("cuda:sm_80", "block 4x8  lanes 32  stage 64  mma m16n8k16.bf16  warps 2x4  buffers 4"), "bytes of shared memory"));
-  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3", "function f(bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(exp(f32(A[i, k])) * f32(B[k, j])); }"), "no sum of products of two reads"));
+  CHECK(says(message("cuda:sm_100", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"),
+      "runs on sm_90a alone"));
+  CHECK(says(message("cuda:sm_90a", "block 1x12  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 4"),
+      "have 64, 128, 192 or 256 columns"));
+  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 64  mma m64n8k16.bf16  warps 2x1  buffers 2"),
+      "three buffers at least"));
+  CHECK(says(message("cuda:sm_90a", "block 1x32  lanes 128  stage 32  mma m64n8k16.bf16  warps 2x1  buffers 4"),
+      "whole lines of 128 bytes"));
+  CHECK(says(message("cuda:sm_75", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
+      "runs on CUDA from sm_80 on"));
+  CHECK(says(message("opencl", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
+      "runs on CUDA from sm_80 on"));
+  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.f16  warps 2x4  buffers 3"),
+      "is no sum of products of two reads that `m16n8k16.f16` multiplies"));
+  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m8n8k4  warps 2x4  buffers 3"),
+      "is no instruction of tensor cores"));
+  CHECK(says(message("cuda:sm_80", "block 2x3  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
+      "no odd number along `n`"));
+  CHECK(says(message("cuda:sm_80", "block 4x16  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
+      "16 products of two instructions side by side at most"));
+  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 40  mma m16n8k16.bf16  warps 2x4  buffers 3"),
+      "no multiple of the 16"));
+  CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x2  buffers 3"),
+      "are not the 256 threads of a block"));
+  CHECK(says(message("cuda:sm_80", "block 4x8  lanes 32  stage 64  mma m16n8k16.bf16  warps 2x4  buffers 4"),
+      "bytes of shared memory"));
+  CHECK(says(
+      message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3",
+          "function f(bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(exp(f32(A[i, k])) * f32(B[k, j])); }"),
+      "no sum of products of two reads"));
 }
 
 TEST_CASE("other types, small shapes and older machines have no tensor cores") {
   const auto chosen = [](const std::string& factors, const char* target, std::int64_t size = 512) {
-    const std::string text = "function f(bf16 A[M, K], bf16 B[K, N], f16 H[K, N], f32 F[K, N], i8 I[M, K]) -> (C) { C[i, j: M, N] = +(" + factors + "); }";
+    const std::string text =
+        "function f(bf16 A[M, K], bf16 B[K, N], f16 H[K, N], f32 F[K, N], i8 I[M, K]) -> (C) { C[i, j: M, N] = +(" +
+        factors + "); }";
     return on_tensor_cores(*compiled(text, {{"M", size}, {"N", size}, {"K", size}}, target).plan) != nullptr;
   };
   CHECK(chosen("f32(A[i, k]) * f32(B[k, j])", "cuda:sm_80"));

@@ -17,10 +17,13 @@
 namespace tilec {
 namespace {
 
-constexpr std::int64_t length = 1 << 16, parts = 4, bytes = length * 4, part = bytes / parts;  // keys and positions of 4 bytes
+// keys and positions of 4 bytes
+constexpr std::int64_t length = 1 << 16, parts = 4, bytes = length * 4, part = bytes / parts;
 
 codegen::Lowered argsort() {
-  return *test::compiled("function f(f32 X[N]) -> (Y) { Y = argsort(X); }", test::request_for({{"N", length}}, "cpu"), codegen::Until::Lowered).lowered;
+  return *test::compiled("function f(f32 X[N]) -> (Y) { Y = argsort(X); }", test::request_for({{"N", length}}, "cpu"),
+      codegen::Until::Lowered)
+              .lowered;
 }
 
 sigjmp_buf stray;
@@ -75,17 +78,20 @@ TEST_CASE("a part of a row that is sorted alone reads nothing that another part 
   auto* x = static_cast<float*>(memory[0]);
   std::mt19937 random(1);
   for (std::int64_t k = 0; k < length; ++k) x[k] = static_cast<float>(random() % 1000);
-  const runtime::Code code(codegen::llvm_backend::emit({&package.steps[0].loops}, *codegen::target_named("cpu")).object);
+  const runtime::Code code(
+      codegen::llvm_backend::emit({&package.steps[0].loops}, *codegen::target_named("cpu")).object);
   std::vector<void*> views;
   for (const int b : package.steps[0].buffers) views.push_back(memory[static_cast<std::size_t>(b)]);
   const tilec_parallel pool{&watch, Watch::run, 1};
   std::vector<char> locals(static_cast<std::size_t>(codegen::local_bytes(package.steps[0].loops)) + 64);
-  reinterpret_cast<void (*)(void* const*, const tilec_parallel*, void*)>(code.symbol(package.steps[0].kernel))(views.data(), &pool, locals.data());
+  reinterpret_cast<void (*)(void* const*, const tilec_parallel*, void*)>(code.symbol(package.steps[0].kernel))(
+      views.data(), &pool, locals.data());
   CHECK(watch.loops > 1);
   CHECK(watch.strays == 0);
   const auto* y = static_cast<const std::int32_t*>(memory[1]);
   bool sorted = true;
-  for (std::int64_t k = 0; k + 1 < length; ++k) sorted = sorted && (x[y[k]] < x[y[k + 1]] || (x[y[k]] == x[y[k + 1]] && y[k] < y[k + 1]));
+  for (std::int64_t k = 0; k + 1 < length; ++k)
+    sorted = sorted && (x[y[k]] < x[y[k + 1]] || (x[y[k]] == x[y[k + 1]] && y[k] < y[k + 1]));
   CHECK(sorted);
   for (void* m : memory) munmap(m, bytes);
 }

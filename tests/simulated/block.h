@@ -25,13 +25,19 @@ template <class... T> std::string text(const T&... parts) {
   return out.str();
 }
 
-// Who touched a byte last. Epochs count barriers and never go back, so those of a launch are an interval, and so are those of a block.
+// Who touched a byte last. Epochs count barriers and never go back, so those of a launch are an interval, and so are
+// those of a block.
 struct Cell { std::uint32_t write, read; std::uint16_t writer, reader; };
 constexpr std::uint32_t never = 0, by_host = 1;
 constexpr std::uint16_t several_threads = 0x8000, several_blocks = 0x4000, thread_bits = 0x3fff;
 
 struct Region {
-  Region(char* at, std::size_t size, std::string called, bool of_block) : base(at), bytes(size), cells(static_cast<Cell*>(std::calloc(size + 1, sizeof(Cell)))), name(std::move(called)), shared(of_block) {}
+  Region(char* at, std::size_t size, std::string called, bool of_block)
+      : base(at),
+        bytes(size),
+        cells(static_cast<Cell*>(std::calloc(size + 1, sizeof(Cell)))),
+        name(std::move(called)),
+        shared(of_block) {}
   ~Region() { std::free(cells); }
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
@@ -78,7 +84,8 @@ struct Fiber {
 extern std::array<Fiber, most_threads> fibers;
 extern unsigned running;                               // the thread that does
 extern std::uint32_t epoch, block_start;
-extern bool at_once;                                   // wgmma of this block is done when it is asked for; else when it is waited for
+extern bool at_once;                                   // wgmma of this block is done when it is asked for; else when it
+                                                       // is waited for
 
 void fault_at(const std::string& words, int line);     // does not return: the thread is over
 Region* region_of(const char* p, std::size_t bytes);   // that the launch may touch; null: none

@@ -1,5 +1,6 @@
-// libnvrtc.so.13: CUDA text → a library for this machine, made by the compiler that made this one. Every access of the text to memory becomes a call
-// (-fsanitize=thread), and so does an index or a sum that leaves its range; machine.cpp answers them.
+// libnvrtc.so.13: CUDA text → a library for this machine, made by the compiler that made this one. Every access of the
+// text to memory becomes a call (-fsanitize=thread), and so does an index or a sum that leaves its range; machine.cpp
+// answers them.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ struct Program { std::string source, cubin, log; };
 
 // asm("a.b %0;" : "=r"(x) : "r"(y));  ⇒  ptx_a_b(__LINE__, x, y);
 std::string without_asm(const std::string& text) {
-  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"(?:\{[^"]*; )?([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"), operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
+  static const std::regex whole(R"re(asm(?:\s+volatile)?\s*\(\s*"(?:\{[^"]*; )?([\w.:]+)[^"]*"\s*:([^;]*?)\)\s*;)re"),
+      operand(R"re("[^"]*"\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\))re");
   std::string result;
   auto at = text.begin();
   for (std::sregex_iterator m(text.begin(), text.end(), whole), end; m != end; ++m) {
@@ -40,7 +42,8 @@ struct Heading { std::string name, bound; std::size_t at; };
 std::vector<Heading> headings(const std::string& text) {
   static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
   std::vector<Heading> found;
-  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) found.push_back({(*m)[2], (*m)[1].matched ? (*m)[1].str() : "1024", static_cast<std::size_t>(m->position())});
+  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m)
+    found.push_back({(*m)[2], (*m)[1].matched ? (*m)[1].str() : "1024", static_cast<std::size_t>(m->position())});
   return found;
 }
 
@@ -49,8 +52,10 @@ std::string without_shared(const std::string& text) {
   const std::vector<Heading> kernels = headings(text);
   std::string result = text.substr(0, kernels.empty() ? text.size() : kernels[0].at);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const std::string body = text.substr(kernels[k].at, (k + 1 < kernels.size() ? kernels[k + 1].at : text.size()) - kernels[k].at);
-    result += std::regex_replace(std::regex_replace(body, std::regex(R"(extern\s+__shared__)"), "extern"), std::regex("__shared__"), "simulated_shared_of(" + kernels[k].name + ")");
+    const std::string body =
+        text.substr(kernels[k].at, (k + 1 < kernels.size() ? kernels[k + 1].at : text.size()) - kernels[k].at);
+    result += std::regex_replace(std::regex_replace(body, std::regex(R"(extern\s+__shared__)"), "extern"),
+        std::regex("__shared__"), "simulated_shared_of(" + kernels[k].name + ")");
   }
   return result;
 }
@@ -60,8 +65,10 @@ std::string trailer(const std::string& text) {
   std::string table, sections;
   for (const auto& [name, bound, at] : headings(text)) {
     const std::string low = "__start_simulated_shared_" + name, high = "__stop_simulated_shared_" + name;
-    sections += "extern char " + low + "[] __attribute__((weak, visibility(\"hidden\"))), " + high + "[] __attribute__((weak, visibility(\"hidden\")));\n";
-    table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name + ")); }, simulated_number(" + name + "), " + bound + ", " + low + ", " + high + "},\n";
+    sections += "extern char " + low + "[] __attribute__((weak, visibility(\"hidden\"))), " + high +
+        "[] __attribute__((weak, visibility(\"hidden\")));\n";
+    table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name +
+        ")); }, simulated_number(" + name + "), " + bound + ", " + low + ", " + high + "},\n";
   }
   return R"(
 #line 1 "trailer"
@@ -71,8 +78,12 @@ template <class... P> constexpr int simulated_number(void (*)(P...)) { return si
 template <class... P, unsigned long... I> inline void simulated_call(void (*f)(P...), void** a, simulated_pack<I...>) { f(*(P*)a[I]...); }
 struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; char *shared, *shared_end; };
 #define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
-)" + sections + std::string(text.find("extern __shared__") == std::string::npos ? "" : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
-         "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table + "  {nullptr, nullptr, 0, 0, nullptr, nullptr}\n};\n";
+)" + sections +
+      std::string(text.find("extern __shared__") == std::string::npos
+              ? ""
+              : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
+      "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table +
+      "  {nullptr, nullptr, 0, 0, nullptr, nullptr}\n};\n";
 }
 
 std::string here() {                                   // the folder of this library
@@ -92,12 +103,17 @@ int compile(Program& p, const std::string& architecture) {
   if (!mkdtemp(folder)) return p.log = "no folder in /tmp", refused_text;
   const std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".cpp") << text << trailer(p.source);
-  const std::string command = std::string(TILEC_COMPILER " -std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "
-                                          "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow ") +
-                              "-D__CUDA_ARCH__=" + std::to_string(std::atoi(architecture.c_str() + 3)) + "0 -include '" TILEC_DEVICE "' " + base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
+  const std::string command =
+      std::string(TILEC_COMPILER
+          " -std=c++17 -O1 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "
+          "-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=bounds,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow ") +
+      "-D__CUDA_ARCH__=" + std::to_string(std::atoi(architecture.c_str() + 3)) + "0 -include '" TILEC_DEVICE "' " +
+      base + ".cpp -nodefaultlibs '" + here() + "/libcuda.so.1' -lm -lc -lgcc -o " + base + ".so 2>" + base + ".log";
   const bool made = std::system(command.c_str()) == 0;
   const std::string library = made ? content(base + ".so") : "";
-  if (made) p.cubin = "simulated " + architecture + " " + std::to_string(p.source.size()) + " " + std::to_string(library.size()) + "\n" + p.source + library;
+  if (made)
+    p.cubin = "simulated " + architecture + " " + std::to_string(p.source.size()) + " " +
+        std::to_string(library.size()) + "\n" + p.source + library;
   else p.log = command + "\n" + content(base + ".log");
   std::filesystem::remove_all(folder);
   return made ? ok : refused_text;
@@ -106,8 +122,12 @@ int compile(Program& p, const std::string& architecture) {
 }  // namespace
 
 API nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, ok; }
-extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int error) { return error == refused_text ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
-API nvrtcCreateProgram(Program** p, const char* source, const char*, int, const char* const*, const char* const*) { return *p = new Program{source, {}, {}}, ok; }
+extern "C" __attribute__((visibility("default"))) const char* nvrtcGetErrorString(int error) {
+  return error == refused_text ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
+}
+API nvrtcCreateProgram(Program** p, const char* source, const char*, int, const char* const*, const char* const*) {
+  return *p = new Program{source, {}, {}}, ok;
+}
 API nvrtcDestroyProgram(Program** p) { return delete *p, *p = nullptr, ok; }
 API nvrtcCompileProgram(Program* p, int count, const char* const* options) {
   static const std::regex known("--gpu-architecture=(sm_[0-9]+[af]?)");

@@ -1,6 +1,7 @@
-// Runs a grid: blocks one after another, the threads of a block as fibers that change at barriers and where a warp acts as one. Every access
-// of the text to memory comes by here first and is held against what is allocated, what was written, and what other threads did since
-// the last barrier or other blocks since the launch: a race is found whatever the order of running. The first fault ends the launch.
+// Runs a grid: blocks one after another, the threads of a block as fibers that change at barriers and where a warp acts
+// as one. Every access of the text to memory comes by here first and is held against what is allocated, what was
+// written, and what other threads did since the last barrier or other blocks since the launch: a race is found whatever
+// the order of running. The first fault ends the launch.
 #include "block.h"
 #include "report.h"
 
@@ -65,7 +66,8 @@ void leave(State state, int line) {
 }
 
 std::string place() {
-  return text("kernel ", now->kernel->name, ", block ", blockIdx.x, " ", blockIdx.y, " ", blockIdx.z, " of ", now->grid[0], " ", now->grid[1], " ", now->grid[2], ", thread ", running, " of ", now->threads);
+  return text("kernel ", now->kernel->name, ", block ", blockIdx.x, " ", blockIdx.y, " ", blockIdx.z, " of ",
+      now->grid[0], " ", now->grid[1], " ", now->grid[2], ", thread ", running, " of ", now->threads);
 }
 
 template <class Where> void fault(const std::string& words, Where where) {
@@ -77,15 +79,20 @@ void begin() {
   for (;;) {
     now->kernel->entry(arguments.data());
     const Fiber& f = fibers[running];
-    if (!f.started.empty() || !f.products.empty()) fault("the kernel ends before wgmma that nobody has waited for", (f.started.empty() ? f.products.front() : f.started).front().line);
+    if (!f.started.empty() || !f.products.empty())
+      fault("the kernel ends before wgmma that nobody has waited for",
+          (f.started.empty() ? f.products.front() : f.started).front().line);
     leave(State::Done, 0);
   }
 }
 
 void prepare(Fiber& f) {
-  f.state = State::Ready, f.open.clear(), f.groups.clear(), f.started.clear(), f.products.clear(), f.fenced = false, f.unfenced = nothing;
+  f.state = State::Ready, f.open.clear(), f.groups.clear(), f.started.clear(), f.products.clear(), f.fenced = false,
+  f.unfenced = nothing;
   if (f.begun) return;
-  if (!f.stack) f.stack = static_cast<char*>(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (!f.stack)
+    f.stack = static_cast<char*>(
+        mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   getcontext(&f.first);
   f.first.uc_stack.ss_sp = f.stack, f.first.uc_stack.ss_size = stack_bytes, f.first.uc_link = nullptr;
   makecontext(&f.first, begin, 0);
@@ -105,7 +112,10 @@ bool warps_act() {
     if (f.state != State::Warp) continue;
     const unsigned first = t / 32 * 32, mask = f.mask;
     const int line = f.line;
-    const auto comes = [&](unsigned l) { return first + l < now->threads && fibers[first + l].state == State::Warp && fibers[first + l].line == line && fibers[first + l].mask == mask; };
+    const auto comes = [&](unsigned l) {
+      return first + l < now->threads && fibers[first + l].state == State::Warp && fibers[first + l].line == line &&
+          fibers[first + l].mask == mask;
+    };
     bool all = mask >> (t - first) & 1;
     for (unsigned l = 0; l < 32; ++l) all &= !(mask >> l & 1) || comes(l);
     if (!all) continue;
@@ -127,11 +137,16 @@ void run_block(bool backward) {
     }
     if (!wrong.empty()) return;
     if (warps_act()) continue;
-    const auto in = [](State s) { return std::count_if(fibers.begin(), fibers.begin() + now->threads, [&](const Fiber& f) { return f.state == s; }); };
+    const auto in = [](State s) {
+      return std::count_if(fibers.begin(), fibers.begin() + now->threads, [&](const Fiber& f) { return f.state == s; });
+    };
     if (in(State::Done) == now->threads) return;
-    const auto waits = std::find_if(fibers.begin(), fibers.begin() + now->threads, [](const Fiber& f) { return f.state != State::Done; });
+    const auto waits = std::find_if(
+        fibers.begin(), fibers.begin() + now->threads, [](const Fiber& f) { return f.state != State::Done; });
     running = static_cast<unsigned>(waits - fibers.begin());
-    const auto stuck = [&](const char* words) { wrong = text(words, "; ", place(), ", ", now->module->place(waits->line)); };
+    const auto stuck = [&](const char* words) {
+      wrong = text(words, "; ", place(), ", ", now->module->place(waits->line));
+    };
     if (in(State::Warp) > 0) return stuck("threads wait for others of their warp that do not come");
     if (in(State::Done) > 0) return stuck("threads wait at a barrier that others have left the kernel without");
     for (unsigned t = 0; t < now->threads; ++t) {
@@ -151,13 +166,20 @@ void run_block(bool backward) {
 const char* raced(Cell& c, bool write, bool shared, std::uint16_t self) {
   const std::uint32_t since = shared ? block_start : launch_start;
   const char* words = nullptr;
-  const bool blocks_read = c.read >= since && (c.read < block_start || (c.reader & several_blocks)), threads_read = c.read == epoch && ((c.reader & several_threads) || (c.reader & thread_bits) != self);
-  if (c.write == epoch && c.writer != self) words = write ? "two threads write without a barrier between" : "a read of what another thread writes without a barrier between";
-  else if (c.write >= since && c.write < block_start) words = write ? "two blocks write" : "a read of what another block writes";
+  const bool blocks_read = c.read >= since && (c.read < block_start || (c.reader & several_blocks)),
+             threads_read = c.read == epoch && ((c.reader & several_threads) || (c.reader & thread_bits) != self);
+  if (c.write == epoch && c.writer != self)
+    words = write ? "two threads write without a barrier between"
+                  : "a read of what another thread writes without a barrier between";
+  else if (c.write >= since && c.write < block_start)
+    words = write ? "two blocks write" : "a read of what another block writes";
   else if (write && threads_read) words = "a write of what another thread reads without a barrier between";
   else if (write && blocks_read) words = "a write of what another block reads";
   if (write) c.write = epoch, c.writer = self;
-  else c.reader = static_cast<std::uint16_t>(self | (blocks_read ? several_blocks : 0) | (threads_read ? several_threads : 0)), c.read = epoch;
+  else
+    c.reader =
+        static_cast<std::uint16_t>(self | (blocks_read ? several_blocks : 0) | (threads_read ? several_threads : 0)),
+    c.read = epoch;
   return words;
 }
 
@@ -182,30 +204,39 @@ std::uint64_t site_of(const void* code) { return reinterpret_cast<std::uintptr_t
 // Of what runs, blocks are left out: what they would have written is missing.
 bool partial = false;
 
-template <class Where> void access(const void* pointer, std::size_t bytes, bool write, Where where, bool reported = true) {
+template <class Where>
+void access(const void* pointer, std::size_t bytes, bool write, Where where, bool reported = true) {
   if (!now) return;
   const auto* p = static_cast<const char*>(pointer);
   Region* region = region_of(p, bytes);
   const char* verb = write ? "write" : "read";
   if (!region) {                                       // its stack, its tables; or what it may not touch
     const bool pool = now->module->dynamic && p >= now->module->dynamic && p < now->module->dynamic + pool_bytes;
-    if (pool || (p >= arena && p < arena + arena_bytes)) fault(text("a ", verb, " of ", bytes, " bytes outside of ", pool ? "the shared memory of the launch" : "every argument"), where);
+    if (pool || (p >= arena && p < arena + arena_bytes))
+      fault(text("a ", verb, " of ", bytes, " bytes outside of ",
+                pool ? "the shared memory of the launch" : "every argument"),
+          where);
     return;
   }
   if (reported && reports()) note(site_of(where), p, bytes, write, region->shared);
   if (write && region->shared) fibers[running].unfenced = std::min(fibers[running].unfenced, epoch);
   const auto offset = static_cast<std::size_t>(p - region->base);
-  if (reinterpret_cast<Address>(p) % bytes) fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
+  if (reinterpret_cast<Address>(p) % bytes)
+    fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
   for (std::size_t k = offset; k < offset + bytes; ++k) {
     Cell& c = region->cells[k];
-    if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial)) fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
-    if (const char* words = raced(c, write, region->shared, static_cast<std::uint16_t>(running))) fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
+    if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial))
+      fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
+    if (const char* words = raced(c, write, region->shared, static_cast<std::uint16_t>(running)))
+      fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
   }
 }
 
 }  // namespace
 
-void access_at(const void* pointer, std::size_t bytes, bool write, int line, bool reported) { access(pointer, bytes, write, line, reported); }
+void access_at(const void* pointer, std::size_t bytes, bool write, int line, bool reported) {
+  access(pointer, bytes, write, line, reported);
+}
 
 void in_warp(int line, unsigned mask, std::array<std::uint64_t, 4> words) {
   fibers[running].mask = mask, fibers[running].words = words;
@@ -220,23 +251,28 @@ const std::uint64_t* of_lane(unsigned lane) { return given[running / 32 * 32 + l
 static bool runs_on(const std::string& architecture, const Gpu& gpu) {
   if (architecture == gpu.architecture) return true;
   const int number = std::atoi(architecture.c_str() + std::min<std::size_t>(3, architecture.size()));
-  return architecture.back() >= '0' && architecture.back() <= '9' && number / 10 == gpu.major && number % 10 <= gpu.minor;
+  return architecture.back() >= '0' && architecture.back() <= '9' && number / 10 == gpu.major &&
+      number % 10 <= gpu.minor;
 }
 
 Module::Module(const char* cubin, const Gpu& on) {
   char architecture[32] = {};
   std::size_t source = 0, bytes = 0;
-  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || !runs_on(architecture, on)) throw text("no code for ", on.architecture);
+  if (std::sscanf(cubin, "simulated %31s %zu %zu", architecture, &source, &bytes) != 3 || !runs_on(architecture, on))
+    throw text("no code for ", on.architecture);
   const char* begins = std::strchr(cubin, '\n') + 1;
   std::istringstream in(std::string(begins, source));
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   file = memfd_create("kernel", 0);
-  if (file < 0 || write(file, begins + source, bytes) != static_cast<ssize_t>(bytes)) throw text("no room for the library of a kernel");
+  if (file < 0 || write(file, begins + source, bytes) != static_cast<ssize_t>(bytes))
+    throw text("no room for the library of a kernel");
   library = dlopen(text("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) throw text(dlerror());
   if (void* pool = dlsym(library, "simulated_dynamic")) dynamic = reinterpret_cast<char* (*)()>(pool)();
   kernels = static_cast<const Kernel*>(dlsym(library, "simulated_kernels"));
-  for (const Kernel* k = kernels; k->name; ++k) if (k->shared_end - k->shared > most_static_shared) throw text("more than 48 KiB of static shared memory in ", k->name);
+  for (const Kernel* k = kernels; k->name; ++k)
+    if (k->shared_end - k->shared > most_static_shared)
+      throw text("more than 48 KiB of static shared memory in ", k->name);
 }
 
 Module::~Module() {
@@ -260,7 +296,8 @@ std::string Module::place(const void* code) const {
   dladdr(code, &info);
   const auto offset = reinterpret_cast<std::uintptr_t>(code) - reinterpret_cast<std::uintptr_t>(info.dli_fbase) - 1;
   char line[256] = {};
-  if (FILE* pipe = popen(text("addr2line -e /proc/", getpid(), "/fd/", file, " ", std::hex, offset, " 2>/dev/null").c_str(), "r")) {
+  if (FILE* pipe = popen(
+          text("addr2line -e /proc/", getpid(), "/fd/", file, " ", std::hex, offset, " 2>/dev/null").c_str(), "r")) {
     if (!std::fgets(line, sizeof line, pipe)) line[0] = 0;
     pclose(pipe);
   }
@@ -270,8 +307,12 @@ std::string Module::place(const void* code) const {
 
 Address allocate(std::size_t bytes, const void* owner) {
   const std::size_t mapped = (bytes + page - 1) / page * page;
-  if (!arena) arena = static_cast<char*>(mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (bytes > std::size_t{4} << 30 || arena_used + mapped + page > arena_bytes || mprotect(arena + arena_used, mapped, PROT_READ | PROT_WRITE) != 0) return 0;
+  if (!arena)
+    arena =
+        static_cast<char*>(mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  if (bytes > std::size_t{4} << 30 || arena_used + mapped + page > arena_bytes ||
+      mprotect(arena + arena_used, mapped, PROT_READ | PROT_WRITE) != 0)
+    return 0;
   char* base = arena + arena_used;
   arena_used += mapped + page;
   if (most_blocks() == ~0ull) std::memset(base, 0xff, mapped);  // else much of what is allocated is never touched
@@ -283,7 +324,8 @@ Address allocate(std::size_t bytes, const void* owner) {
 bool release(Address base) {
   const auto at = allocations.find(base);
   if (at == allocations.end()) return false;
-  mmap(at->second->base, (at->second->bytes + page - 1) / page * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(at->second->base, (at->second->bytes + page - 1) / page * page, PROT_NONE,
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   allocations.erase(at);
   return true;
 }
@@ -310,12 +352,16 @@ std::string run(const Launch& launch) {
   now = &launch;
   wrong.clear(), arguments.clear(), regions.clear();
   const Module& module = *launch.module;
-  Region fixed(launch.kernel->shared, static_cast<std::size_t>(launch.kernel->shared_end - launch.kernel->shared), "shared memory", true), dynamic(module.dynamic, launch.dynamic, "dynamic shared memory", true);
+  Region fixed(launch.kernel->shared, static_cast<std::size_t>(launch.kernel->shared_end - launch.kernel->shared),
+      "shared memory", true),
+      dynamic(module.dynamic, launch.dynamic, "dynamic shared memory", true);
   for (std::size_t k = 0; k < launch.arguments.size(); ++k) {
     arguments.push_back(const_cast<std::uint64_t*>(&launch.arguments[k]));
     Region* r = allocation_of(launch.arguments[k]);
     if (!r || std::ranges::count(regions, r) > 0) continue;
-    if (r->owner != launch.owner) return now = nullptr, text("argument ", k, " of kernel ", launch.kernel->name, " lies in the memory of another GPU");
+    if (r->owner != launch.owner)
+      return now = nullptr,
+             text("argument ", k, " of kernel ", launch.kernel->name, " lies in the memory of another GPU");
     r->name = text("argument ", k);
     regions.push_back(r);
   }
@@ -329,7 +375,8 @@ std::string run(const Launch& launch) {
   partial = partial || sampled < blocks;
   for (std::uint64_t k = 0; k < sampled && wrong.empty(); ++k) {
     const std::uint64_t chosen = (2 * k + 1) * blocks / (2 * sampled), b = backward ? blocks - 1 - chosen : chosen;
-    blockIdx = {static_cast<unsigned>(b % launch.grid[0]), static_cast<unsigned>(b / launch.grid[0] % launch.grid[1]), static_cast<unsigned>(b / launch.grid[0] / launch.grid[1])};
+    blockIdx = {static_cast<unsigned>(b % launch.grid[0]), static_cast<unsigned>(b / launch.grid[0] % launch.grid[1]),
+        static_cast<unsigned>(b / launch.grid[0] / launch.grid[1])};
     if (fixed.bytes) std::memset(fixed.base, 0xff, fixed.bytes);
     if (dynamic.bytes) std::memset(dynamic.base, 0xff, dynamic.bytes);
     run_block((b + backward) % 2 != 0);
@@ -359,7 +406,8 @@ SHOWN unsigned long long simulated_shuffle(int line, unsigned mask, unsigned lon
 }
 
 SHOWN void* simulated_aligned(int line, const void* pointer, unsigned long bytes) {
-  if (reinterpret_cast<Address>(pointer) % bytes) fault(text("a pointer that is not aligned to ", bytes, " bytes"), line);
+  if (reinterpret_cast<Address>(pointer) % bytes)
+    fault(text("a pointer that is not aligned to ", bytes, " bytes"), line);
   if (reports()) note_wide(pointer, bytes);
   return const_cast<void*>(pointer);
 }

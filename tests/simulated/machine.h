@@ -13,10 +13,17 @@ constexpr std::int64_t most_static_shared = 48 << 10;
 constexpr unsigned most_threads = 1024;
 
 // What a GPU is, as the CUDA C++ Programming Guide and the data sheets have it (its table of compute capabilities).
-struct Gpu { const char* architecture; int major, minor, multiprocessors; std::int64_t shared; };  // bytes that a block may ask for
+// bytes that a block may ask for
+struct Gpu { const char* architecture; int major, minor, multiprocessors; std::int64_t shared; };
 
 // What compiler.cpp writes at the end of a text, as the table `simulated_kernels`.
-struct Kernel { const char* name; void (*entry)(void** arguments); int parameters; unsigned bound; char *shared, *shared_end; };
+struct Kernel {
+  const char* name;
+  void (*entry)(void** arguments);
+  int parameters;
+  unsigned bound;
+  char *shared, *shared_end;
+};
 
 // A cubin: `simulated sm_80 1234 56789`, a line break, 1234 bytes of text, 56789 of the library that it became.
 struct Module {

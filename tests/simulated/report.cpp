@@ -29,8 +29,8 @@ struct Global { std::uint64_t requests = 0, sectors = 0, bytes = 0; };
 struct Totals { Global loads, stores; std::uint64_t wavefronts = 0, least = 0, moved = 0; } totals;
 std::unordered_set<std::uint64_t> sectors_of_block[2];  // read, written
 
-// 128 bytes of the banks at a time: all lanes where each has 4 bytes at most, a half of them where each has 8, a quarter with 16. Words of one bank
-// come one after another.
+// 128 bytes of the banks at a time: all lanes where each has 4 bytes at most, a half of them where each has 8, a
+// quarter with 16. Words of one bank come one after another.
 void count_shared(const Request& r) {
   const unsigned lanes = r.bytes <= 4 ? warp : std::max(1u, 4 * warp / r.bytes);
   for (unsigned first = 0; first < warp; first += lanes) {
@@ -53,7 +53,8 @@ void count_global(const Request& r) {
   for (unsigned lane = 0; lane < warp; ++lane) {
     if (!(r.lanes >> lane & 1)) continue;
     addresses.push_back(r.address[lane]);
-    for (std::uint64_t s = r.address[lane] / sector; s <= (r.address[lane] + r.bytes - 1) / sector; ++s) sectors.push_back(s);
+    for (std::uint64_t s = r.address[lane] / sector; s <= (r.address[lane] + r.bytes - 1) / sector; ++s)
+      sectors.push_back(s);
   }
   for (std::vector<std::uint64_t>* all : {&sectors, &addresses}) {
     std::ranges::sort(*all);
@@ -117,11 +118,17 @@ void end_of_block() {
 void end_of_launch(const Launch& launch, std::uint64_t blocks, std::uint64_t sampled) {
   for (auto& sites : warps) sites.clear();
   if (FILE* file = std::fopen(std::getenv("SIMULATED_REPORT"), "a")) {
-    const auto global = [&](const char* name, const Global& g) { std::fprintf(file, "\"%s\": {\"requests\": %llu, \"sectors\": %llu, \"bytes\": %llu}, ", name, 0ull + g.requests, 0ull + g.sectors, 0ull + g.bytes); };
-    std::fprintf(file, "{\"kernel\": \"%s\", \"blocks\": %llu, \"sampled\": %llu, \"threads\": %u, ", launch.kernel->name, 0ull + blocks, 0ull + sampled, launch.threads);
+    const auto global = [&](const char* name, const Global& g) {
+      std::fprintf(file, "\"%s\": {\"requests\": %llu, \"sectors\": %llu, \"bytes\": %llu}, ", name, 0ull + g.requests,
+          0ull + g.sectors, 0ull + g.bytes);
+    };
+    std::fprintf(file, "{\"kernel\": \"%s\", \"blocks\": %llu, \"sampled\": %llu, \"threads\": %u, ",
+        launch.kernel->name, 0ull + blocks, 0ull + sampled, launch.threads);
     global("loads", totals.loads), global("stores", totals.stores);
-    std::fprintf(file, "\"shared\": {\"wavefronts\": %llu, \"least\": %llu}, \"moved\": %llu, \"arguments\": [", 0ull + totals.wavefronts, 0ull + totals.least, 0ull + totals.moved);
-    for (std::size_t k = 0; k < launch.arguments.size(); ++k) std::fprintf(file, "%s%llu", k ? ", " : "", 0ull + launch.arguments[k]);
+    std::fprintf(file, "\"shared\": {\"wavefronts\": %llu, \"least\": %llu}, \"moved\": %llu, \"arguments\": [",
+        0ull + totals.wavefronts, 0ull + totals.least, 0ull + totals.moved);
+    for (std::size_t k = 0; k < launch.arguments.size(); ++k)
+      std::fprintf(file, "%s%llu", k ? ", " : "", 0ull + launch.arguments[k]);
     std::fprintf(file, "]}\n");
     std::fclose(file);
   }

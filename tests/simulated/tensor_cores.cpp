@@ -1,5 +1,6 @@
-// cp.async, ldmatrix, mma and wgmma, written from the PTX ISA under these names; fragments and descriptors as docs/decisions/tensor_cores.md states
-// them. What a cp.async copies is there when its thread has waited for its group, and what wgmma adds when that was waited for: not before.
+// cp.async, ldmatrix, mma and wgmma, written from the PTX ISA under these names; fragments and descriptors as
+// docs/decisions/tensor_cores.md states them. What a cp.async copies is there when its thread has waited for its group,
+// and what wgmma adds when that was waited for: not before.
 #include "block.h"
 
 #include <algorithm>
@@ -11,12 +12,16 @@ SHOWN void simulated_copy(int line, const void* to, const void* from, int bytes,
   const auto n = static_cast<std::size_t>(bytes);
   Region* region = region_of(static_cast<const char*>(to), n);
   if (!region || !region->shared) return fault_at("cp.async to what is no shared memory of the launch", line);
-  if ((there != 0 && there != bytes) || reinterpret_cast<Address>(from) % n) fault_at("cp.async of a part, or from an address that is not aligned", line);
+  if ((there != 0 && there != bytes) || reinterpret_cast<Address>(from) % n)
+    fault_at("cp.async of a part, or from an address that is not aligned", line);
   access_at(to, n, true, line);
   if (there) access_at(from, n, false, line);
-  for (std::size_t k = 0; k < n; ++k) region->cells[static_cast<const char*>(to) - region->base + static_cast<std::ptrdiff_t>(k)].write = never;  // until it has come
+  // until it has come
+  for (std::size_t k = 0; k < n; ++k)
+    region->cells[static_cast<const char*>(to) - region->base + static_cast<std::ptrdiff_t>(k)].write = never;
   std::memset(const_cast<void*>(to), 0xff, n);
-  fibers[running].open.push_back({static_cast<char*>(const_cast<void*>(to)), static_cast<const char*>(from), bytes, there});
+  fibers[running].open.push_back(
+      {static_cast<char*>(const_cast<void*>(to)), static_cast<const char*>(from), bytes, there});
 }
 
 SHOWN void simulated_commit() { fibers[running].groups.push_back(std::exchange(fibers[running].open, {})); }
@@ -31,8 +36,8 @@ SHOWN void simulated_wait(int line, int newest) {
     }
 }
 
-// The address of row r of matrix q is what thread 8 q + r has. Thread 4 r + c gets bytes 4 c .. 4 c + 3 of row r of each matrix; transposed, the
-// 16 bits in column r of rows 2 c and 2 c + 1.
+// The address of row r of matrix q is what thread 8 q + r has. Thread 4 r + c gets bytes 4 c .. 4 c + 3 of row r of
+// each matrix; transposed, the 16 bits in column r of rows 2 c and 2 c + 1.
 SHOWN void simulated_fragments(int line, int transposed, unsigned* const* to, const void* row) {
   if (!region_of(static_cast<const char*>(row), 16)) fault_at("ldmatrix of what is no memory of the launch", line);
   access_at(row, 16, false, line);
@@ -60,7 +65,12 @@ float of_f16(unsigned short x) {
   }();
   return all[x];
 }
-float of_bf16(unsigned short x) { const unsigned u = static_cast<unsigned>(x) << 16; float f; std::memcpy(&f, &u, 4); return f; }
+float of_bf16(unsigned short x) {
+  const unsigned u = static_cast<unsigned>(x) << 16;
+  float f;
+  std::memcpy(&f, &u, 4);
+  return f;
+}
 template <class T> int of_byte(T x) { return x; }
 float of_tf32(unsigned x) {
   if (x & 0x1fff) fault_at("mma of an operand that is not rounded to tf32", fibers[running].line);
@@ -69,8 +79,9 @@ float of_tf32(unsigned x) {
   return f;
 }
 
-// With g = lane / 4, t = lane % 4 and w operands in a register: register r of A has row g + 8 (r % 2), columns w t .. of the half r / 2 of k;
-// register r of B rows w t .. of the half r of k, column g; register r of C row g + 8 (r / 2), column 2 t + r % 2.
+// With g = lane / 4, t = lane % 4 and w operands in a register: register r of A has row g + 8 (r % 2), columns w t ..
+// of the half r / 2 of k; register r of B rows w t .. of the half r of k, column g; register r of C row g + 8 (r / 2),
+// column 2 t + r % 2.
 template <class T, class C, C (*value)(T)> void multiply(void* const* c) {
   constexpr unsigned w = 4 / sizeof(T), half_k = 4 * w;
   const unsigned g = running % 32 / 4, t = running % 4;
@@ -83,7 +94,8 @@ template <class T, class C, C (*value)(T)> void multiply(void* const* c) {
   for (unsigned r = 0; r < 4; ++r)
     for (unsigned k = 0; k < 2 * half_k; ++k) {
       const unsigned half = k / half_k, thread = k % half_k / w, at = k % w;
-      *static_cast<C*>(c[r]) += element(4 * g + thread, half, r / 2, at) * element(4 * (2 * t + r % 2) + thread, 2, half, at);
+      *static_cast<C*>(c[r]) +=
+          element(4 * g + thread, half, r / 2, at) * element(4 * (2 * t + r % 2) + thread, 2, half, at);
     }
 }
 
@@ -115,25 +127,29 @@ const char* begin_of(std::uint64_t descriptor, int line) {
   return nullptr;
 }
 
-// Element (value, k) of a matrix whose rows of 128 bytes run along k, or, turned, along m or n: eight rows are 1024 bytes, in which piece c of 16
-// bytes of row r lies at c ^ r. Turned, the next 128 bytes along m or n lie `panel` bytes on.
-const char* in_shared(const char* at, std::uint64_t descriptor, bool turned, unsigned value, unsigned k, unsigned bytes) {
+// Element (value, k) of a matrix whose rows of 128 bytes run along k, or, turned, along m or n: eight rows are 1024
+// bytes, in which piece c of 16 bytes of row r lies at c ^ r. Turned, the next 128 bytes along m or n lie `panel` bytes
+// on.
+const char* in_shared(
+    const char* at, std::uint64_t descriptor, bool turned, unsigned value, unsigned k, unsigned bytes) {
   const std::uint64_t panel = (descriptor >> 16 & 0x3fff) << 4, eight = (descriptor >> 32 & 0x3fff) << 4;
   const std::uint64_t row = turned ? k : value, in_row = static_cast<std::uint64_t>(turned ? value : k) * bytes;
-  std::uint64_t address = reinterpret_cast<std::uintptr_t>(at) + row / 8 * eight + row % 8 * 128 + (turned ? in_row / 128 * panel : 0) + in_row % 128;
+  std::uint64_t address = reinterpret_cast<std::uintptr_t>(at) + row / 8 * eight + row % 8 * 128 +
+      (turned ? in_row / 128 * panel : 0) + in_row % 128;
   address ^= (address >> 7 & 7) << 4;
   return reinterpret_cast<const char*>(address);
 }
 
 void check_descriptor(const char* at, std::uint64_t descriptor, bool turned, int line) {
   if (descriptor >> 62 != 1 || (descriptor >> 49 & 7)) fault_at("a descriptor without the swizzle of 128 bytes", line);
-  if (!turned && reinterpret_cast<std::uintptr_t>(at) % 128 + 32 > 128) fault_at("a matrix whose k leaves its rows of 128 bytes", line);
+  if (!turned && reinterpret_cast<std::uintptr_t>(at) % 128 + 32 > 128)
+    fault_at("a matrix whose k leaves its rows of 128 bytes", line);
 }
 
 unsigned bytes_of(int type) { return type < 2 ? 2 : 1; }
 
-// Threads share the pieces of 16 bytes among themselves. Each is read by nobody in particular, when it is asked for and again when it was waited for:
-// between, nobody may write it.
+// Threads share the pieces of 16 bytes among themselves. Each is read by nobody in particular, when it is asked for and
+// again when it was waited for: between, nobody may write it.
 void look(const Product& p, bool again) {
   const unsigned bytes = bytes_of(p.type), group = running / 128;
   const auto matrix = [&](const char* at, std::uint64_t of, bool turned, unsigned values, const char* name) {
@@ -142,14 +158,17 @@ void look(const Product& p, bool again) {
       const unsigned along = piece % in_row * in_piece, row = piece / in_row;
       const char* const begin = in_shared(at, of, turned, turned ? along : row, turned ? row : along, bytes);
       Region* const region = region_of(begin, 16);
-      if (!region || !region->shared) return fault_at(text("wgmma reads ", name, " outside of the shared memory of the launch"), p.line);
+      if (!region || !region->shared)
+        return fault_at(text("wgmma reads ", name, " outside of the shared memory of the launch"), p.line);
       for (auto byte = begin - region->base, end = byte + 16; byte < end; ++byte) {
         Cell& c = region->cells[byte];
         const auto where = [&] { return text(", at byte ", byte, " of ", region->name); };
         if (again && c.write > p.asked) fault_at("a write of what wgmma still reads" + where(), p.line);
         if (c.write < block_start) fault_at("wgmma reads what nobody has written" + where(), p.line);
-        if (const char* words = raced(c, false, true, static_cast<std::uint16_t>(0x2000 | group))) fault_at(text("a race, ", words, where()), p.line);
-        if (c.writer < most_threads && fibers[c.writer].unfenced <= c.write) fault_at("wgmma reads what was written without fence.proxy.async behind it" + where(), p.line);
+        if (const char* words = raced(c, false, true, static_cast<std::uint16_t>(0x2000 | group)))
+          fault_at(text("a race, ", words, where()), p.line);
+        if (c.writer < most_threads && fibers[c.writer].unfenced <= c.write)
+          fault_at("wgmma reads what was written without fence.proxy.async behind it" + where(), p.line);
       }
     }
   };
@@ -190,7 +209,8 @@ SHOWN void simulated_proxy_fence() { fibers[running].unfenced = nothing; }
 
 SHOWN void simulated_products_fence() { fibers[running].fenced = true; }
 
-SHOWN void simulated_product(int line, int type, unsigned columns, void* const* sums, unsigned long long a, unsigned long long b, int a_turned, int b_turned) {
+SHOWN void simulated_product(int line, int type, unsigned columns, void* const* sums, unsigned long long a,
+    unsigned long long b, int a_turned, int b_turned) {
   Fiber& f = fibers[running];
   in_warp(line, ~0u, {a, b});
   if (of_lane(0)[0] != a || of_lane(0)[1] != b) fault_at("wgmma whose threads have different descriptors", line);

@@ -1,4 +1,5 @@
-// Several simulated GPUs, two of sm_80 and one of sm_90a between them: what runs where, from several threads at once, and what is refused.
+// Several simulated GPUs, two of sm_80 and one of sm_90a between them: what runs where, from several threads at once,
+// and what is refused.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -58,7 +59,8 @@ lang::Diagnostic fault_of(const auto& work) {
 runtime::Argument tensor_on(const std::string& name, std::vector<std::int64_t> shape, int device) {
   runtime::Argument argument;
   argument.name = name;
-  argument.tensor = runtime::Tensor{nullptr, lang::DType::F32, shape, runtime::row_major(shape), {kDLCUDA, device}, nullptr};
+  argument.tensor =
+      runtime::Tensor{nullptr, lang::DType::F32, shape, runtime::row_major(shape), {kDLCUDA, device}, nullptr};
   return argument;
 }
 
@@ -66,7 +68,8 @@ runtime::Argument tensor_on(const std::string& name, std::vector<std::int64_t> s
 std::vector<float> run_in_memory_of(const std::string& target, const runtime::Module& module, int calls) {
   const auto device = runtime::open_device(target);
   std::vector<float> a = numbers(rows * columns), b = numbers(columns * columns), c(a.size());
-  const Memory in_a = device->allocate(4 * rows * columns), in_b = device->allocate(4 * columns * columns), to = device->allocate(4 * rows * columns), workspace = device->allocate(module.device_workspace());
+  const Memory in_a = device->allocate(4 * rows * columns), in_b = device->allocate(4 * columns * columns),
+               to = device->allocate(4 * rows * columns), workspace = device->allocate(module.device_workspace());
   device->copy_in(in_a, a.data(), 4 * rows * columns), device->copy_in(in_b, b.data(), 4 * columns * columns);
   void *in[] = {in_a.get(), in_b.get()}, *out[] = {to.get()};
   for (int call = 0; call < calls; ++call) module.run_on(in, out, workspace.get(), nullptr);
@@ -80,17 +83,24 @@ TEST_CASE("each GPU is listed, is planned for as what it is, and one that is not
   std::vector<std::string> found;
   for (const runtime::DeviceLine& line : runtime::list_devices())
     if (line.target.starts_with("cuda")) found.push_back(line.target + " = " + line.description);
-  CHECK(found == std::vector<std::string>{"cuda = simulated GPU (sm_80)", "cuda:1 = simulated GPU (sm_90a)", "cuda:2 = simulated GPU (sm_80)"});
-  for (const auto& [name, arch, multiprocessors] : {std::tuple{"cuda", "sm_80", 108}, {"cuda:0", "sm_80", 108}, {"cuda:1", "sm_90a", 132}, {"cuda:2:math=tf32", "sm_80", 108}, {"cuda:1:sm_80", "sm_80", 108}}) {
+  CHECK(found ==
+      std::vector<std::string>{
+          "cuda = simulated GPU (sm_80)", "cuda:1 = simulated GPU (sm_90a)", "cuda:2 = simulated GPU (sm_80)"});
+  for (const auto& [name, arch, multiprocessors] : {std::tuple{"cuda", "sm_80", 108}, {"cuda:0", "sm_80", 108},
+           {"cuda:1", "sm_90a", 132}, {"cuda:2:math=tf32", "sm_80", 108}, {"cuda:1:sm_80", "sm_80", 108}}) {
     const auto target = runtime::target_here(name);
     REQUIRE(target);
     CHECK(target->name == name);
     CHECK(target->arch == arch);
     CHECK(target->multiprocessors == multiprocessors);
   }
-  CHECK(fault_of([] { runtime::open_device("cuda:3"); }).message == "target `cuda:3` has no device here: 3 NVIDIA GPUs are here, and they count from 0");
-  CHECK(fault_of([] { runtime::open_device("cuda:1:sm_100"); }).message == "target `cuda:1:sm_100` has no device here: the GPU is simulated GPU (sm_90a)");
-  for (const char* name : {"cuda:", "cuda:x", "cuda:1:", "cuda:sm_80:1", "cuda:1:1", "cuda:-1", "cuda:math=tf32:sm_80", "cuda:99999999999999999999", "opencl:sm_80", "opencl:1:2"}) CHECK_MESSAGE(!runtime::target_here(name), name);
+  CHECK(fault_of([] { runtime::open_device("cuda:3"); }).message ==
+      "target `cuda:3` has no device here: 3 NVIDIA GPUs are here, and they count from 0");
+  CHECK(fault_of([] { runtime::open_device("cuda:1:sm_100"); }).message ==
+      "target `cuda:1:sm_100` has no device here: the GPU is simulated GPU (sm_90a)");
+  for (const char* name : {"cuda:", "cuda:x", "cuda:1:", "cuda:sm_80:1", "cuda:1:1", "cuda:-1", "cuda:math=tf32:sm_80",
+           "cuda:99999999999999999999", "opencl:sm_80", "opencl:1:2"})
+    CHECK_MESSAGE(!runtime::target_here(name), name);
 }
 
 TEST_CASE("names of targets are read into their words and written with another device") {
@@ -133,14 +143,16 @@ TEST_CASE("threads run on three GPUs at once: copies, timed launches, graphs, an
 TEST_CASE("a GPU does not reach what another has, and the driver's word for it is told") {
   const auto module = module_for("cuda:1");
   const auto here = runtime::open_device("cuda:1"), there = runtime::open_device("cuda:2");
-  const Memory a = here->allocate(4 * rows * columns), b = there->allocate(4 * columns * columns), c = here->allocate(4 * rows * columns), workspace = here->allocate(module->device_workspace());
+  const Memory a = here->allocate(4 * rows * columns), b = there->allocate(4 * columns * columns),
+               c = here->allocate(4 * rows * columns), workspace = here->allocate(module->device_workspace());
   void *in[] = {a.get(), b.get()}, *out[] = {c.get()};
   const lang::Diagnostic fault = fault_of([&] { module->run_on(in, out, workspace.get(), nullptr), here->wait(); });
   CHECK_MESSAGE(fault.message.find("lies in the memory of another GPU") != std::string::npos, fault.message);
   CHECK(run_in_memory_of("cuda:1", *module, 1) == expected());
 }
 
-TEST_CASE("a program of `cuda` is compiled for the GPU that its tensors lie on, one that names a GPU for that one, and two in one call are refused") {
+TEST_CASE(
+    "a program of `cuda` is compiled for the GPU that its tensors lie on, one that names a GPU for that one, and two in one call are refused") {
   const auto program = [](const char* target) {
     codegen::Request request;
     request.target = *runtime::target_here(target);
@@ -148,7 +160,8 @@ TEST_CASE("a program of `cuda` is compiled for the GPU that its tensors lie on, 
   };
   const auto specialised = [](const runtime::Callable& callable, int a, int b) {
     lang::Diagnostics diagnostics;
-    const auto made = callable.specialise({tensor_on("A", {rows, columns}, a), tensor_on("B", {columns, columns}, b)}, {}, diagnostics);
+    const auto made = callable.specialise(
+        {tensor_on("A", {rows, columns}, a), tensor_on("B", {columns, columns}, b)}, {}, diagnostics);
     REQUIRE(made);
     return made;
   };

@@ -1,5 +1,6 @@
-// Attention and its gradients in passes on tensor cores: what is chosen for long rows, run for short ones on a simulated GPU, against the
-// interpreter. Of f16 and bf16; whole, causal, with a bias; elements that the text rounds, and f32 that may be.
+// Attention and its gradients in passes on tensor cores: what is chosen for long rows, run for short ones on a
+// simulated GPU, against the interpreter. Of f16 and bf16; whole, causal, with a bias; elements that the text rounds,
+// and f32 that may be.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,16 +26,22 @@ struct Kind { const char* name; std::string type, bounds, bias, weight; const ch
 
 std::string attention(const Kind& k) {
   const std::string product = k.weight.empty() ? "P[h, t, s]" : "f32(W[h, t, s])";
-  std::string text = fmt::format("function f({0} Q[H, T, D], {0} K[H, S, D], {0} V[H, S, E]{1}) -> ({0} O) {{\n", k.type, k.bias.empty() ? "" : ", B[T, S]");
+  std::string text = fmt::format("function f({0} Q[H, T, D], {0} K[H, S, D], {0} V[H, S, E]{1}) -> ({0} O) {{\n",
+      k.type, k.bias.empty() ? "" : ", B[T, S]");
   text += fmt::format("  X[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d])){};\n", k.bounds);
   text += fmt::format("  Y[h, t, s: H, T, S] = =(X[h, t, s] / 4{}){};\n", k.bias, k.bounds);
-  text += fmt::format("  M[h, t: H, T] = >(Y[h, t, s]){0};\n  P[h, t, s: H, T, S] = =(exp(Y[h, t, s] - M[h, t])){0};\n  Z[h, t: H, T] = +(P[h, t, s]){0};\n", k.bounds);
+  text += fmt::format(
+      "  M[h, t: H, T] = >(Y[h, t, s]){0};\n  P[h, t, s: H, T, S] = =(exp(Y[h, t, s] - M[h, t])){0};\n  Z[h, t: H, T] = +(P[h, t, s]){0};\n",
+      k.bounds);
   if (!k.weight.empty()) text += fmt::format("  W[h, t, s: H, T, S] = =({}(P[h, t, s])){};\n", k.weight, k.bounds);
-  text += fmt::format("  U[h, t, e: H, T, E] = +({} * f32(V[h, s, e])){};\n  O[h, t, e: H, T, E] = =({}(U[h, t, e] / Z[h, t]));\n}}\n", product, k.bounds, k.type);
+  text += fmt::format(
+      "  U[h, t, e: H, T, E] = +({} * f32(V[h, s, e])){};\n  O[h, t, e: H, T, E] = =({}(U[h, t, e] / Z[h, t]));\n}}\n",
+      product, k.bounds, k.type);
   return text;
 }
 
-Stages compiled(const std::string& text, std::int64_t rows, std::int64_t columns, bool gradient, Until until, const std::string& plan, const Kind& kind, Request& request) {
+Stages compiled(const std::string& text, std::int64_t rows, std::int64_t columns, bool gradient, Until until,
+    const std::string& plan, const Kind& kind, Request& request) {
   lang::Diagnostics diagnostics;
   const lang::Source source{"test.tile", text};
   const auto file = lang::parse(source, diagnostics);
@@ -53,7 +60,8 @@ std::pair<int, int> passes(const Plan& plan) {
   int all = 0, cores = 0;
   for (const Group& group : plan.groups)
     for (const Compute& leaf : group.body)
-      if (const auto* online = leaf.as<forms::Online>(); online && !leaf.k.empty()) ++all, cores += !online->instruction.empty();
+      if (const auto* online = leaf.as<forms::Online>(); online && !leaf.k.empty())
+        ++all, cores += !online->instruction.empty();
   return {all, cores};
 }
 
@@ -80,9 +88,11 @@ void check(const Kind& kind, bool gradient, int wanted, Random& random) {
     from.push_back(in.back().data);
   }
   const poly::Interpretation right = poly::interpret(program, inputs);
-  for (const poly::Array& a : right.outputs) out.push_back(runtime::allocate("output", a.dtype, a.shape)), to.push_back(out.back().data);
+  for (const poly::Array& a : right.outputs)
+    out.push_back(runtime::allocate("output", a.dtype, a.shape)), to.push_back(out.back().data);
   module->run(from.data(), to.data());
-  for (std::size_t o = 0; o < out.size(); ++o) CHECK(backends::compare(runtime::to_array(out[o]), right.outputs[o], right.magnitudes[o]) == "");
+  for (std::size_t o = 0; o < out.size(); ++o)
+    CHECK(backends::compare(runtime::to_array(out[o]), right.outputs[o], right.magnitudes[o]) == "");
 }
 
 }  // namespace

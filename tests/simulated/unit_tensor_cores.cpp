@@ -1,5 +1,6 @@
-// Random contractions on tensor cores under random blocks of warps, on simulated GPUs of sm_80 and sm_90a: bit for bit what the interpreter makes of
-// them. The GPUs look at each access, at copies and products under way, and at descriptors.
+// Random contractions on tensor cores under random blocks of warps, on simulated GPUs of sm_80 and sm_90a: bit for bit
+// what the interpreter makes of them. The GPUs look at each access, at copies and products under way, and at
+// descriptors.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -27,7 +28,8 @@ using backends::Random;
 
 struct Made { Stages stages; Request request; };
 
-Made made_of(const std::string& text, const Sizes& sizes, const std::string& target, Until until, const std::string& plan) {
+Made made_of(
+    const std::string& text, const Sizes& sizes, const std::string& target, Until until, const std::string& plan) {
   Request request = request_for(sizes, *runtime::target_here(target));
   request.plan = PlanText{plan};
   CAPTURE(plan);
@@ -35,7 +37,9 @@ Made made_of(const std::string& text, const Sizes& sizes, const std::string& tar
 }
 
 bool on_tensor_cores(const Plan& plan) {
-  return std::ranges::any_of(plan.groups, [](const Group& group) { return std::ranges::any_of(group.body, [](const Compute& leaf) { return leaf.is<forms::TensorCores>(); }); });
+  return std::ranges::any_of(plan.groups, [](const Group& group) {
+    return std::ranges::any_of(group.body, [](const Compute& leaf) { return leaf.is<forms::TensorCores>(); });
+  });
 }
 
 struct Drawn { std::string text; Sizes sizes; };
@@ -43,16 +47,22 @@ struct Drawn { std::string text; Sizes sizes; };
 // A window over an image with zeros around it, whose rows bound m; or the gradient of its filter.
 Drawn convolution(Random& random, const MatrixInstruction& i) {
   const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
-  const int height = random.between(9, 14), width = random.between(9, 14), channels = 8 * random.between(3, 6) + (random.chance(3) ? 3 : 0), outputs = 8 * random.between(3, 6) + (random.chance(3) ? 5 : 0);
+  const int height = random.between(9, 14), width = random.between(9, 14),
+            channels = 8 * random.between(3, 6) + (random.chance(3) ? 3 : 0),
+            outputs = 8 * random.between(3, 6) + (random.chance(3) ? 5 : 0);
   Drawn d{"", {{"N", random.between(1, 3)}, {"H", height}, {"W", width}, {"C", channels}, {"O", outputs}}};
   const bool apart = random.chance(3);
   const std::string stride = apart ? "2 * " : "";
   if (apart) d.sizes["P"] = (height + 1) / 2, d.sizes["Q"] = (width + 1) / 2;
   else d.sizes["P"] = height, d.sizes["Q"] = width;
   if (random.chance(2))
-    d.text = fmt::format("function f({0} I[N, H, W, C], {0} K[3, 3, C, O]) -> ({1} R) {{ R[n, y, x, o: N, {3}, {4}, O] = +({1}(I[n, {2}y + j - 1, {2}x + k - 1, c]) * {1}(K[j, k, c, o])); }}", type, wide, stride, d.sizes["P"], d.sizes["Q"]);
+    d.text = fmt::format(
+        "function f({0} I[N, H, W, C], {0} K[3, 3, C, O]) -> ({1} R) {{ R[n, y, x, o: N, {3}, {4}, O] = +({1}(I[n, {2}y + j - 1, {2}x + k - 1, c]) * {1}(K[j, k, c, o])); }}",
+        type, wide, stride, d.sizes["P"], d.sizes["Q"]);
   else
-    d.text = fmt::format("function f({0} I[N, H, W, C], {0} D[N, H, W, O]) -> ({1} R) {{ R[j, k, c, o: 3, 3, C, O] = +({1}(I[n, y + j - 1, x + k - 1, c]) * {1}(D[n, y, x, o])); }}", type, wide);
+    d.text = fmt::format(
+        "function f({0} I[N, H, W, C], {0} D[N, H, W, O]) -> ({1} R) {{ R[j, k, c, o: 3, 3, C, O] = +({1}(I[n, y + j - 1, x + k - 1, c]) * {1}(D[n, y, x, o])); }}",
+        type, wide);
   d.sizes.erase("P"), d.sizes.erase("Q");
   return d;
 }
@@ -61,8 +71,11 @@ Drawn convolution(Random& random, const MatrixInstruction& i) {
 Drawn contraction(Random& random, const MatrixInstruction& i) {
   const std::string type(lang::name(i.operand)), wide(lang::name(i.accumulator));
   if (random.chance(3)) return convolution(random, i);
-  const bool batch = random.chance(3), taps = random.chance(3), swap_a = random.chance(2), swap_b = random.chance(2), swap_c = random.chance(3), triangle = batch && random.chance(2);
-  const auto size = [&](int least, int most) { return random.chance(2) ? std::int64_t{16} * random.between(least / 16, most / 16) : random.between(least, most); };
+  const bool batch = random.chance(3), taps = random.chance(3), swap_a = random.chance(2), swap_b = random.chance(2),
+             swap_c = random.chance(3), triangle = batch && random.chance(2);
+  const auto size = [&](int least, int most) {
+    return random.chance(2) ? std::int64_t{16} * random.between(least / 16, most / 16) : random.between(least, most);
+  };
   Drawn d{"", {{"M", size(64, 112)}, {"N", size(64, 128)}, {"K", size(64, 112)}}};
   if (batch) d.sizes["Z"] = 2;
   if (taps) d.sizes["R"] = 3, d.sizes["P"] = d.sizes["M"] + 2;
@@ -70,10 +83,14 @@ Drawn contraction(Random& random, const MatrixInstruction& i) {
   const std::string rows = taps ? "P" : "M", row = taps ? "i + r" : "i";
   const bool same = lang::is_float(i.operand) && random.chance(2);  // a product of f16 is one of f32 in a sum
   const auto factor = [&](const std::string& read) { return same ? read : wide + "(" + read + ")"; };
-  const std::string a = swap_a ? fmt::format("A[{}k, {}]", at_z, row) : fmt::format("A[{}{}, k]", at_z, row), b = swap_b ? fmt::format("B[{}{}j, k]", at_z, at_r) : fmt::format("B[{}{}k, j]", at_z, at_r);
+  const std::string a = swap_a ? fmt::format("A[{}k, {}]", at_z, row) : fmt::format("A[{}{}, k]", at_z, row),
+                    b = swap_b ? fmt::format("B[{}{}j, k]", at_z, at_r) : fmt::format("B[{}{}k, j]", at_z, at_r);
   const std::string result = lang::is_float(i.operand) && random.chance(3) ? type : wide;
-  d.text = fmt::format("function f({0} A[{1}{2}], {0} B[{1}{3}{4}]) -> ({5} C) {{ C[{6}{7}: {12}{8}] = +({9} * {10}){11}; }}", type, z, swap_a ? "K, " + rows : rows + ", K", r, swap_b ? "N, K" : "K, N", result, at_z, swap_c ? "j, i" : "i, j",
-                       swap_c ? fmt::format("{}, {}", d.sizes["N"], d.sizes["M"]) : fmt::format("{}, {}", d.sizes["M"], d.sizes["N"]), factor(a), factor(b), triangle ? ", k < 37 + 30 * z" : "", batch ? "2, " : "");
+  d.text = fmt::format(
+      "function f({0} A[{1}{2}], {0} B[{1}{3}{4}]) -> ({5} C) {{ C[{6}{7}: {12}{8}] = +({9} * {10}){11}; }}", type, z,
+      swap_a ? "K, " + rows : rows + ", K", r, swap_b ? "N, K" : "K, N", result, at_z, swap_c ? "j, i" : "i, j",
+      swap_c ? fmt::format("{}, {}", d.sizes["N"], d.sizes["M"]) : fmt::format("{}, {}", d.sizes["M"], d.sizes["N"]),
+      factor(a), factor(b), triangle ? ", k < 37 + 30 * z" : "", batch ? "2, " : "");
   if (taps) d.sizes.erase("M");
   return d;
 }
@@ -84,9 +101,11 @@ void draw(Compute& leaf, Group& group, const MatrixInstruction& i, Random& rando
   do {
     const bool wide = i.from_shared();
     cores.instruction = i.name, leaf.lanes = i.threads();
-    leaf.rows = random.between(1, wide ? 2 : 4), leaf.vectors = wide ? 8 * random.between(1, 4) : 2 * random.between(1, 4);
+    leaf.rows = random.between(1, wide ? 2 : 4),
+    leaf.vectors = wide ? 8 * random.between(1, 4) : 2 * random.between(1, 4);
     cores.warps_m = random.between(1, wide ? 2 : 3), cores.warps_n = random.between(1, wide ? 2 : 3);
-    cores.depth = wide ? 128 / lang::bytes(i.operand) * random.between(1, 2) : i.k * random.between(1, 5), cores.buffers = random.between(wide ? 3 : 2, 4);
+    cores.depth = wide ? 128 / lang::bytes(i.operand) * random.between(1, 2) : i.k * random.between(1, 5),
+    cores.buffers = random.between(wide ? 3 : 2, 4);
   } while (shared_bytes_of(leaf) > (i.from_shared() ? 227 : 99) << 10 || leaf.rows * leaf.vectors > 32);
   group.threads = cores.threads();
 }
@@ -137,7 +156,8 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
         continue;
       }
       for (Group& group : stages.plan->groups)
-        for (Compute& leaf : group.body) if (leaf.is<forms::TensorCores>() && (n || i.only)) draw(leaf, group, i, random);
+        for (Compute& leaf : group.body)
+          if (leaf.is<forms::TensorCores>() && (n || i.only)) draw(leaf, group, i, random);
       const std::string plan = print(*stages.plan);
       Made made = made_of(d.text, d.sizes, target, Until::Lowered, "no split\n" + plan);
       CHECK(print(*made.stages.plan) == plan);
@@ -148,9 +168,11 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     }
   std::map<std::string, std::vector<const Loops*>> kernels;  // by architecture: a text each
   std::map<std::string, std::string> cubins;
-  for (const Ready& r : ready) kernels[r.made.request.target.arch].push_back(&r.made.stages.lowered->steps.back().loops);
+  for (const Ready& r : ready)
+    kernels[r.made.request.target.arch].push_back(&r.made.stages.lowered->steps.back().loops);
   CHECK(kernels.size() == 2);
-  for (const auto& [arch, loops] : kernels) cubins[arch] = runtime::compile_cuda(simt::emit(loops, simt::Dialect::Cuda), arch).cubin;
+  for (const auto& [arch, loops] : kernels)
+    cubins[arch] = runtime::compile_cuda(simt::emit(loops, simt::Dialect::Cuda), arch).cubin;
   for (const Ready& r : ready) {
     CAPTURE(r.drawn.text);
     CAPTURE(r.plan);
@@ -160,7 +182,9 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     const poly::Program& program = *r.made.stages.bounded;
     std::vector<poly::Array> inputs;
     for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
-    if (program.tensor(program.outputs[0]).dtype == DType::F32 && random.chance(3)) inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] = std::numeric_limits<double>::infinity();
+    if (program.tensor(program.outputs[0]).dtype == DType::F32 && random.chance(3))
+      inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] =
+          std::numeric_limits<double>::infinity();
     const poly::Interpretation wanted = poly::interpret(program, inputs);
     std::vector<std::string> given;
     for (const poly::Array& a : inputs) given.push_back(bytes_of(a));
