@@ -69,6 +69,11 @@ class Steps {
       return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1);
     });
   }
+  // Whether steps ask for rows of a later block in turn.
+  bool ask_in_turn() const {
+    return std::ranges::any_of(
+        f_.nest.reads, [&](const FlatAccess& read) { return waits(read) && in_turn(read); });
+  }
   // Whether a step goes on, or nearly, where the last one ended: steps are the order of memory.
   bool goes_on() const {
     return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) {
@@ -198,10 +203,13 @@ std::vector<Ahead> early(
     const Facts& f, const Steps& steps, const Steps::Further& further, double least = 1, bool nearer = false) {
   const double bytes = steps.steps() * steps.lines() * model::line * further.blocks,
                far = steps.apart_by(further.blocks);
-  const double count = nearer && further.turns <= far ? std::max(1.0, std::floor(further.turns / 2)) : far;
-  return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2)
-      ? further.by(count)
-      : std::vector<Ahead>();
+  const auto fits = [&](double count) {
+    return further.turns > least * count && bytes * count <= model::ahead::share_of_l2 * static_cast<double>(f.l2);
+  };
+  double count = nearer && further.turns <= far ? std::max(1.0, std::floor(further.turns / 2)) : far;
+  if (count < model::ahead::not_next && !steps.ask_in_turn() && fits(model::ahead::not_next))
+    count = model::ahead::not_next;
+  return fits(count) ? further.by(count) : std::vector<Ahead>();
 }
 
 // The nearest first: what goes on with lines that the core knows.

@@ -95,9 +95,8 @@ class Predictor {
           leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
       if (by == leaf.ahead.end()) continue;
       const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
-      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end(),
-                 far = std::ranges::find(leaf.outer, by->index) != leaf.outer.end() && step > reach;
-      asked[r] = !by_steps || inside || far ? Asked::Steps : Asked::Early;
+      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end();
+      asked[r] = !by_steps || inside || step > reach ? Asked::Steps : Asked::Early;
     }
     return asked;
   }
