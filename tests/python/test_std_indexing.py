@@ -57,6 +57,8 @@ def put(x, i, u, accumulate=False):
 
 TUPLES = [Case("gather_nd", (SHAPE, places(2, 3, depth)), lambda x, i: x[tuple(i.unbind(-1))], {"depth": depth}) for depth in (1, 2, 3)] + [
     Case("gather_nd", ((2, 3, 2, 2), places(2, 2, 2, 2, kind=np.int32)), lambda x, i: x[tuple(i.long().unbind(-1))], {"depth": 2}),
+    Case("batch_gather_nd", ((3, 2, 2, 2), places(2, 3, 4, 2)), lambda x, i: torch.stack([v[tuple(k.unbind(-1))] for v, k in zip(x, i)]), {"depth": 2}),
+    Case("batch_gather_nd", ((3, 4), places(4, 3, 2, 1)), lambda x, i: torch.gather(x, 1, i[..., 0])),
     Case("scatter_nd", (SHAPE, np.array([[2], [0]]), (2, 4, 2)), put, {"depth": 1}),
     Case("scatter_nd", (SHAPE, of_tuples((3, 4))[:7], (7, 2)), put, {"depth": 2}), Case("scatter_nd", (SHAPE, of_tuples(SHAPE)[:6].reshape(2, 3, 3), (2, 3)), put, {"depth": 3}),
     Case("scatter_nd", (SHAPE, places(2, 9, 3), (9,)), lambda x, i, u: put(x, i, u, True), {"depth": 3, "reduction": "add"}),
