@@ -54,8 +54,12 @@ std::optional<codegen::Stages> build_for_check(const lang::File& file, const lan
   std::erase_if(packs, [&](const lang::Name& pack) {
     return request.signature.ranks.contains(pack.text) || lang::is_told(function, pack);
   });
-  return packs.empty() ? codegen::compile(file, request, until, diagnostics)
-                       : build_packs(file, request, until, packs, diagnostics);
+  lang::Diagnostics found;
+  std::optional<codegen::Stages> stages =
+      packs.empty() ? codegen::compile(file, request, until, found) : build_packs(file, request, until, packs, found);
+  for (const lang::Diagnostic& each : found.all())
+    if (!poly::waits_for_shapes(each)) diagnostics.add(each);
+  return stages;
 }
 
 }  // namespace

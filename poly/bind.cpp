@@ -221,13 +221,29 @@ class Binder {
   bool failed_ = false;
 };
 
+// A name that has to be a number is that number: C is 5 in f(X[B..., C], G[C]) where the shape of X is given as 4 by 5,
+// and none of G.
+Values with_required(const Program& program, Values sizes) {
+  const auto learn = [&](const Size& size, const Size& is) {
+    const Size::Factor* factor = size.lone_factor();
+    if (factor != nullptr && factor->kind == Size::Kind::Name && is.value()) sizes.emplace(factor->name, *is.value());
+  };
+  for (const Requirement& requirement : program.requirements) {
+    if (requirement.condition != Condition::Equal) continue;
+    learn(requirement.left, requirement.right);
+    learn(requirement.right, requirement.left);
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::optional<Program> bind(const Program& program, const Values& sizes, lang::Diagnostics& diagnostics) {
-  Binder binder(sizes, diagnostics);
+  const Values known = with_required(program, sizes);
+  Binder binder(known, diagnostics);
   auto bound = binder.bind(program);
   if (binder.failed()) return std::nullopt;
-  check_borders(program, sizes, diagnostics);
+  check_borders(program, known, diagnostics);
   return bound;
 }
 

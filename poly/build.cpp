@@ -207,6 +207,11 @@ std::vector<std::string> result_names(const lang::Function& function) {
   return names;
 }
 
+// What bind reports of the same code is about all of a program, and has no place.
+bool waits_for_shapes(const lang::Diagnostic& diagnostic) {
+  return diagnostic.code == lang::messages::unbound_sizes.code && diagnostic.span.begin < diagnostic.span.end;
+}
+
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics) {
   const auto* function = chosen_function(file, signature, diagnostics);
   if (!function) return std::nullopt;

@@ -42,6 +42,9 @@ struct Signature {
 // outputs, with their marks. No two are the same, and none is an input's.
 std::vector<std::string> result_names(const lang::Function& function);
 
+// What `iterate<f, T>(X)` reports where only the shapes of inputs tell T, and none is given: no fault of the text.
+bool waits_for_shapes(const lang::Diagnostic& diagnostic);
+
 std::optional<Program> build(const lang::File& file, const Signature& signature, lang::Diagnostics& diagnostics);
 
 }  // namespace tilec::poly

@@ -297,11 +297,17 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
       ? std::optional(static_cast<std::int64_t>(literal->integer))
       : known != scope.names.end() && known->second.kind == Named::Kind::Size ? known->second.size.value()
                                                                               : std::nullopt;
+  if (!literal && known != scope.names.end() && known->second.kind == Named::Kind::Size && !count) {
+    scope.diagnostics
+        .report(call.parameters[1].span, messages::unbound_sizes, fmt::format("`{}`", count_name->text), "has")
+        .hint("`iterate` applies a function that often: give the shapes of the inputs, such as `X=3x2xf32`");
+    return std::nullopt;
+  }
   if (!count || *count < 0 || *count > most_iterations) {
     scope.diagnostics
         .report(span, messages::parameter_count, "iterate",
             fmt::format("a function and a number of times, at most {}", most_iterations))
-        .hint("write `iterate<f, 20>(X)`");
+        .hint("write `iterate<f, 20>(X)`, or `iterate<f, N>(X)` of a size `N`");
     return std::nullopt;
   }
   std::vector<std::string> state;
@@ -313,7 +319,8 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
     scope.names[state.back()] = *value;
     step.arguments.emplace_back(lang::Variable{{state.back(), true, expr.span()}}, expr.span());
   }
-  std::size_t returned = 1;
+  const auto definition = function_meant(scope, *function);
+  std::size_t returned = definition ? definition->function->results.size() : 1;  // also where it is applied 0 times
   for (std::int64_t k = 0; k < *count; ++k) {
     auto value = argument(scope, lang::Expr(step, span), name);
     if (!value) return std::nullopt;

@@ -199,7 +199,8 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
 }
 
 // `[[before(A, dim)]]`: A stands for `dim` dimensions. From the end, where the axis is negative, they are counted in
-// the first input that has the pack; nothing is said where its rank is not known.
+// the first input that has the pack; nothing is said where its rank is not known. In X[A..., C...] no dimension stands
+// between the two: the axis is the one that a new dimension would have.
 bool take_sides(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks) {
   for (const auto& attribute : function.attributes) {
     const auto side = lang::side_of(attribute);
@@ -216,11 +217,14 @@ bool take_sides(Scope& scope, const lang::Function& function, const std::vector<
         : at != scope.names.end() ? at->second
                                   : Named{};
     const auto axis = value.kind == Named::Kind::Size ? value.size.value() : std::nullopt;
+    const bool is_new = input->sizes->size() == 2 &&
+        std::ranges::all_of(*input->sizes, [](const lang::Expr& size) { return lang::pack(size) != nullptr; });
     // a scalar has axes 0 and -1, without dimensions
-    const auto extent = static_cast<std::int64_t>(std::max<std::size_t>(rank.value_or(0), 1));
+    const auto extent =
+        static_cast<std::int64_t>(is_new ? rank.value_or(0) + 1 : std::max<std::size_t>(rank.value_or(0), 1));
     if (!axis || (rank && (*axis < -extent || *axis >= extent))) {
-      const auto which =
-          axis ? fmt::format("axis {}", *axis) : fmt::format("axis `{}`, no whole number,", name->spelled());
+      const auto which = axis ? fmt::format("{}axis {}", is_new ? "new " : "", *axis)
+                              : fmt::format("axis `{}`, no whole number,", name->spelled());
       scope.diagnostics.report(side->axis.span, messages::bad_axis, which,
           fmt::format("`{}`{}", input->target.name.spelled(), rank ? ", which has " + dimensions(*rank) : ""));
       return false;

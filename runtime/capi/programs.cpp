@@ -95,9 +95,12 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   program.inputs = callable.input_names();
   if (shows_shapes(callable)) {
     codegen::Request built;
-    const std::optional<poly::Program> outline = callable.outline({}, built, diagnostics, true);
-    if (!outline) return false;
-    if (!request.derivatives.empty()) {                    // inputs that are sizes are no inputs of the outline
+    lang::Diagnostics found;
+    const std::optional<poly::Program> outline = callable.outline({}, built, found, true);
+    const bool waits = !outline && std::ranges::any_of(found.all(), poly::waits_for_shapes);  // for those of a call
+    for (const lang::Diagnostic& each : waits ? std::vector<lang::Diagnostic>() : found.all()) diagnostics.add(each);
+    if (!outline && !waits) return false;
+    if (outline && !request.derivatives.empty()) {         // inputs that are sizes are no inputs of the outline
       for (const poly::TensorId id : outline->inputs)
         if (const std::string name = runtime::without_mark(outline->tensor(id).name);
             std::ranges::count(program.inputs, name) == 0)

@@ -86,7 +86,8 @@ def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed
         return
     rng = np.random.default_rng(seed + 1)
     seeds = [np.asarray(rng.standard_normal(o.shape)).astype(dtype) for o in outputs]
-    gradient = f.grad(wrt=wrt)(*values, *seeds)
+    backwards = f.grad(wrt=wrt)
+    gradient = backwards(*values, **dict(zip(backwards.inputs[-len(seeds):], seeds)))      # by name: inputs that have a default may be left out
     gradient = gradient if isinstance(gradient, tuple) else (gradient,)
     by = [t for n, t in zip(f.inputs, tensors) if n in wrt]
     expected = torch.autograd.grad(results, by, [torch.tensor(np.asarray(s, np.float64)) for s in seeds], allow_unused=True)

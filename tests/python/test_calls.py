@@ -80,3 +80,22 @@ def test_iterate_is_a_chain():
         y = y + a * y * (1 - y)
     np.testing.assert_allclose(f(x, a), y)
     np.testing.assert_allclose(f.grad(wrt="X")(x, a, np.ones(2)), (f(x + h, a) - f(x - h, a)) / (2 * h), rtol=1e-6)
+
+
+def test_a_size_that_iterate_counts_is_told_by_a_call():
+    text = """function step(H[N], T, X[L, N]) -> (H1, NEXT) { H1[n: N] = =(tanh(H[n]) * X[T, n]); NEXT = T + 1; }
+function last(X[L, N], H[N]) -> (HN) { (HN, End) = iterate<step, L>(H, 0, X); }
+"""
+    f = tilec.compile(text, function="last")
+    assert f.inputs == ("X", "H") and f.outputs == ("HN",)
+    rng = np.random.default_rng(0)
+    for length in (3, 1, 0, 4):
+        x, h = rng.standard_normal((length, 2)), rng.standard_normal(2)
+        wanted, slope = h, np.ones(2)
+        for row in x:
+            slope, wanted = slope * (1 - np.tanh(wanted) ** 2) * row, np.tanh(wanted) * row
+        np.testing.assert_allclose(f(x, h), wanted, rtol=1e-13)
+        np.testing.assert_allclose(f.grad(wrt="H")(x, h, dHN=np.ones(2)), slope, rtol=1e-12)
+        np.testing.assert_allclose(f.vjp(x, h)[1](np.ones(2))[1], slope, rtol=1e-12)
+    with pytest.raises(tilec.ShapeError, match="E0252.*`L` has no value"):
+        f.emit("contraction")

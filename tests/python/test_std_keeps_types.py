@@ -17,12 +17,12 @@ HEAD = re.compile(r"function \w+\(.*\) -> \((.*)\) \{")
 
 
 def value_of(text):
-    """(rank, type or None) of a case's value; of a plain number itself."""
+    """(sizes, type or None) of a case's value; of a plain number itself."""
     shape = re.match(r"(?:(?:ones|zeros|arange|random):)?((?:\d+x?)+)?((?:f|i|u|bf)\d+|bool)?", text)
     if re.fullmatch(r"-?[\d.]+(?:e-?\d+)?", text):
         return text
     sizes = [s for s in (shape.group(1) or "").split("x") if s]
-    return len(sizes), shape.group(2)
+    return sizes, shape.group(2)
 
 
 @functools.lru_cache(maxsize=None)
@@ -49,9 +49,9 @@ def call(family, name, dtype):
         if isinstance(value, str):
             arguments.append("%s=%s" % (argument, value))
             continue
-        rank, kind = value
+        sizes, kind = value
         kind = written.group(1) if written else kind if kind and INTEGERS.fullmatch(kind) else dtype
-        inputs.append("%s V%d[%s]" % (kind, k, ", ".join("#n%d_%d" % (k, d) for d in range(rank))))
+        inputs.append("%s V%d[%s]" % (kind, k, ", ".join(sizes)))
         arguments.append("%s=V%d" % (argument, k))
     given = "<%s>" % ", ".join("%s=%s" % item for item in define.items()) if define else ""
     names = ["R%d" % k for k in range(count)]

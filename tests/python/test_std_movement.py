@@ -67,6 +67,10 @@ def concat(axis):
     return lambda x, z: np.concatenate((x, z), axis)
 
 
+def joined(join, axis):
+    return lambda *tensors: join(tensors, axis)
+
+
 def some(*values):
     return np.array(values, np.int32)
 
@@ -82,7 +86,7 @@ PARTS = [C("slice", ((n,),), (lambda a, b, s: lambda x: x[a:b:s])(a, b, s), star
     C("slice_rows", ((7, 3),), lambda x: x[1:-1:2], start=1, stop=-1, step=2), C("slice_rows", ((7, 3),), lambda x: x[-1:1:-2], start=-1, stop=1, step=-2), C("slice_columns", ((3, 7),), lambda x: x[:, 5:-9:-3], start=5, stop=-9, step=-3), C("slice_columns", ((3, 7),), lambda x: x[:, -6:6:3], start=-6, stop=6, step=3),
     C("crop_2d", ((2, 7, 6, 3),), lambda x: x[:, 1:5, 2:4], top=1, left=2, bottom=2), C("take_first", ((5,),), lambda x: x[:2], count=2),
     C("take_last", ((5,),), lambda x: x[3:], count=2), C("drop_first", ((5,),), lambda x: x[2:], count=2), C("drop_last", ((5,),), lambda x: x[:3], count=2),
-    C("select_row", ((5, 3),), lambda x: x[2], AT=2), C("select_row", ((5, 3),), lambda x: x[-2], AT=-2), C("select_column", ((5, 3),), lambda x: x[:, -1], AT=-1),
+    C("select_at", ((2, 5, 3),), lambda x: x[:, -2], dim=1, index=-2), C("select_at", ((4,),), lambda x: x[3], index=3), C("select_row", ((5, 3),), lambda x: x[2], AT=2), C("select_row", ((5, 3),), lambda x: x[-2], AT=-2), C("select_column", ((5, 3),), lambda x: x[:, -1], AT=-1),
     C("take", ((5,), some(3, 0, 3, 1)), lambda x, i: x[i]), C("take_rows", ((5, 3), some(3, 0, 3)), lambda x, i: x[i]),
     C("take_columns", ((5, 3), some(2, 0, 2, 1)), lambda x, i: x[:, i]), C("flip", ((13,),), np.flip), C("flip_rows", ((5, 3),), np.flipud),
     C("slice_axis", ((2, 7, 3),), lambda x: x[:, -1:0:-2], start=-1, stop=0, step=-2), C("flip_axis", ((2, 5, 3),), lambda x: x[:, ::-1]),
@@ -95,6 +99,10 @@ JOINS = [
     C("concat_axis", ((2, 3, 2), (2, 1, 2)), concat(1)), C("concat_axis", ((1, 0, 2), (1, 4, 2)), concat(1)),
     C("concat_channels", ((2, 2, 3, 2), (2, 1, 3, 2)), concat(1)), C("stack", ((5,), (5,)), lambda x, z: np.stack((x, z))),
     C("stack_last", ((5,), (5,)), lambda x, z: np.stack((x, z), -1)), C("stack_matrices", ((5, 3), (5, 3)), lambda x, z: np.stack((x, z))),
+    C("concat", ((2, 3, 4), (2, 1, 4)), concat(1), dim=1), C("concat", ((2, 3), (2, 5)), concat(-1), dim=-1), C("concat3", ((2,), (0,), (4,)), joined(np.concatenate, 0)),
+    C("stack", ((2, 3), (2, 3)), lambda x, z: np.stack((x, z), 1), dim=1), C("stack", ((), ()), lambda x, z: np.stack((x, z))),
+] + [C("concat%d" % n, tuple((2, k % 3 + 1) for k in range(n)), joined(np.concatenate, 1), dim=1) for n in range(3, 9)] + [
+    C("stack%d" % n, ((2, 3),) * n, joined(np.stack, axis), dim=axis) for n, axis in zip(range(3, 9), (0, 1, 2, -1, -2, -3))] + [
     C("split", ((7,),), lambda x: (x[:2], x[2:]), AT=2), C("split", ((7,),), lambda x: (x[:-3], x[-3:]), AT=-3),
     C("split_rows", ((5, 3),), lambda x: (x[:3], x[3:]), AT=3), C("split_columns", ((3, 5),), lambda x: (x[:, :1], x[:, 1:]), AT=1),
 ]
@@ -122,6 +130,11 @@ IMAGES = [
     C("upsample_corners_2d", ((2, 3, 2, 2),), lambda x: resize(resize(x, 2, 1, True), 2, 2, True), F=2),
     C("pixel_shuffle", ((2, 12, 2, 3),), lambda x: shuffle(x, 2), R=2), C("pixel_unshuffle", ((2, 2, 3, 6),), lambda x: unshuffle(x, 3), R=3),
     C("channel_shuffle", ((2, 6, 2, 3),), lambda x: x.reshape(2, 3, 2, 2, 3).swapaxes(1, 2).reshape(x.shape), groups=3),
+    C("pixel_shuffle", ((12, 2, 3),), lambda x: shuffle(x[None], 2)[0], R=2), C("pixel_unshuffle", ((2, 2, 2, 3, 6),), lambda x: np.stack([unshuffle(v, 3) for v in x]), R=3),
+    C("depth_to_space_nchw", ((2, 12, 2, 3),), lambda x: to_space(x.transpose(0, 2, 3, 1), 2).transpose(0, 3, 1, 2), block_size=2),
+    C("depth_to_space_nchw", ((2, 12, 2, 3),), lambda x: shuffle(x, 2), block_size=2, mode="crd"),
+    C("space_to_depth_nchw", ((2, 2, 3, 6),), lambda x: to_depth(x.transpose(0, 2, 3, 1), 3).transpose(0, 3, 1, 2), block_size=3),
+    C("unfold", ((2, 4, 3),), lambda x: unfold(x[None], 2, 2, 1, 0, 1)[0], kernel_size_h=2), C("fold", ((8, 6),), lambda y: fold(y[None], 4, 3, 2, 2, 1, 0, 1)[0], output_h=4, output_w=3, kernel_size_h=2),
     C("depth_to_space", ((2, 2, 3, 12),), lambda x: to_space(x, 2), R=2), C("space_to_depth", ((2, 3, 6, 2),), lambda x: to_depth(x, 3), R=3),
 ] + [C("unfold", ((2, 2, 5, 6),), (lambda a: lambda x: unfold(x, *a))(a), **dict(zip("KH KW S P D".split(), a)))
      for a in [(2, 3, 1, 0, 1), (3, 2, 2, 1, 1), (2, 2, 3, 1, 2), (1, 1, 1, 0, 1)]] + [

@@ -42,6 +42,8 @@ CASES = [
     Case("layer_norm", ((7, 5),) + C5, lambda x, g, b: F.layer_norm(x, [5], g, b)), Case("layer_norm", ((1, 5),) + C5, lambda x, g, b: F.layer_norm(x, [5], g, b)),
     Case("layer_norm3", ((2, 3, 5),) + C5, lambda x, g, b: F.layer_norm(x, [5], g, b, eps=1e-3), {"EPS": 1e-3}),
     Case("rms_norm", ((7, 5), (5,)), lambda x, g: F.rms_norm(x, [5], g, 1e-6)), Case("rms_norm3", ((2, 3, 5), (5,)), lambda x, g: F.rms_norm(x, [5], g, 1e-6)),
+    Case("layer_norm", ((2, 3, 4, 5),) + ((4, 5),) * 2, lambda x, g, b: F.layer_norm(x, [4, 5], g, b), {"axis": -2}), Case("layer_norm", ((3, 4),), lambda x: F.layer_norm(x, [3, 4]), {"axis": 0}),
+    Case("rms_norm", ((2, 3, 4, 5), (3, 4, 5)), lambda x, g: F.rms_norm(x, [3, 4, 5], g, 1e-6), {"axis": 1}),
     Case("group_norm", ((2, 3, 2, 6), (6,), (6,)), lambda x, g, b: last(lambda x: F.group_norm(x, 3, g, b))(x), {"G": 3}),
     Case("group_norm_nchw", ((2, 6, 3, 2), (6,), (6,)), lambda x, g, b: F.group_norm(x, 2, g, b), {"G": 2}),
     Case("instance_norm", ((2, 3, 4, 5),) + C5, lambda x, g, b: last(lambda x: F.instance_norm(x, weight=g, bias=b))(x)),
