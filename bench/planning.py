@@ -35,7 +35,7 @@ def cases():
                 yield f"{path.stem}: {name}", [path, "--function", name, *words]
     m, i, n = 32, 32, 8
     zeros = lambda **shapes: [f"{name}=zeros:{'x'.join(map(str, shape))}xf32" for name, shape in shapes.items()]
-    yield "LSTM of 16 steps", [ROOT / "std/recurrent.tile", "--function", "lstm", "--define", "STEPS=16",
+    yield "LSTM of 16 steps", [ROOT / "std/recurrent.tile", "--function", "lstm", "--define", "steps=16",
                                *zeros(X=(16, n, i), H=(n, m), C=(n, m), WI=(4 * m, i), WH=(4 * m, m), BI=(4 * m,), BH=(4 * m,))]
 
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "poly/canonical.h"
 #include "poly/exact.h"
@@ -295,6 +296,29 @@ class Simplifier {
     return true;
   }
 
+  // What Y is the whole of, as it is, in Y[0, i: 1, N] = =(S[0, i]): an index of its own for each dimension, or its
+  // only element.
+  std::optional<TensorId> copied_by(const Statement& s) const {
+    const auto* read = s.value.as<Read>();
+    const auto& shape = p_.tensor(s.target.tensor).shape;
+    if (s.aggregation != Aggregation::Assign || !read || read->type != p_.tensor(s.target.tensor).dtype)
+      return std::nullopt;
+    const auto& from = s.reads[static_cast<std::size_t>(read->read)];
+    if (from.element != s.target.element || p_.tensor(from.tensor).shape != shape) return std::nullopt;
+    std::vector<std::optional<std::size_t>> dimension(s.indices.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const auto k = from.element[d].single_index();
+      if (!k && !(shape[d].is(1) && from.element[d] == Affine::of(0, s.indices.size()))) return std::nullopt;
+      if (k && std::exchange(dimension[*k], d)) return std::nullopt;
+    }
+    if (!std::ranges::all_of(dimension, [](const auto& d) { return d.has_value(); })) return std::nullopt;
+    const auto whole = [&](const Range& row) {
+      const auto k = row.value.single_index();
+      return always_holds(row) || (k && row.extent == shape[*dimension[*k]]);
+    };
+    return std::ranges::all_of(s.domain, whole) ? std::optional(from.tensor) : std::nullopt;
+  }
+
   // Y = =(S) with Y an output and S made here: S's statement makes Y.
   void outputs_that_copy() {
     auto table = same_names();
@@ -302,10 +326,9 @@ class Simplifier {
     for (auto& node : p_.nodes) {
       const auto* s = std::get_if<Statement>(&node);
       const auto to = s ? s->target.tensor : -1;
-      const auto view = s && is_output_[position(to)] && !has_rule_[position(to)] ? view_of(p_, *s) : std::nullopt;
-      const auto from = view && copies(to, *view) ? position(view->access->tensor) : p_.tensors.size();
-      if (from == p_.tensors.size() || is_input_[from] || is_output_[from] || table[from] != view->access->tensor)
-        kept.push_back(std::move(node));
+      const auto copied = s && is_output_[position(to)] && !has_rule_[position(to)] ? copied_by(*s) : std::nullopt;
+      const auto from = copied ? position(*copied) : p_.tensors.size();
+      if (!copied || is_input_[from] || is_output_[from] || table[from] != *copied) kept.push_back(std::move(node));
       else table[from] = to;
     }
     p_.nodes = std::move(kept);

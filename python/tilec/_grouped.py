@@ -49,9 +49,10 @@ def has_groups(arguments: typing.Iterable) -> bool:
 
 
 def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: "typing.Container[str]" = (),
-                usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = ()) -> list:
+                usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = (),
+                taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None) -> list:
     """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of some that are not. `options` are names that
-    a call gives another meaning.
+    a call gives another meaning. `taken`: of which names so many arguments by position are, beside those by name; None: the first.
     """
     twice: "list[str]" = []
     tuples, by_call = any(map(_in_order, arguments)), named
@@ -61,8 +62,9 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
         hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else ""
         raise TypeError("%s takes %s (%s) but %d were given%s" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint))
     unexpected = [n for n in named if n not in names]
-    twice += [n for n in names[: len(arguments)] if n in named]
-    values = list(arguments) + [named.get(n, usual.get(n)) for n in names[len(arguments):]]
+    placed = dict(zip(names if taken is None else taken(len(arguments), named), arguments))
+    twice += [n for n in placed if n in named]
+    values = [placed[n] if n in placed else named.get(n, usual.get(n)) for n in names]
     missing = [n for n, v in zip(names, values) if v is None and n not in named and n not in optional]
     if unexpected or twice or missing:
         parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]

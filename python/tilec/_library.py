@@ -135,6 +135,7 @@ def _load() -> c.CDLL:
         "tilec_input_count": (count, [handle]),
         "tilec_input_name": (text, [handle, count]),
         "tilec_input_is_optional": (c.c_int, [handle, count]),
+        "tilec_input_at": (count, [handle, count, count]),
         "tilec_output_count": (count, [handle]),
         "tilec_output_name": (text, [handle, count]),
         "tilec_output_first": (count, [handle, count]),

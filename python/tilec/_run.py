@@ -41,11 +41,15 @@ class Runnable:
         self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
         # Of a derivative, what it does not read need not be given; of a function, what has a default in the text.
         self._optional = frozenset(name for k, name in enumerate(self.inputs) if origin is not None or lib.tilec_input_is_optional(handle, k))
+        # Of the function itself; behind them stand cotangents and tangents of a derivative.
+        self._own: int = origin._own if origin is not None else len(self.inputs)
+        self._has_defaults: bool = origin._has_defaults if origin is not None else bool(self._optional)
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._calls = Calls()
         self._cache: "dict[tuple, typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
         self._pairs: "dict[tuple, Pair]" = {}
+        self._made: "dict[tuple[int, ...], tuple[str, ...]]" = {}   # outputs of calls without the inputs at these positions
         self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
         self._handle = handle                                 # last: what has one is whole
         self._hear(last_said())
@@ -93,12 +97,13 @@ class Runnable:
             else:
                 return self._run_foreign(arguments, out, accumulate)
         if out is not None:
-            out = as_outputs(self.outputs, out)
+            results = self._results(arguments)
+            out = as_outputs(results, out)
             for array in out:
                 if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
                     return self._run_foreign(arguments, out, accumulate)
                 if not array.flags.writeable:
-                    raise ValueError("out= for %s is read-only" % self.outputs[[array is o for o in out].index(True)])
+                    raise ValueError("out= for %s is read-only" % results[[array is o for o in out].index(True)])
                 key.append((array.shape, array.strides, array.dtype))
         if accumulate is not False:
             accumulate = self._outputs_to_add(accumulate, out)
@@ -131,7 +136,8 @@ class Runnable:
         """A call with arrays that are not NumPy's, or with what must become an array first."""
         if self._of_cuda and any(map(on_gpu, arguments)):
             return self._run_on_gpu(arguments, out, accumulate, None)
-        given = None if out is None else as_outputs(self.outputs, out)
+        results = self.outputs if out is None else self._results(arguments)
+        given = None if out is None else as_outputs(results, out)
         torch = torch_if_met()
         if torch is not None:
             try:
@@ -155,7 +161,7 @@ class Runnable:
         plain = self._as_arguments(arguments)
         if given is None:
             return self._run(plain, None, accumulate, library)
-        self._run(plain, as_written(self.outputs, given), accumulate, library)
+        self._run(plain, as_written(results, given), accumulate, library)
         note_written(given)
         return given[0] if len(given) == 1 else tuple(given)
 
@@ -173,7 +179,7 @@ class Runnable:
             if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
                 return None
             try:
-                found = self._prepare(plain, None if out is None else as_written(self.outputs, out), accumulate or ())
+                found = self._prepare(plain, None if out is None else as_written(self._results(plain), out), accumulate or ())
             except ShapeError as fault:
                 raise self._about_cotangents(arguments, fault) from None
             self._keep(key, arguments, found)
@@ -185,7 +191,7 @@ class Runnable:
         title = self.name or "the function"
         if not self._of_cuda:
             refuse_stream(title, self._recipe.options["target"])
-        call = GpuCall(title, self.inputs, self.outputs, arguments, out, stream)
+        call = GpuCall(title, self.inputs, self.outputs if out is None else self._results(arguments), arguments, out, stream)
         if accumulate is not False and self._outputs_to_add(accumulate, out):
             raise ValueError("accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs))
         placed = self._cache.get(call.key(self._sizes))
@@ -249,7 +255,23 @@ class Runnable:
 
     def _by_position(self, arguments: typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
-        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION)
+        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION, self._taken)
+
+    def _taken(self, count: int, named: "typing.Container[str]") -> "tuple[str, ...]":
+        """The inputs that so many arguments by position are: of a derivative the last ones are cotangents or tangents, where none of them has its name."""
+        if not self._has_defaults or count >= len(self.inputs) or any(name in named for name in self.inputs[self._own:]):
+            return self.inputs[:count]
+        return tuple(self.inputs[_c.lib.tilec_input_at(self._handle, count, k)] for k in range(count))
+
+    def _results(self, arguments: typing.Sequence) -> "tuple[str, ...]":
+        """The outputs of a call with these."""
+        absent = tuple(k for k in range(self._own) if arguments[k] is None)
+        if not absent or not self._has_defaults or self._own == len(self.inputs):
+            return self.outputs
+        found = self._made.get(absent)
+        if found is None:
+            found = self._made[absent] = tuple(name for name, _, _ in self._ports(self._as_arguments(arguments)).outputs)
+        return found
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
         names = self._named_outputs(accumulate)
@@ -270,18 +292,19 @@ class Runnable:
 
     def _prepare(self, arguments: typing.Sequence, out, add: typing.Sequence[str] = ()) -> Prepared:
         block = Block([(n, v) for n, v in zip(self.inputs, arguments) if v is not None], stand_in=True)
-        for name, array in zip(self.outputs, out or ()):
+        named = self.outputs if out is None else self._results(arguments)
+        for name, array in zip(named, out or ()):
             check_type("out= for " + name, array.dtype)
             if any(s % array.itemsize for s in array.strides):
                 raise ValueError("out= for %s has strides that are no multiples of its element size" % name)
-        results = Block(list(zip(self.outputs, out or ())), add)
+        results = Block(list(zip(named, out or ())), add)
         handle = ctypes.c_void_p()
         try:
             check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, ctypes.byref(handle)), self._heard())
         except ArgumentTypeError as fault:
             if fault.code != "E0557":
                 raise
-            given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(self.outputs, out))
+            given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(named, out))
             raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
         said = last_said()
         prepared = Prepared(_c.made(handle), self.inputs)

@@ -11,6 +11,7 @@
 #include "lang/lexis.h"
 #include "lang/messages.h"
 #include "runtime/capi/error.h"
+#include "runtime/capi/programs.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/file.h"
@@ -75,6 +76,15 @@ runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name, 
   if (device == kDLCUDA) tensor->data = nullptr;
   static_cast<void>(runtime::layout_of(name, tensor->dtype, tensor->shape, tensor->strides));
   return *std::move(tensor);
+}
+
+// An argument without a name is one by position; where a cotangent or a tangent has its name, positions are those of the inputs.
+std::vector<std::string> names_of_list(const tilec_argument* given, std::size_t count, const tilec_program& program) {
+  const auto end = std::find_if(given, given + count, [](const tilec_argument& each) { return each.name != nullptr; });
+  const auto own = program.inputs.begin() + static_cast<std::ptrdiff_t>(program.callable->input_names().size());
+  const bool in_front = std::all_of(end, given + count, [&](const tilec_argument& each) { return each.name != nullptr && std::find(own, program.inputs.end(), each.name) == program.inputs.end(); });
+  if (!in_front) return program.inputs;
+  return names_by_position(program, static_cast<std::size_t>(end - given));
 }
 
 runtime::Argument argument_of(const tilec_argument& given, const std::string& name, Side side, bool may_be_gpu) {
@@ -199,8 +209,8 @@ std::vector<runtime::Argument> arguments_of(const tilec_argument* given, std::si
   const bool may_be_gpu =
       reads == Reads::Shapes && program.callable->request().target.family == codegen::Target::Family::Cuda;
   const bool input = side == Side::Input;
-  const std::vector<std::string>& names = input ? program.inputs : program.outputs;
   need_list(given, count, function, input ? "arguments" : "results");
+  const std::vector<std::string> names = input ? names_of_list(given, count, program) : program.outputs;
   std::vector<runtime::Argument> arguments;
   for (std::size_t k = 0; k < count; ++k) {
     if (given[k].name == nullptr && k >= names.size())

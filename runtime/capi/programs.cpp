@@ -80,8 +80,9 @@ tilec_status with_plan(
   static_cast<void>(need(result, function, "planned"));
   codegen::Request request = p.callable->request();
   const auto loaded = planned(*p.callable->loaded(), plan, request);
-  auto made = std::make_unique<tilec_program>(tilec_program{
-      shared_callable(loaded, request, p.callable->kernels(), p.callable->disk()), p.inputs, p.outputs, p.name});
+  auto made = std::make_unique<tilec_program>(
+      tilec_program{shared_callable(loaded, request, p.callable->kernels(), p.callable->disk()), p.inputs, p.outputs,
+          p.name, p.needs_all});
   *result = made.release();
   return TILEC_OK;
 }
@@ -93,6 +94,8 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   const codegen::Request& request = callable.request();
   if (callable.function() != nullptr && callable.function()->name) program.name = callable.function()->name->text;
   program.inputs = callable.input_names();
+  const bool values = std::ranges::any_of(request.derivatives, &codegen::Derivative::values);
+  program.needs_all = !values;
   if (shows_shapes(callable)) {
     codegen::Request built;
     lang::Diagnostics found;
@@ -101,10 +104,12 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
     for (const lang::Diagnostic& each : waits ? std::vector<lang::Diagnostic>() : found.all()) diagnostics.add(each);
     if (!outline && !waits) return false;
     if (outline && !request.derivatives.empty()) {         // inputs that are sizes are no inputs of the outline
-      for (const poly::TensorId id : outline->inputs)
-        if (const std::string name = runtime::without_mark(outline->tensor(id).name);
-            std::ranges::count(program.inputs, name) == 0)
-          program.inputs.push_back(name);
+      for (const poly::TensorId id : outline->inputs) {
+        const std::string name = runtime::without_mark(outline->tensor(id).name);
+        if (std::ranges::count(program.inputs, name) > 0) continue;
+        program.inputs.push_back(name);
+        program.needs_all = program.needs_all || !outline->tensor(id).shape.empty();
+      }
       for (const poly::TensorId id : outline->outputs)
         program.outputs.push_back(runtime::without_mark(outline->tensor(id).name));
       return true;
@@ -115,6 +120,34 @@ bool fill_names(tilec_program& program, lang::Diagnostics& diagnostics) {
   program.inputs = ports.inputs;
   program.outputs = ports.outputs;
   return true;
+}
+
+std::vector<std::string> names_by_position(const tilec_program& program, std::size_t count) {
+  const lang::Function* function = program.callable->function();
+  std::vector<std::string> usual(program.inputs.begin(),
+      program.inputs.begin() + static_cast<std::ptrdiff_t>(std::min(count, program.inputs.size())));
+  if (function == nullptr || !program.needs_all || count >= program.inputs.size() ||
+      program.inputs.size() == function->inputs.size())
+    return usual;
+  const auto ports = [&](const std::vector<std::string>& inputs) {
+    codegen::Ports all{inputs, program.callable->result_names()};
+    for (const codegen::Derivative& derivative : program.callable->request().derivatives)
+      all = codegen::derived(all, derivative);
+    return all.inputs;
+  };
+  std::vector<std::string> inputs = program.callable->input_names();
+  const std::vector<std::string> whole = ports(inputs);
+  for (auto last = function->inputs.rbegin(); last != function->inputs.rend(); ++last) {
+    if (!last->value) continue;
+    std::erase(inputs, last->target.name.text);
+    const std::vector<std::string> rest = ports(inputs);
+    std::vector<std::string> names = program.inputs;
+    std::erase_if(names, [&](const std::string& name) {
+      return std::ranges::count(whole, name) > 0 && std::ranges::count(rest, name) == 0;
+    });
+    if (names.size() == count) return names;
+  }
+  return usual;
 }
 
 }  // namespace tilec::capi
@@ -224,6 +257,12 @@ int tilec_input_is_optional(const tilec_program* program, size_t position) {
              })
       ? 1
       : 0;
+}
+
+size_t tilec_input_at(const tilec_program* program, size_t count, size_t position) {
+  if (position >= count || position >= tilec_input_count(program)) return tilec_input_count(program);
+  const std::string name = names_by_position(*program, count)[position];
+  return static_cast<size_t>(std::ranges::find(program->inputs, name) - program->inputs.begin());
 }
 
 size_t tilec_input_count(const tilec_program* program) { return program != nullptr ? program->inputs.size() : 0; }

@@ -77,6 +77,33 @@ static void what_has_a_default_may_be_left_out(void) {
   tilec_program_destroy(program);
 }
 
+static void the_cotangent_is_the_last_argument_whatever_is_left_out(void) {
+  tilec_program *program = compiled("function f(X[M, N], G[N] = 1, S[] = 3) -> (Y) { Y[i, j: M, N] = =(X[i, j] * G[j] * S[]); }", NULL), *gradient = NULL;
+  float dy[6] = {1, 2, 3, 4, 5, 6}, dx[6] = {0}, g[3] = {1, 0, 2}, dg[3] = {0};
+  int64_t shape_g[1] = {3};
+  DLTensor tx = tensor(a, 2, shape_a, NULL), tg = tensor(g, 1, shape_g, NULL), tdy = tensor(dy, 2, shape_a, NULL), tdx = tensor(dx, 2, shape_a, NULL), tdg = tensor(dg, 1, shape_g, NULL);
+  tilec_argument arguments[3], results[2];
+  EXPECT(tilec_gradient(program, NULL, 0, NULL, 0, &gradient) == TILEC_OK);
+  EXPECT(tilec_input_count(gradient) == 4); /* X, G, S, dY */
+  EXPECT(tilec_input_at(gradient, 2, 0) == 0 && tilec_input_at(gradient, 2, 1) == 3 && tilec_input_at(gradient, 2, 2) == 4);
+  EXPECT(tilec_input_at(gradient, 3, 1) == 1 && tilec_input_at(gradient, 3, 2) == 3 && tilec_input_at(gradient, 1, 0) == 0 && tilec_input_at(program, 2, 1) == 1 && tilec_input_at(NULL, 1, 0) == 0);
+  arguments[0] = argument(&tx);
+  arguments[1] = argument(&tdy);
+  results[0] = argument(&tdx);
+  EXPECT(tilec_run(gradient, arguments, 2, results, 1) == TILEC_OK);
+  EXPECT(dx[1] == 6 && dx[5] == 18);
+  arguments[1] = argument(&tg);
+  arguments[2] = argument(&tdy);
+  results[1] = argument(&tdg);
+  EXPECT(tilec_run(gradient, arguments, 3, results, 2) == TILEC_OK);
+  EXPECT(dx[1] == 0 && dx[5] == 36 && dg[0] == 3 * (a[0] * 1 + a[3] * 4));
+  arguments[2].name = "dY"; /* so the two in front are inputs */
+  EXPECT(tilec_run(gradient, arguments, 3, results, 2) == TILEC_OK);
+  EXPECT(tilec_run(gradient, arguments, 1, results, 1) != TILEC_OK);
+  tilec_program_destroy(gradient);
+  tilec_program_destroy(program);
+}
+
 static void a_gradient_is_a_program(void) {
   tilec_program *program = compiled(matmul, NULL), *gradient = NULL;
   const char* wrt[1] = {"A"};
@@ -858,6 +885,7 @@ int main(void) {
   a_product_runs("reference");
   strides_may_be_anything();
   what_has_a_default_may_be_left_out();
+  the_cotangent_is_the_last_argument_whatever_is_left_out();
   a_gradient_is_a_program();
   a_gradient_has_a_gradient();
   results_can_be_added_to("cpu");

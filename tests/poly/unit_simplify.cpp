@@ -77,6 +77,17 @@ TEST_CASE("what may differ in a bit is not shared") {
   CHECK(count("P[i: N] = =(X[i]*2), i < 3;", "Q[i: N] = =(X[i]*2), i < 3 default B;") == 4);
 }
 
+TEST_CASE("an output that is the whole of a tensor made here is that tensor, dimensions of one element too") {
+  const auto of = [](const std::string& read, std::int64_t batch) {
+    return statements(simplify(bound("function f(X[N, M, K]) -> (Y) { P[n, i: N, M] = +(X[n, i, k]); Y[n, i: N, M] = =(" + read + "); }", {{"N", batch}, {"M", 3}, {"K", 5}})));
+  };
+  for (const std::int64_t batch : {1, 2}) {
+    CHECK(of("P[n, i]", batch) == 1);
+    CHECK(of("P[n, 2 - i]", batch) == 2);
+    CHECK(of("P[n, i] + 1", batch) == 2);
+  }
+}
+
 TEST_CASE("equal reshapes are one") {
   CHECK(
       statements(simplify(built(

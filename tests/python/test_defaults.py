@@ -85,3 +85,79 @@ def test_a_batch_of_what_is_not_given(affine):
     np.testing.assert_array_equal(affine.vmap("G")(X, np.stack([G, 2 * G])), np.stack([2 * X * G, 4 * X * G]))
     with pytest.raises(tilec.ProgramError, match="E0148"):
         affine.vmap("G")(X)
+
+
+COTANGENT = np.arange(6, dtype="f4").reshape(2, 3) + 1
+GIVEN = [(), (G,), (G, BETA), (G, BETA, np.float32(3))]
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_the_cotangent_is_the_last_argument_whatever_is_left_out(affine, given):
+    named = dict(zip(("G", "Beta", "S"), given))
+    gradient = affine.grad()
+    expected = gradient(X, dY=COTANGENT, **named)
+    for results in (gradient(X, *given, COTANGENT), gradient(X, COTANGENT, **named), gradient(X, *given, dY=COTANGENT), affine.grad().vmap()(X[None], *(np.stack([each]) for each in given), COTANGENT[None])):
+        assert len(results) == len(given) + 1 if given else isinstance(results, np.ndarray)
+        for mine, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (results, expected))):
+            np.testing.assert_array_equal(mine.reshape(other.shape), other)
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_tangents_are_the_last_arguments_whatever_is_left_out(affine, given):
+    forward, tangents = affine.jvp(), [COTANGENT, *(each + 1 for each in given)]
+    expected = forward(X=X, tX=COTANGENT, **dict(zip(("G", "Beta", "S"), given)), **dict(zip(("tG", "tBeta", "tS"), tangents[1:])))
+    np.testing.assert_array_equal(forward(X, *given, *tangents), expected)
+
+
+def test_arguments_of_second_derivatives_whatever_is_left_out(affine):
+    product = affine.grad(wrt="X").jvp(wrt="G")
+    np.testing.assert_array_equal(product(X, G, COTANGENT, BETA), 2 * BETA * COTANGENT)
+    again = affine.grad().grad(wrt="dY")
+    np.testing.assert_array_equal(again(X, COTANGENT, X), 2 * X)
+
+
+def test_results_of_what_is_left_out_have_no_place_in_out(affine):
+    dx, dg = np.empty((2, 3), "f4"), np.empty(3, "f4")
+    assert affine.grad()(X, COTANGENT, out=dx) is dx
+    np.testing.assert_array_equal(dx, 2 * COTANGENT)
+    affine.grad()(X, G, COTANGENT, out=(dx, dg), accumulate="dX")
+    np.testing.assert_array_equal(dx, 2 * COTANGENT + 2 * G * COTANGENT)
+    np.testing.assert_array_equal(dg, (2 * X * COTANGENT).sum(0))
+    with pytest.raises(ValueError, match=r"out= has 1 array, the program has 2 outputs \(dX, dG\)"):
+        affine.grad()(X, G, COTANGENT, out=[dx])
+
+
+def test_values_with_gradients_by_position(affine):
+    """The cotangent of an array cannot be left out, so it is the last argument; that of a scalar can, so arguments are inputs first."""
+    for results, expected in zip(affine.value_and_grad()(X, COTANGENT), (2 * X, 2 * COTANGENT)):
+        np.testing.assert_array_equal(results, expected)
+    loss = tilec.compile("function loss(X[N], W[N] = 1) -> (L) { L[] = +(X[n] * X[n] * W[n]); }").value_and_grad()
+    for results, expected in zip(loss(G, BETA), (13, 2 * G * BETA, G * G)):
+        np.testing.assert_array_equal(results, expected)
+    np.testing.assert_array_equal(loss(G, dL=3.0)[1], 6 * G)
+
+
+def test_too_few_and_too_many_arguments_of_a_gradient(affine):
+    with pytest.raises(tilec.Error, match="`dY` has no value"):
+        affine.grad()(X)
+    with pytest.raises(TypeError, match=r"takes 5 arguments \(X, G, Beta, S, dY\) but 6 were given"):
+        affine.grad()(X, G, BETA, 2.0, COTANGENT, COTANGENT)
+    with pytest.raises(TypeError, match="given twice: X"):
+        affine.grad()(X, COTANGENT, X=X)
+    with pytest.raises(tilec.Error, match="`dC` has no value"):
+        tilec.compile("function mm(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }").grad()(X, X.T)
+
+
+def test_other_libraries_take_the_cotangent_last(affine):
+    torch = pytest.importorskip("torch")
+    x, cotangent = torch.tensor(X, requires_grad=True), torch.tensor(COTANGENT)
+    gradient = affine.grad(wrt="X")
+    for call in (gradient, tilec.torch.function(gradient), tilec.torch.op(gradient, "test_defaults::gradient")):
+        np.testing.assert_array_equal(call(torch.tensor(X), cotangent), 2 * COTANGENT)
+    tilec.torch.function(gradient)(x, torch.tensor(G), cotangent).sum().backward()
+    assert x.grad is None or not x.grad.any()
+
+
+def test_jax_takes_the_cotangent_last(affine):
+    jax = pytest.importorskip("jax")
+    np.testing.assert_array_equal(jax.jit(tilec.jax.op(affine.grad(wrt="X")))(X, G, COTANGENT), 2 * G * COTANGENT)

@@ -312,7 +312,7 @@ def test_definitions(tmp_path):
 
 def test_prefixes(tmp_path):
     """What an import calls `loss.`: shown, found, completed."""
-    text = 'import "std/loss.tile" as loss;\nimport "part.tile" as part;\nfunction f(P[N], T[N]) -> (E) {\n  E = part.half(loss.huber<DELTA=2>(P, T), Shift=P);\n}\n'
+    text = 'import "std/loss.tile" as loss;\nimport "part.tile" as part;\nfunction f(P[N], T[N]) -> (E) {\n  E = part.half(loss.huber<delta=2>(P, T), Shift=P);\n}\n'
     (tmp_path / "part.tile").write_text("// Half of it.\nfunction half(X[N], Shift[N]=0) -> (Y) { Y = 0.5 * X + Shift; }\n")
     with Client() as client:
         uri = client.open(tmp_path / "main.tile", text)
@@ -324,11 +324,11 @@ def test_prefixes(tmp_path):
         assert goes("half(loss") == [(part, {"line": 1, "character": 9})]
         assert goes("Shift=P") == [(part, {"line": 1, "character": 20})]
         assert "Half of it." in client.hover(uri, text, "half(loss")
-        assert "Shift[N]=0" in client.hover(uri, text, "Shift=P") and "`1` where nothing is given" in client.hover(uri, text, "DELTA=2")
+        assert "Shift[N]=0" in client.hover(uri, text, "Shift=P") and "`1` where nothing is given" in client.hover(uri, text, "delta=2")
         assert "huber" in client.hover(uri, text, "loss.huber") and "torch.nn.functional.huber_loss" in client.hover(uri, text, "huber<")
         names = client.names(uri, text, "E = ", 4)
         assert "loss.huber" in names and "part.half" in names and "huber" in names   # the bare one brings an import of its own
-        typed = text.replace("part.half(loss.huber<DELTA=2>(P, T), Shift=P);", "part.")
+        typed = text.replace("part.half(loss.huber<delta=2>(P, T), Shift=P);", "part.")
         client.change(uri, typed)
         assert client.names(uri, typed, "part.\n", 5) == ["half"]
         typed = text.replace("part.half(", "parts.half(")

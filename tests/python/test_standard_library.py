@@ -55,6 +55,42 @@ def test_former_names_of_parameters():
         tilec.std.conv2d(x, k, S=3, stride=3)
 
 
+BEFORE = re.compile(r"^(conv|depthwise_conv|max_pool|avg_pool)\w*_(hw|thw|padded|valid|same|groups|inside|counted)$|^pixels_of_")    # one-line functions of before
+
+
+def test_parameters_are_called_as_in_pytorch():
+    """In small letters; capitals are sizes that NumPy calls so (numpy.eye(N), numpy.tri(N, M), numpy.hanning(N))."""
+    capitals = {(heading.name, parameter) for families in tilec.std._headings().values() for heading in families.values()
+                for parameter in heading.parameters if parameter.isupper() and not BEFORE.match(heading.name)}
+    assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), ("hann", "N")}
+
+
+X = np.random.default_rng(2).standard_normal((6, 4)).astype("f4")
+Y = np.array([0, 1, 2, 1, 3, 0])
+
+
+@pytest.mark.parametrize("name, inputs, former, now", [
+    ("leaky_relu", (X,), {"SLOPE": 0.5}, {"negative_slope": 0.5}), ("glu", (X,), {"GATE": "silu"}, {"gate": "silu"}), ("softplus", (X,), {"BETA": 3}, {"beta": 3}),
+    ("linear_attention", (X, X, X), {"FEATURE": "exp"}, {"feature": "exp"}), ("sinusoidal", (X[0], 4), {"THETA": 100}, {"theta": 100}), ("tril", (X,), {"D": -2}, {"diagonal": -2}),
+    ("covariance", (X,), {"DDOF": 0}, {"correction": 0}), ("cross_entropy_smooth", (X, Y), {"IGNORE": 1, "SMOOTHING": 0.3}, {"ignore_index": 1, "label_smoothing": 0.3}),
+    ("huber", (X, 0 * X), {"DELTA": 0.3}, {"delta": 0.3}), ("group_norm", (X[:, None],), {"G": 2, "EPS": 1}, {"num_groups": 2, "eps": 1}),
+    ("momentum", (X, X, X, 0.1), {"MOMENTUM": 0.5, "DECAY": 0.5}, {"momentum": 0.5, "weight_decay": 0.5}), ("moving_sum", (X[:, 0],), {"K": 3}, {"window": 3}),
+    ("histogram", (Y,), {"BINS": 3}, {"bins": 3}), ("dilation_flat_2d", (X,), {"R": 2}, {"radius": 2})])
+def test_parameters_once_in_capitals(name, inputs, former, now):
+    function = getattr(tilec.std, name)
+    with pytest.warns(tilec.ProgramWarning) as said:
+        before = function(*inputs, **former)
+    assert {tuple(re.search("`(.*?)` of `%s` is called `(.*?)` now" % name, str(each.message)).groups()) for each in said} == set(zip(former, now))
+    np.testing.assert_array_equal(before, function(*inputs, **now))
+
+
+def test_former_names_are_of_parameters():
+    former = [(heading, name) for families in tilec.std._headings().values() for heading in families.values() for name in heading.former]
+    for heading, name in former:
+        assert heading.former[name] in heading.parameters and name not in heading.parameters and name not in heading.inputs, heading
+    assert len(former) > 200
+
+
 @pytest.mark.parametrize("call, fault, words", [
     (lambda a, k: tilec.std.conv2d(a, k, colour=2), TypeError, "conv2d has no input and no compile-time parameter colour; inputs are I, K, parameters stride=1, dilation=1, padding=0, groups=1, "),
     (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),

@@ -57,7 +57,7 @@ CASES = [
     Case("attention_causal", ((1, 1, 7, 2), (1, 1, 7, 2), (1, 1, 7, 1)), lambda q, k, v: sdpa(q, k, v, is_causal=True)),
     Case("multi_query", ((2, 2, 3, 4), (2, 5, 4), (2, 5, 3)), lambda q, k, v: sdpa(q, k[:, None].expand(2, 2, 5, 4), v[:, None].expand(2, 2, 5, 3))),
     Case("grouped_query", ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)), lambda q, k, v: sdpa(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1))),
-    Case("multi_head", WEIGHTS, multi_head(False)), Case("multi_head", WEIGHTS, multi_head(True), {"ATTENTION": "attention_causal"}),
+    Case("multi_head", WEIGHTS, multi_head(False)), Case("multi_head", WEIGHTS, multi_head(True), {"attend": "attention_causal"}),
     Case("rotary", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary), Case("rotary_pairs", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary_pairs),
     Case("rotary_tables", (np.arange(5.0), 6), tables), Case("rotary_tables", (np.arange(5.0), 6), tables), Case("alibi", ((2, 3, 4, 5),), alibi),
     Case("relative_bias", ((2, 3, 4, 5), (3, 8)), lambda x, b: x + b[:, relative(4, 5)]),

@@ -319,3 +319,33 @@ def test_former_names_of_parameters_mean_the_same_and_are_told():
     np.testing.assert_array_equal(old(image, kernel), new)
     with pytest.raises(tilec.ProgramError, match="E0144"):
         tilec.std.load("conv2d", define={"S": 2, "stride": 2})
+
+
+BIASED = [("conv1d", (2, 6, 4), (3, 2, 6), {"stride": 2, "padding": 1, "groups": 2}), ("conv2d", (1, 5, 4, 3), (2, 3, 3, 2), {"auto_pad": "same_upper"}), ("conv3d", (1, 3, 4, 3, 2), (2, 2, 2, 2, 3), {}),
+          ("depthwise_conv1d", (2, 6, 3), (3, 3, 2), {}), ("depthwise_conv2d", (1, 5, 4, 3), (2, 2, 3, 2), {"stride": 2}),
+          ("conv1d_transpose", (1, 4, 4), (3, 4, 2), {"stride": 2, "groups": 2}), ("conv2d_transpose", (1, 3, 2, 2), (3, 3, 2, 2), {"stride": 2}), ("conv3d_transpose", (1, 2, 3, 2, 2), (2, 2, 2, 2, 3), {}),
+          ("conv1d_ncw", (2, 4, 6), (6, 2, 3), {"padding": 1, "groups": 2}), ("conv2d_nchw", (1, 3, 5, 4), (2, 3, 2, 3), {"dilation": 2}), ("conv3d_ncdhw", (1, 2, 3, 4, 3), (3, 2, 2, 2, 2), {}),
+          ("depthwise_conv2d_nchw", (1, 3, 5, 4), (6, 1, 2, 2), {}), ("conv1d_transpose_ncw", (1, 4, 4), (4, 2, 3), {"stride": 2, "groups": 2}),
+          ("conv2d_transpose_nchw", (1, 2, 3, 2), (2, 3, 3, 3), {"stride": 2}), ("conv3d_transpose_ncdhw", (1, 2, 2, 3, 2), (2, 3, 2, 2, 2), {}),
+          ("separable_conv2d", (1, 5, 4, 3), (2, 2, 3, 2), {"stride": 2})]
+
+
+@pytest.mark.parametrize("function, image, kernel, define", BIASED, ids=[each[0] for each in BIASED])
+def test_bias(function, image, kernel, define):
+    """One number for each channel of the result. Without it the program is that of the text which has none, and calls by position are what they were."""
+    family = "conv_nchw" if "_nc" in function else "conv"
+    f = program(family, function, tuple(define.items()))
+    given = random_arrays([image, kernel] + [(1, 1, 6, 4)] * (function == "separable_conv2d"))
+    plain = f(*given)
+    axis = 1 if "_nc" in function else plain.ndim - 1
+    bias, cotangent = random_arrays([(plain.shape[axis],), plain.shape])
+    along = [-1 if d == axis else 1 for d in range(plain.ndim)]
+    np.testing.assert_allclose(f(*given, bias), plain + bias.reshape(along), rtol=1e-5, atol=1e-5)
+    *others, by_bias = f.grad()(*given, bias, cotangent)
+    np.testing.assert_allclose(by_bias, cotangent.sum(tuple(d for d in range(plain.ndim) if d != axis)), rtol=1e-4, atol=1e-4)
+    for mine, with_bias, named, behind_values in zip(f.grad()(*given, cotangent), others, f.grad()(*given, dO=cotangent), f.value_and_grad()(*given, cotangent)[1:]):
+        np.testing.assert_array_equal(mine, with_bias)
+        np.testing.assert_array_equal(mine, named)
+        np.testing.assert_allclose(mine, behind_values, rtol=1e-5, atol=1e-5)
+    text = f.emit("reduced", *given)
+    assert "Bias" not in text and "-0.0" not in text and text.count("Product") <= 2 * (function == "separable_conv2d")

@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 O = torch.optim
 # function, parameters of ours, tensors of state, whether it counts steps, PyTorch's optimiser
 CASES = [
-    ("sgd", {"DECAY": 0.1}, 0, False, lambda w: O.SGD(w, lr=0.1, weight_decay=0.1)), ("sgd", {}, 0, False, lambda w: O.SGD(w, lr=0.1)),
-    ("momentum", {"DECAY": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.9, weight_decay=0.1)),
-    ("nesterov", {"MOMENTUM": 0.8, "DECAY": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.8, weight_decay=0.1, nesterov=True)),
-    ("adagrad", {"DECAY": 0.1}, 1, False, lambda w: O.Adagrad(w, lr=0.1, weight_decay=0.1)), ("rmsprop", {"DECAY": 0.1}, 1, False, lambda w: O.RMSprop(w, lr=0.1, weight_decay=0.1)),
-    ("adam", {"DECAY": 0.1}, 2, True, lambda w: O.Adam(w, lr=0.1, weight_decay=0.1)), ("adam", {"BETA1": 0.5, "BETA2": 0.9}, 2, True, lambda w: O.Adam(w, lr=0.1, betas=(0.5, 0.9))),
+    ("sgd", {"weight_decay": 0.1}, 0, False, lambda w: O.SGD(w, lr=0.1, weight_decay=0.1)), ("sgd", {}, 0, False, lambda w: O.SGD(w, lr=0.1)),
+    ("momentum", {"weight_decay": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.9, weight_decay=0.1)),
+    ("nesterov", {"momentum": 0.8, "weight_decay": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.8, weight_decay=0.1, nesterov=True)),
+    ("adagrad", {"weight_decay": 0.1}, 1, False, lambda w: O.Adagrad(w, lr=0.1, weight_decay=0.1)), ("rmsprop", {"weight_decay": 0.1}, 1, False, lambda w: O.RMSprop(w, lr=0.1, weight_decay=0.1)),
+    ("adam", {"weight_decay": 0.1}, 2, True, lambda w: O.Adam(w, lr=0.1, weight_decay=0.1)), ("adam", {"beta1": 0.5, "beta2": 0.9}, 2, True, lambda w: O.Adam(w, lr=0.1, betas=(0.5, 0.9))),
     ("adamw", {}, 2, True, lambda w: O.AdamW(w, lr=0.1)),
 ]
 

@@ -33,8 +33,8 @@ CASES = [
     Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5))), Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5)), call="rnn_cell"),
     Case("lstm_cell", ((2, 3), STATE, STATE) + weights(4), of(NN.LSTMCell(3, 5))), Case("lstm_cell", ((1, 1), (1, 1), (1, 1)) + weights(4, 1, 1), of(NN.LSTMCell(1, 1))),
     Case("gru_cell", ((2, 3), STATE) + weights(3), of(NN.GRUCell(3, 5))), Case("gru_cell", ((1, 1), (1, 1)) + weights(3, 1, 1), of(NN.GRUCell(1, 1))),
-    Case("rnn", ((4, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"STEPS": 4}), Case("rnn", ((1, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"STEPS": 1}),
-    Case("lstm", ((3, 2, 3), STATE, STATE) + weights(4), of(NN.LSTM(3, 5)), {"STEPS": 3}), Case("gru", ((3, 2, 3), STATE) + weights(3), of(NN.GRU(3, 5)), {"STEPS": 3}),
+    Case("rnn", ((4, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 4}), Case("rnn", ((1, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 1}),
+    Case("lstm", ((3, 2, 3), STATE, STATE) + weights(4), of(NN.LSTM(3, 5)), {"steps": 3}), Case("gru", ((3, 2, 3), STATE) + weights(3), of(NN.GRU(3, 5)), {"steps": 3}),
 ]
 
 
