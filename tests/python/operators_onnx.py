@@ -40,28 +40,18 @@ def elementwise(name, function, **renamed):
 elementwise("LeakyRelu", "leaky_relu", alpha="SLOPE")
 elementwise("Elu", "elu", alpha="ALPHA")
 elementwise("Celu", "celu", alpha="ALPHA")
+elementwise("Selu", "selu", alpha="alpha", gamma="gamma")
+elementwise("Swish", "silu", alpha="alpha")
 elementwise("HardSwish", "hard_swish")
 elementwise("Mish", "mish")
 elementwise("Softplus", "softplus")
 elementwise("Softsign", "softsign")
 elementwise("Round", "round_half_even")
 TABLE["PRelu"] = lambda a, x, slope: std("prelu", x, slope)
+TABLE["HardSigmoid"] = lambda a, x: std("hard_sigmoid", x, alpha=a.get("alpha", 0.2), beta=a.get("beta", 0.5))
+TABLE["SwiGLU"] = lambda a, gate, x: std("swiglu", x, gate, alpha=a.get("alpha", 1.0))
 TABLE["Gelu"] = lambda a, x: std("gelu_tanh" if a.get("approximate") == "tanh" else "gelu", x)
 TABLE["ThresholdedRelu"] = lambda a, x: std("threshold", x, THRESHOLD=a.get("alpha", 1.0))
-
-
-@covers("Selu")
-def selu(a, x):
-    if any(abs(a[key] - usual) > 1e-6 for key, usual in {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}.items() if key in a):
-        raise LeftOut("alpha, gamma")
-    return std("selu", x)
-
-
-@covers("HardSigmoid")
-def hard_sigmoid(a, x):
-    if abs(a.get("alpha", 0.2) - 1 / 6) > 1e-6 or a.get("beta", 0.5) != 0.5:
-        raise LeftOut("alpha, beta: std/ has PyTorch's 1/6, 1/2")
-    return std("hard_sigmoid", x)
 
 
 @covers("Shrink")
@@ -70,20 +60,6 @@ def shrink(a, x):
     if bias not in (0.0, lambd):
         raise LeftOut("a bias that is neither 0 nor lambd")
     return std("soft_shrink" if bias else "hard_shrink", x, LAMBDA=lambd)
-
-
-@covers("Swish")
-def swish(a, x):
-    if a.get("alpha", 1.0) != 1.0:
-        raise LeftOut("alpha")
-    return std("silu", x)
-
-
-@covers("SwiGLU")
-def swiglu(a, x, gate):
-    if a.get("alpha", 1.0) != 1.0:
-        raise LeftOut("alpha")
-    return std("swiglu", gate, x)
 
 
 # Products
@@ -183,6 +159,8 @@ def reduction(function, **parameters):
             raise LeftOut("a scalar")
         if dims != list(range(dims[0], dims[-1] + 1)):
             raise LeftOut("axes that are no neighbours")
+        if function in ("largest", "smallest") and x.size == 0:
+            raise LeftOut("the largest of nothing, an error in std/")
         if function == "logsumexp":
             moved = x.reshape(*x.shape[:dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1:])
             y = std(function, moved, dim=dims[0])
@@ -209,23 +187,17 @@ def mean_variance_normalization(a, x):
     return np.transpose(y, np.argsort([*kept, *axes]))
 
 
-def scan(function):
-    def operator(a, x, axis):
-        if a.get("exclusive") and function == "cumprod":
-            raise LeftOut("an exclusive product")
-        dim, name = int(axis), function
-        if a.get("reverse"):
-            if a.get("exclusive") or function == "cumprod":
-                raise LeftOut("reverse" + (" and exclusive" if a.get("exclusive") else ""))
-            name = "cumsum_reverse"
-        elif a.get("exclusive"):
-            name = "cumsum_exclusive"
-        return std(name, x, dim=dim)
-    return operator
+@covers("CumSum")
+def cumulative_sum(a, x, axis):
+    exclusive, reverse = a.get("exclusive"), a.get("reverse")
+    if exclusive and reverse:
+        raise LeftOut("reverse and exclusive")
+    return std("cumsum_exclusive" if exclusive else "cumsum_reverse" if reverse else "cumsum", x, dim=int(axis))
 
 
-TABLE["CumSum"] = scan("cumsum")
-TABLE["CumProd"] = scan("cumprod")
+@covers("CumProd")
+def cumulative_product(a, x, axis):
+    return std("cumprod", x, dim=int(axis), exclusive=bool(a.get("exclusive")), reverse=bool(a.get("reverse")))
 
 
 # Losses
@@ -292,9 +264,6 @@ def pool(kind):
         name = "%s_pool%dd_%s" % (kind, rank, LAYOUT[rank])
         if kind == "avg":
             options["count_include_pad"] = a.get("count_include_pad", 0)
-            if any(v != 1 for v in a.get("dilations", ())):
-                raise LeftOut("dilations")
-            options = {key: v for key, v in options.items() if not key.startswith("dilation")}
         if kind == "lp":
             options["norm_type"] = a.get("p", 2)
         if kind != "max":
@@ -330,27 +299,30 @@ TABLE["GlobalAveragePool"], TABLE["GlobalMaxPool"] = global_pool("global_avg_poo
 
 @covers("Resize")
 def resize(a, x, roi=None, scales=None, sizes=None):
-    if "axes" in a or a.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise LeftOut("axes, keep_aspect_ratio_policy")
-    for key in ("antialias", "exclude_outside"):
-        if a.get(key):
-            raise LeftOut(key)
+    axes = [int(d) % x.ndim for d in a.get("axes", range(x.ndim))]
+    given = sizes is not None and sizes.size > 0
+    if given:
+        factors = [int(n) / x.shape[d] for n, d in zip(sizes, axes)]
+        policy = a.get("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            factors = [(min if policy == "not_larger" else max)(factors)] * len(axes)
+            sizes = [int(math.floor(f * x.shape[d] + 0.5)) for f, d in zip(factors, axes)]
+    else:
+        factors, sizes = [float(f) for f in scales], [math.floor(f * x.shape[d]) for f, d in zip(scales, axes)]
     where, mode = a.get("coordinate_transformation_mode", "half_pixel"), a.get("mode", "nearest")
-    if sizes is None or not sizes.size:
-        wanted = np.floor(np.array(x.shape) * scales).astype(int)
-        if any(wanted != np.array(x.shape) * scales):
-            raise LeftOut("scales that are no ratio of sizes")
-        sizes = wanted
-    if x.ndim != 4 or tuple(sizes[:2]) != x.shape[:2]:
-        raise LeftOut("axes other than those of the image")
-    if mode == "nearest":
-        if where != "asymmetric" or a.get("nearest_mode", "round_prefer_floor") != "floor":
-            raise LeftOut("nearest other than asymmetric, floor")
-    elif where not in ("half_pixel", "align_corners"):
+    if where in ("tf_crop_and_resize", "half_pixel_symmetric"):
         raise LeftOut("coordinate_transformation_mode=" + where)
-    elif mode == "cubic" and a.get("cubic_coeff_a", -0.75) != -0.75:
-        raise LeftOut("cubic_coeff_a")
-    return std("interpolate2d_nchw", x, size_h=int(sizes[2]), size_w=int(sizes[3]), mode=mode, align_corners=int(where == "align_corners"))
+    if any(f * x.shape[d] != n for f, n, d in zip(factors, sizes, axes)) and where != "half_pixel_symmetric":
+        raise LeftOut("a scale that is no ratio of sizes")
+    options = {"mode": mode, "coordinate_transformation_mode": where}
+    if mode == "nearest":
+        options["nearest_mode"] = a.get("nearest_mode", "round_prefer_floor")
+    else:
+        options.update(antialias=bool(a.get("antialias", 0)), exclude_outside=bool(a.get("exclude_outside", 0)), cubic_coeff_a=a.get("cubic_coeff_a", -0.75))
+    for size, d in zip(sizes, axes):
+        if size != x.shape[d]:
+            x = std("resize_axis", x.reshape(math.prod(x.shape[:d]), x.shape[d], -1), size=int(size), **options).reshape(*x.shape[:d], size, *x.shape[d + 1:])
+    return x
 
 
 TABLE["Upsample"] = lambda a, x, scales: resize({"mode": a.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, x, None, scales)
@@ -486,8 +458,8 @@ TABLE["Momentum"] = lambda a, *inputs: momentum(a, *inputs, kinds=3)
 
 @covers("Attention")
 def attention(a, q, k, v, mask=None, past_key=None, past_value=None, nonpad=None):
-    for key, usual in {"softcap": 0, "qk_matmul_output_mode": 0, "softmax_precision": 0, "left_window_size": -1, "right_window_size": -1}.items():
-        if a.get(key, usual) != usual:
+    for key in ("qk_matmul_output_mode", "softmax_precision"):
+        if a.get(key):
             raise LeftOut(key)
     if nonpad is not None:
         raise LeftOut("nonpad_kv_seqlen")
@@ -500,7 +472,8 @@ def attention(a, q, k, v, mask=None, past_key=None, past_value=None, nonpad=None
     seen, bias = (mask, None) if mask is not None and mask.dtype == bool else (None, mask)
     if mask is not None and mask.shape[-1] < k.shape[-2]:
         raise LeftOut("a mask of fewer keys than there are")
-    y = std("scaled_dot_product_attention", q, k, v, seen, bias, is_causal=bool(a.get("is_causal")), scale=a.get("scale", 0))
+    y = std("scaled_dot_product_attention", q, k, v, seen, bias, is_causal=bool(a.get("is_causal")), scale=a.get("scale", 0), softcap=a.get("softcap", 0),
+            left_window_size=a.get("left_window_size", -1), right_window_size=a.get("right_window_size", -1))
     return np.moveaxis(y, 1, 2).reshape(y.shape[0], y.shape[2], -1) if flat else y
 
 

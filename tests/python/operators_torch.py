@@ -122,10 +122,9 @@ def masked_softmax(x, dim, dtype=None, mask=None):
 
 @covers("logsumexp")
 def logsumexp(x, dim, keepdim=False):
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    if len(dims) != 1:
-        raise LeftOut("several dimensions")
-    return with_dims(std("logsumexp", at_least_1d(x), dim=dims[0]), x, dims, keepdim)
+    first, last = (d % max(x.ndim, 1) for d in neighbours(x, dim))
+    flat = at_least_1d(x).flatten(first, last)
+    return with_dims(std("logsumexp", flat, dim=first), x, dims_of(x, dim), keepdim)
 
 
 @covers("logcumsumexp")
@@ -536,12 +535,11 @@ def avg_pool(rank):
 
 def adaptive_pool(kind, rank):
     def operator(x, output_size, return_indices=False):
-        if return_indices:
-            raise LeftOut("return_indices")
         sizes = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size) * (rank if len(output_size) == 1 else 1)
         sizes = [n if size is None else size for n, size in zip(x.shape[-rank:], sizes)]
         names = ["output_size"] if rank == 1 else ["output" + axis for axis in AXES[rank]]
-        return batched(x, rank, lambda z: std("adaptive_%s_pool%dd_%s" % (kind, rank, LAYOUT[rank]), z, **dict(zip(names, sizes))))
+        name = "adaptive_%s_pool%dd_%s" % (kind, rank, LAYOUT[rank]) + ("_with_indices" if return_indices else "")
+        return batched(x, rank, lambda z: std(name, z, **dict(zip(names, sizes))))
     return operator
 
 
@@ -570,11 +568,7 @@ for _rank in (1, 2, 3):
 def interpolate(modes):
     def operator(x, size=None, scale_factor=None, mode=None, align_corners=None, recompute_scale_factor=None, antialias=False):
         rank = x.ndim - 2
-        if antialias:
-            raise LeftOut("antialias")
         mode = modes if mode is None else mode
-        if mode == "area":
-            raise LeftOut("mode=area: it is adaptive_avg_pool")
         if size is not None:
             sizes = (size,) * rank if isinstance(size, int) else tuple(size)
         else:
@@ -582,15 +576,28 @@ def interpolate(modes):
             sizes = [math.floor(n * f) for n, f in zip(x.shape[2:], factors)]
             if not recompute_scale_factor and any(n * f != s for n, f, s in zip(x.shape[2:], factors, sizes)) and not (align_corners and mode not in ("nearest", "nearest-exact")):
                 raise LeftOut("a scale_factor that is no ratio of sizes")
+        if mode == "area":
+            return adaptive_pool("avg", rank)(x, sizes)
         name = {"nearest-exact": "nearest_exact", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
         names = ["size"] if rank == 1 else ["size" + axis for axis in AXES[rank]]
-        options = {**dict(zip(names, sizes)), "mode": name, "align_corners": int(bool(align_corners))}
+        options = {**dict(zip(names, sizes)), "mode": name, "align_corners": bool(align_corners), "antialias": antialias}
         return std("interpolate%dd_%s" % (rank, LAYOUT[rank]), x, **options)
     return operator
 
 
 for _mode in ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area"):
     TABLE["nn.functional.interpolate." + _mode] = interpolate(_mode)
+
+
+@covers("_upsample_bilinear2d_aa")
+def upsample_bilinear2d_aa(x, output_size, align_corners, scale_factors=None, scales_h=None, scales_w=None):
+    if align_corners:
+        raise LeftOut("antialias with align_corners")
+    if scales_h is not None or scales_w is not None:
+        raise LeftOut("a scale_factor that is no ratio of sizes")
+    return interpolate("bilinear")(x, None if output_size is None else tuple(output_size), scale_factors, antialias=True)
+
+
 TABLE["nn.functional.upsample_nearest"] = interpolate("nearest")
 TABLE["nn.functional.upsample_bilinear"] = lambda x, size=None, scale_factor=None: interpolate("bilinear")(x, size, scale_factor, align_corners=True)
 

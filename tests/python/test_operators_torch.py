@@ -16,7 +16,7 @@ import operators_page
 from operators_torch import REFERENCE, TABLE, VALUES_ONLY
 
 DATABASE = {op.name + ("." + op.variant_test_name if op.variant_test_name else ""): op for op in op_db}
-COUNTS = {torch.float32: 4, torch.float64: 3, torch.float16: 1, torch.bfloat16: 1}
+COUNTS = {torch.float32: 3, torch.float64: 2}              # and one of f16 or of bf16
 
 
 def samples(name: str, dtype: torch.dtype) -> list:
@@ -81,7 +81,8 @@ def test_operator(name):
     if name not in DATABASE:
         pytest.skip("this PyTorch's database does not have it")
     faults = []
-    for dtype, count in COUNTS.items():
+    narrow = (torch.float16, torch.bfloat16)
+    for dtype, count in (COUNTS | dict.fromkeys(narrow if operators.WANTED else narrow[zlib.crc32(name.encode()) % 2:][:1], 1)).items():
         mapped = [s for s in samples(name, dtype) if reached(name, s)[1] is None]
         for sample in operators.selected(mapped, count):
             try:
