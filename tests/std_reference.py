@@ -312,7 +312,7 @@ def main():
         else:
             stale.append("%s is not what `python3 tests/std_reference.py %s--update` writes" % (path.relative_to(ROOT), name + " " if name in written else ""))
     if index and PAGES.exists():
-        stale += ["%s has no file of std/" % path.relative_to(ROOT) for path in sorted(PAGES.glob("*.md")) if path.stem != "README" and path.stem not in all_families]
+        stale += ["%s has no file of std/" % path.relative_to(ROOT) for path in sorted(PAGES.glob("*.md")) if path.stem not in ("README", "coverage", *all_families)]
     print("\n".join(faults + stale))
     print("%d passed, %d failed" % (len(written) + bool(index) - len(stale), len(faults) + len(stale)))
     sys.exit(bool(faults or stale))
@@ -320,7 +320,7 @@ def main():
 
 def index_page(families):
     lines = ["# The library, function by function", "", "Written by `tests/std_reference.py`. [std/README.md](../../std/README.md) says what each family is; every function has the shapes that it takes, its text, the names "
-             "that PyTorch, NumPy, ONNX and others have for it, an example, and what `tilec explain` counts for the example: operations, and bytes that must move. A gradient counts what it computes again of the function.", "", "| file | functions |", "|---|---|"]
+             "that PyTorch, NumPy, ONNX and others have for it, an example, and what `tilec explain` counts for the example: operations, and bytes that must move. A gradient counts what it computes again of the function. [coverage.md](coverage.md) says which operators of ONNX and functions of PyTorch they cover.", "", "| file | functions |", "|---|---|"]
     for family in families:
         functions = functions_of((ROOT / "std" / (family + ".tile")).read_text())
         lines.append("| [%s](%s.md) | %s |" % (family, family, ", ".join("[`%s`](%s.md#%s)" % (each.name, family, each.name.lower()) for each in functions)))

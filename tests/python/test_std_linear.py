@@ -75,4 +75,4 @@ def test_integers_stay_exact_and_half_precision_adds_in_single():
 
 def test_identity_and_power_zero():
     assert np.array_equal(program("linear", "identity", (("N", 3),))(), np.eye(3))
-    assert np.array_equal(program("linear", "matrix_power", (("E", 0),))(np.ones((3, 3))), np.eye(3))
+    assert np.array_equal(program("linear", "matrix_power", (("n", 0),))(np.ones((3, 3))), np.eye(3))
