@@ -78,11 +78,14 @@ runtime::Tensor tensor_of(const tilec_argument& given, const std::string& name, 
   return *std::move(tensor);
 }
 
-// An argument without a name is one by position; where a cotangent or a tangent has its name, positions are those of the inputs.
+// An argument without a name is one by position; where a cotangent or a tangent has its name, positions are those of
+// the inputs.
 std::vector<std::string> names_of_list(const tilec_argument* given, std::size_t count, const tilec_program& program) {
   const auto end = std::find_if(given, given + count, [](const tilec_argument& each) { return each.name != nullptr; });
   const auto own = program.inputs.begin() + static_cast<std::ptrdiff_t>(program.callable->input_names().size());
-  const bool in_front = std::all_of(end, given + count, [&](const tilec_argument& each) { return each.name != nullptr && std::find(own, program.inputs.end(), each.name) == program.inputs.end(); });
+  const bool in_front = std::all_of(end, given + count, [&](const tilec_argument& each) {
+    return each.name != nullptr && std::find(own, program.inputs.end(), each.name) == program.inputs.end();
+  });
   if (!in_front) return program.inputs;
   return names_by_position(program, static_cast<std::size_t>(end - given));
 }

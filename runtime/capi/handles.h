@@ -19,7 +19,8 @@ struct tilec_program {
   std::shared_ptr<const tilec::runtime::Callable> callable;
   std::vector<std::string> inputs, outputs;
   std::string name;
-  bool needs_all = true;                                       // of a derivative: no call leaves a cotangent or tangent out, as it may of a scalar beside values
+  bool needs_all = true;                                       // of a derivative: no call leaves a cotangent or tangent
+                                                               // out, as it may of a scalar beside values
 };
 struct tilec_kernel {
   std::shared_ptr<const tilec::runtime::Module> module;         // null: ports only

@@ -78,15 +78,20 @@ static void what_has_a_default_may_be_left_out(void) {
 }
 
 static void the_cotangent_is_the_last_argument_whatever_is_left_out(void) {
-  tilec_program *program = compiled("function f(X[M, N], G[N] = 1, S[] = 3) -> (Y) { Y[i, j: M, N] = =(X[i, j] * G[j] * S[]); }", NULL), *gradient = NULL;
+  tilec_program *program = compiled(
+                    "function f(X[M, N], G[N] = 1, S[] = 3) -> (Y) { Y[i, j: M, N] = =(X[i, j] * G[j] * S[]); }", NULL),
+                *gradient = NULL;
   float dy[6] = {1, 2, 3, 4, 5, 6}, dx[6] = {0}, g[3] = {1, 0, 2}, dg[3] = {0};
   int64_t shape_g[1] = {3};
-  DLTensor tx = tensor(a, 2, shape_a, NULL), tg = tensor(g, 1, shape_g, NULL), tdy = tensor(dy, 2, shape_a, NULL), tdx = tensor(dx, 2, shape_a, NULL), tdg = tensor(dg, 1, shape_g, NULL);
+  DLTensor tx = tensor(a, 2, shape_a, NULL), tg = tensor(g, 1, shape_g, NULL), tdy = tensor(dy, 2, shape_a, NULL),
+           tdx = tensor(dx, 2, shape_a, NULL), tdg = tensor(dg, 1, shape_g, NULL);
   tilec_argument arguments[3], results[2];
   EXPECT(tilec_gradient(program, NULL, 0, NULL, 0, &gradient) == TILEC_OK);
   EXPECT(tilec_input_count(gradient) == 4); /* X, G, S, dY */
-  EXPECT(tilec_input_at(gradient, 2, 0) == 0 && tilec_input_at(gradient, 2, 1) == 3 && tilec_input_at(gradient, 2, 2) == 4);
-  EXPECT(tilec_input_at(gradient, 3, 1) == 1 && tilec_input_at(gradient, 3, 2) == 3 && tilec_input_at(gradient, 1, 0) == 0 && tilec_input_at(program, 2, 1) == 1 && tilec_input_at(NULL, 1, 0) == 0);
+  EXPECT(tilec_input_at(gradient, 2, 0) == 0 && tilec_input_at(gradient, 2, 1) == 3 &&
+      tilec_input_at(gradient, 2, 2) == 4);
+  EXPECT(tilec_input_at(gradient, 3, 1) == 1 && tilec_input_at(gradient, 3, 2) == 3 &&
+      tilec_input_at(gradient, 1, 0) == 0 && tilec_input_at(program, 2, 1) == 1 && tilec_input_at(NULL, 1, 0) == 0);
   arguments[0] = argument(&tx);
   arguments[1] = argument(&tdy);
   results[0] = argument(&tdx);

@@ -79,7 +79,9 @@ TEST_CASE("what may differ in a bit is not shared") {
 
 TEST_CASE("an output that is the whole of a tensor made here is that tensor, dimensions of one element too") {
   const auto of = [](const std::string& read, std::int64_t batch) {
-    return statements(simplify(bound("function f(X[N, M, K]) -> (Y) { P[n, i: N, M] = +(X[n, i, k]); Y[n, i: N, M] = =(" + read + "); }", {{"N", batch}, {"M", 3}, {"K", 5}})));
+    return statements(simplify(
+        bound("function f(X[N, M, K]) -> (Y) { P[n, i: N, M] = +(X[n, i, k]); Y[n, i: N, M] = =(" + read + "); }",
+            {{"N", batch}, {"M", 3}, {"K", 5}})));
   };
   for (const std::int64_t batch : {1, 2}) {
     CHECK(of("P[n, i]", batch) == 1);
