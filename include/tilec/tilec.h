@@ -289,9 +289,9 @@ TILEC_API const char* tilec_input_name(const tilec_program* program, size_t posi
 /* 1: a call may leave this input out, as the text has a default for it (`G[N] = 1`). No derivative is taken by what is
  * left out. */
 TILEC_API int tilec_input_is_optional(const tilec_program* program, size_t position);
-/* The input that argument `position` of `count` arguments without names is: `position` itself, but of a derivative the cotangents or tangents are the
- * last ones. What they are then short of are inputs with a default, from the last one on: of the gradient (X, G, dY) of f(X, G = 1), two arguments are X
- * and dY. Past the end the number of inputs. */
+/* The input that argument `position` of `count` arguments without names is: `position` itself, but of a derivative the
+ * cotangents or tangents are the last ones. What they are then short of are inputs with a default, from the last one
+ * on: of the gradient (X, G, dY) of f(X, G = 1), two arguments are X and dY. Past the end the number of inputs. */
 TILEC_API size_t tilec_input_at(const tilec_program* program, size_t count, size_t position);
 TILEC_API size_t tilec_output_count(const tilec_program* program);
 TILEC_API const char* tilec_output_name(const tilec_program* program, size_t position);
