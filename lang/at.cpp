@@ -3,28 +3,21 @@
 #include <algorithm>
 #include <array>
 
+#include "lang/builtin.h"
 #include "lang/choice.h"
 #include "lang/type.h"
+#include "lang/walk.h"
 
 namespace tilec::lang {
 namespace {
 
 using Kind = Mention::Kind;
 
-constexpr std::string_view aggregations[] = {"sum", "product", "max", "min", "assign"};
-
 bool is_constant(const Name& name) { return !name.upper && (name.text == "inf" || name.text == "nan"); }
 
 void variables(const Expr& expr, std::vector<Name>& names) {
-  const auto all = [&](const std::vector<Expr>& list) { for (const Expr& e : list) variables(e, names); };
-  expr.match([](const Number&) {}, [&](const Variable& v) { names.push_back(v.name); },
-      [&](const Unary& u) { variables(u.operand, names); },
-      [&](const Binary& b) { variables(b.left, names), variables(b.right, names); },
-      [&](const Access& a) { all(a.element); }, [&](const Call& c) { all(c.arguments); },
-      [&](const Select& s) {
-        variables(s.condition, names), variables(s.then, names);
-        if (s.otherwise) variables(*s.otherwise, names);
-      });
+  if (const auto* variable = expr.as<Variable>()) names.push_back(variable->name);
+  each_child(expr, [&](const Expr& inner) { variables(inner, names); });
 }
 
 template <class Visit> void each_target(const Statement& statement, const Visit& visit) {
@@ -186,7 +179,7 @@ class Walk {
   void argument(const Argument& argument) {
     const auto* name = std::get_if<Name>(&argument.value);
     if (!name) return;
-    const bool aggregation = std::ranges::find(aggregations, name->text) != std::end(aggregations);
+    const bool aggregation = is_aggregation(name->text);
     if (parameters_.contains(name->spelled())) add(Kind::Parameter, *name);
     else if (is_constant(*name)) add(Kind::Constant, *name);
     else called(aggregation && definitions(file_, *name).empty() ? Kind::Aggregation : Kind::Function, *name);

@@ -65,4 +65,9 @@ const Builtin* builtin_named(std::string_view name) {
 
 std::span<const Builtin> builtins() { return table; }
 
+bool is_aggregation(std::string_view name) {
+  constexpr std::string_view all[] = {"sum", "product", "max", "min", "assign"};
+  return std::find(std::begin(all), std::end(all), name) != std::end(all);
+}
+
 }  // namespace tilec::lang

@@ -32,5 +32,6 @@ struct Builtin {
 
 const Builtin* builtin_named(std::string_view name);   // null when there is none
 std::span<const Builtin> builtins();
+bool is_aggregation(std::string_view name);            // `sum`, `max`, … as a text names them
 
 }  // namespace tilec::lang

@@ -14,24 +14,15 @@
 #include "lang/nearest.h"
 #include "lang/op.h"
 #include "lang/print.h"
+#include "lang/walk.h"
 
 namespace tilec::lang {
 namespace {
 
 // Every call in an expression, outer before inner.
 template <class Visit> void each_call(const Expr& e, const Visit& visit) {
-  const auto go = [&](const Expr& inner) { each_call(inner, visit); };
-  const auto all = [&](const std::vector<Expr>& list) { std::for_each(list.begin(), list.end(), go); };
-  e.match([](const Number&) {}, [](const Variable&) {}, [&](const Unary& u) { go(u.operand); },
-      [&](const Binary& b) { go(b.left), go(b.right); }, [&](const Access& a) { all(a.element); },
-      [&](const Call& c) {
-        visit(c, e);
-        all(c.arguments);
-      },
-      [&](const Select& s) {
-        go(s.condition), go(s.then);
-        if (s.otherwise) go(*s.otherwise);
-      });
+  if (const auto* call = e.as<Call>()) visit(*call, e);
+  each_child(e, [&](const Expr& inner) { each_call(inner, visit); });
 }
 
 template <class Visit> void each_call(const Function& f, const Visit& visit) {

@@ -4,22 +4,15 @@
 
 #include <algorithm>
 
+#include "lang/walk.h"
+
 namespace tilec::lang {
 namespace {
 
 void collect(const Expr& e, std::vector<Name>& names) {
-  const auto all = [&](const std::vector<Expr>& list) { for (const Expr& each : list) collect(each, names); };
-  e.match([](const Number&) {},
-      [&](const Variable& v) {
-        if (v.pack && std::find(names.begin(), names.end(), v.name) == names.end()) names.push_back(v.name);
-      },
-      [&](const Unary& u) { collect(u.operand, names); },
-      [&](const Binary& b) { collect(b.left, names), collect(b.right, names); },
-      [&](const Access& a) { all(a.element); }, [&](const Call& c) { all(c.arguments); },
-      [&](const Select& s) {
-        collect(s.condition, names), collect(s.then, names);
-        if (s.otherwise) collect(*s.otherwise, names);
-      });
+  const auto* v = e.as<Variable>();
+  if (v && v->pack && std::find(names.begin(), names.end(), v->name) == names.end()) names.push_back(v->name);
+  each_child(e, [&](const Expr& inner) { collect(inner, names); });
 }
 
 Expr one() { return Expr(Number{"1", false, 1, 1, false}, Span{}); }

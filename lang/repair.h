@@ -7,35 +7,20 @@
 // out may still be wrong; who shows it compiles it first (load.cpp).
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "lang/repair/statement_text.h"
 
 namespace tilec::lang {
-
-// function: where the keyword in front of it is
-struct StatementText { std::size_t begin = 0, end = 0, function = 0; };
-
-// Statements of a text, from the first token of each to behind its `;`.
-class StatementTexts {
- public:
-  explicit StatementTexts(std::string_view text);
-  std::optional<StatementText> at(std::size_t offset) const;  // around it
-
- private:
-  std::vector<StatementText> all_;                     // in the order of the text
-};
-
-// From `function` to in front of `{`, around an offset.
-std::optional<StatementText> heading_at(std::string_view text, std::size_t offset);
-// What to type in its place; nothing when no rewrite applies.
-std::optional<std::string> repaired_heading(std::string_view heading);
 
 // The statements to type in its place, and what may differ in them from what was meant, if anything.
 struct Repaired { std::string text, note; };
 // Nothing when no rewrite applies.
 std::optional<Repaired> repaired(std::string_view text, const StatementText& statement);
+
+// What to type in place of a heading; nothing when no rewrite applies.
+std::optional<std::string> repaired_heading(std::string_view heading);
 
 }  // namespace tilec::lang

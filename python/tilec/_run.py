@@ -105,9 +105,7 @@ class Runnable:
                 if not array.flags.writeable:
                     raise ValueError("out= for %s is read-only" % results[[array is o for o in out].index(True)])
                 key.append((array.shape, array.strides, array.dtype))
-        if accumulate is not False:
-            accumulate = self._outputs_to_add(accumulate, out)
-            key.append(accumulate)
+        accumulate = self._join_outputs(key, accumulate, out)
         prepared = self._cache.get(self._with_sizes(key, arguments))
         if prepared is None:
             plain = self._as_arguments(arguments)
@@ -170,9 +168,7 @@ class Runnable:
         key = torch.key(arguments, out)
         if key is None:
             return None
-        if accumulate is not False:
-            accumulate = self._outputs_to_add(accumulate, out)
-            key.append(accumulate)
+        accumulate = self._join_outputs(key, accumulate, out)
         found = self._cache.get(self._with_sizes(key, arguments))
         if found is None:
             plain = self._as_arguments(arguments)
@@ -212,6 +208,14 @@ class Runnable:
 
     def _as_arguments(self, arguments: typing.Sequence) -> list:
         return [as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+
+    def _join_outputs(self, key: list, accumulate, out) -> "tuple[str, ...] | bool":
+        """The outputs that a call adds to, which join its key. False: to none."""
+        if accumulate is False:
+            return False
+        names = self._outputs_to_add(accumulate, out)
+        key.append(names)
+        return names
 
     def _with_sizes(self, key: list, arguments: typing.Sequence) -> tuple:
         """The key of a call: a number that is data is no part of it, one that is compiled in is."""
