@@ -10,7 +10,8 @@
 #include <set>
 
 #include "autodiff/graph.h"
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/leaf.h"
+#include "codegen/choose/staged.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
