@@ -7,7 +7,8 @@
 #include <bit>
 #include <set>
 
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/leaf.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
 #include "codegen/online_cores.h"

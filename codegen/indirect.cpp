@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"

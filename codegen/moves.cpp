@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/choose/leaf.h"
+#include "codegen/choose/staged.h"
 #include "codegen/fits.h"
-#include "codegen/leaf_choice.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/orders.h"

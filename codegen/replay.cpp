@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "codegen/fits.h"
-#include "codegen/leaf_choice.h"
 #include "codegen/rewrite/stage_words.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"

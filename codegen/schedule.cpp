@@ -5,12 +5,16 @@
 #include <cmath>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/leaf.h"
 #include "codegen/choose/online.h"
+#include "codegen/choose/staged.h"
+#include "codegen/choose/tensor_cores.h"
+#include "codegen/choose/threads.h"
 #include "codegen/choose/traffic.h"
+#include "codegen/choose/turned.h"
 #include "codegen/choose/turns.h"
 #include "codegen/cover.h"
 #include "codegen/indirect.h"
-#include "codegen/leaf_choice.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "codegen/leaf_choice.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "poly/exact.h"

@@ -193,7 +193,8 @@ def citations():
 
 def rooms():
     faults = []
-    for folder in (*FOLDERS, "python", "std"):
+    inner = [str(page.parent.relative_to(ROOT)) for folder in FOLDERS for page in sorted((ROOT / folder).glob("*/**/README.md"))]
+    for folder in (*FOLDERS, *inner, "python", "std"):
         room = ROOT / folder
         page = (room / "README.md").read_text()
         words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.S)))))

@@ -6,7 +6,7 @@
 // waits for memory. So does every store of a block that writes many rows.
 #pragma once
 
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/facts.h"
 
 namespace tilec::codegen {
 

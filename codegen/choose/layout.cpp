@@ -12,7 +12,9 @@
 #include <numeric>
 
 #include "codegen/choose/boxes.h"
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/leaf.h"
+#include "codegen/choose/staged.h"
+#include "codegen/choose/tensor_cores.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"

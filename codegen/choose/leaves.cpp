@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "codegen/choose/leaf.h"
 #include "codegen/choose/turns.h"
-#include "codegen/leaf_choice.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"

@@ -14,7 +14,7 @@
 // by counts (33 of 1,800 rows, 1.02 times as fast, 0.6 to 2.0).
 #pragma once
 
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/leaf.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 

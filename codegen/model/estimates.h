@@ -24,7 +24,7 @@ inline constexpr double element_of_line = 16;          // f32 on a cache line
 inline constexpr int factor_operations = 16;           // of a factor whose product has a scale: codegen/product.h,
                                                        // counted
 
-// Staged contractions on a GPU: leaf_choice.cpp.
+// Staged contractions on a GPU: choose/staged.cpp.
 namespace tiles {
 // elements side by side that a warp writes along n or m, and copies along its side
 inline constexpr double along_n = 16, along_m = 32, of_a_copy = 128;
@@ -33,7 +33,7 @@ inline constexpr double of_a_byte = 1e-4;              // of the cycles, for eac
 inline constexpr double faster_by_copies = 0.9;        // of the time, that a contraction with copies may take
 }  // namespace tiles
 
-// Blocks of accumulators: leaf_choice.cpp.
+// Blocks of accumulators: choose/blocks.cpp.
 namespace blocks {
 inline constexpr double load = 0.5;                    // cycles of a vector that lies side by side, and of a splat
 inline constexpr std::int64_t shuffled_apart = 4;      // elements: neighbours that lie so far apart come as vectors
@@ -178,7 +178,7 @@ inline constexpr double share_of_l1 = 0.25, share_of_l2 = 0.25;
 inline constexpr double strips_of_row = 16;
 }  // namespace ahead
 
-// Scans: leaf_choice.cpp.
+// Scans: choose/scan.cpp.
 namespace scans {
 inline constexpr double all_but_one = 3, decaying = 2; // times the operations: multiplied in and divided out, in f64
                                                        // and bounded; decay and add

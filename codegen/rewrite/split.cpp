@@ -7,8 +7,10 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/choose/leaf.h"
 #include "codegen/choose/splits.h"
-#include "codegen/leaf_choice.h"
+#include "codegen/choose/staged.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"

@@ -1,0 +1,100 @@
+#include "codegen/choose/factors.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/restate.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/halves.h"
+#include "codegen/scan.h"
+#include "poly/count.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Expr;
+using poly::Program;
+using poly::Statement;
+using Indices = std::vector<std::size_t>;
+
+constexpr std::size_t few_sums = 5;                    // 2⁵ choices
+
+// The points, and the quotients and functions of the value as so many more: each as often as what it mentions has
+// values.
+double computed_with_quotients(const Statement& s) {
+  const double points = computed_points(s);
+  double slow = 0;
+  for (const Expr& part : poly::parts(s.value)) {
+    const auto* apply = part.as<poly::Apply>();
+    if (!apply || !lang::is_float(apply->type) || model::rough_operations_of(apply->op) == 1) continue;
+    std::vector<bool> mentioned(s.indices.size(), false);
+    mark(part, s.reads, mentioned);
+    double times = 1;
+    for (std::size_t k = 0; k < mentioned.size(); ++k) if (mentioned[k]) times *= static_cast<double>(extent(s, k));
+    slow += std::min(times, points) * model::rough_operations_of(apply->op);
+  }
+  return points + slow;
+}
+
+}  // namespace
+
+double computed_points(const Statement& s) {
+  if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
+  const auto exact = poly::points(s, poly::count_cap);
+  return exact ? static_cast<double>(*exact) : codegen::points(s);
+}
+
+std::optional<double> cost_apart(Program& program, const Statement& s) {
+  const std::size_t known = program.tensors.size();
+  const auto apart = set_apart(program, s);
+  if (!apart) return std::nullopt;
+  const double cost = choose_factors(program, apart->strip).cost + choose_factors(program, apart->rest).cost +
+      2 * model::stored_element * elements(program, s.target.tensor);
+  program.tensors.resize(known);
+  return cost;
+}
+
+FactorChoice choose_factors(Program& program, const Statement& s) {
+  FactorChoice best{computed_points(s), {}};
+  if (const auto cost = cost_apart(program, s)) best.cost = std::min(best.cost, *cost);
+  Indices sums;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
+  if (sums.empty() || sums.size() > few_sums || best.cost < 1) return best;
+  const auto product = product_of(s);
+  if (!product) return best;
+  const std::size_t known = program.tensors.size();
+  double limit = best.cost * model::factored_share;
+  for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
+    Indices summed;
+    for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
+    const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), summed);
+    if (!halves) continue;
+    if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) continue;
+    for (const HalfSum& part : halves->inner) program.tensors.push_back(part.temporary);
+    double cost = choose_factors(program, halves->outer).cost;
+    for (const HalfSum& part : halves->inner)
+      cost += elements(program, part.statement.target.tensor) * model::stored_element +
+          choose_factors(program, part.statement).cost;
+    if (cost <= limit) best = {cost, summed}, limit = cost;
+    program.tensors.resize(known);
+  }
+  if (!best.summed.empty()) return best;
+  const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, true);
+  if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
+  double cost = computed_with_quotients(halves->outer);
+  for (const HalfSum& part : halves->inner) {
+    program.tensors.push_back(part.temporary);
+    cost += elements(program, part.statement.target.tensor) * model::stored_element +
+        computed_with_quotients(part.statement);
+  }
+  program.tensors.resize(known);
+  if (cost <= model::factored_share * computed_with_quotients(s)) best = {best.cost, sums, true};
+  return best;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,29 @@
+// Which factors leave which sums (rewrite/factor.h), by the points that are left.
+//
+//   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t, 1000 t, 64 d, 64 e
+//     ⇒  s first: two statements of 4 million points in the place of 2 billion
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "poly/program.h"
+
+namespace tilec::codegen {
+
+struct FactorChoice {
+  double cost = 0;                                     // in points
+  std::vector<std::size_t> summed;                     // taken first; empty: as it is
+  bool quotients = false;                              // for these alone
+};
+// Every sum of some indices before the others, and of each half the same. `program` gives and takes back temporaries.
+FactorChoice choose_factors(poly::Program& program, const poly::Statement& s);
+
+// Of a sum as a strip and a scan (restate.h); none where it is no such sum.
+std::optional<double> cost_apart(poly::Program& program, const poly::Statement& s);
+
+// Points that will be computed.
+double computed_points(const poly::Statement& s);
+
+}  // namespace tilec::codegen

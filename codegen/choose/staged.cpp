@@ -1,0 +1,293 @@
+#include "codegen/choose/staged.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "codegen/choose/loop_order.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/scalar.h"
+#include "codegen/staged.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+// Elements that a thread has, and how the threads of a block lie.
+struct ThreadTile {
+  std::int64_t rows, vectors, lanes, threads;
+  bool masked = false;                                 // rows of the domain bound m
+  std::int64_t height() const { return threads / lanes * rows; }
+  std::int64_t width() const { return lanes * vectors; }
+};
+
+// Bytes of the sectors that go between a block and the second cache: for each element of a side of its tile, and of the
+// tile, a value of the reduction.
+struct Moved { double by_m, by_n, result; };
+
+// Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way,
+// addresses.
+double resident(const ThreadTile& t, std::int64_t stage) {
+  const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads,
+                     others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
+  return std::max(1.0,
+      std::floor(model::threads::registers /
+          static_cast<double>(t.threads * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way + others))));
+}
+
+// Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared
+// memory, what comes from the second cache. One block alone waits at its barriers, and few warps for each other.
+double cycles(const ThreadTile& t, double blocks, const Target& target, const Moved& moved) {
+  namespace gpu = model::threads;
+  const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp,
+               elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
+  const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
+  const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy,
+               shared = warps * sides * gpu::turns_of_operand + copied / warp;
+  const double held = std::min(turns, resident(t, gpu::least_of_depth));
+  const double waits = (held < 2 ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
+  const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
+      static_cast<double>(t.height() * t.width()) * moved.result;
+  return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
+}
+
+// The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side
+// that is no wide tile's is a few threads', and the other one all others'.
+struct TileChoice { ThreadTile tile; double cycles; };
+TileChoice thread_tile(
+    double rows, double columns, double others, bool masked, const Target& target, const Moved& moved) {
+  std::optional<ThreadTile> best;
+  double least = 0;
+  const auto weigh = [&](std::int64_t r, std::int64_t v, std::int64_t lanes, std::int64_t threads) {
+    const ThreadTile t{r, v, lanes, threads, masked};
+    const double blocks = std::ceil(rows / static_cast<double>(t.height())) *
+        std::ceil(columns / static_cast<double>(t.width())) * others;
+    const double now = cycles(t, blocks, target, moved);
+    if (!best || now < least * model::threads::better_tile) best = t, least = now;
+  };
+  if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
+    for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
+      for (const std::int64_t lanes : {16, 8})
+        for (const std::int64_t threads : {256, 128}) weigh(r, v, lanes, threads);
+    return {*best, least};
+  }
+  for (const std::int64_t long_side : {4, 2, 1})
+    for (const std::int64_t short_side : {8, 4, 2})
+      for (const std::int64_t few : {1, 2, 4})
+        for (const std::int64_t threads : {256, 128})
+          if (columns < rows) weigh(long_side, short_side, few, threads);
+          else weigh(short_side, long_side, threads / few, threads);
+  return {*best, least};
+}
+
+// A shorter stage where its last one is clearly less empty. Accesses along the reduction are of four elements.
+std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) {
+  const bool along =
+      std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
+  const auto steps = [&](std::int64_t of) { return static_cast<double>((f.extent[depth] + of - 1) / of * of); };
+  std::int64_t best = stage;
+  for (std::int64_t other = stage - 1; other >= model::threads::least_of_depth; --other)
+    if ((!along || other % 4 == 0) && steps(other) < model::threads::fewer_steps * steps(best)) best = other;
+  return best;
+}
+
+// Bytes of the sectors that a warp touches for an element, whose neighbours lie along these dimensions, innermost last,
+// `most` of them at a time.
+double bytes_touched(
+    const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
+  constexpr std::int64_t sector = 32;
+  const auto each = static_cast<double>(bytes);
+  const std::int64_t apart = std::abs(stride(access, along.back()));
+  if (apart != 1) return apart ? static_cast<double>(std::min(apart * bytes, sector)) : each;
+  std::int64_t run = 1;
+  bool whole = true;
+  for (std::size_t d = along.size(); d-- > 0 && std::abs(stride(access, along[d])) == run;) run *= f.extent[along[d]];
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    whole = whole && (std::abs(stride(access, d)) < run || stride(access, d) * bytes % sector == 0);
+  const double held = std::min(static_cast<double>(run), most) * each;
+  return each * std::max(1.0, (whole ? std::ceil(held / sector) * sector : held + sector - each) / held);
+}
+
+// What a tile of a staged contraction is of: n all output dimensions that one factor has alone, among them the one with
+// the smallest stride that will do, m all of the other factor's, one after the other, so that a tile ends in the middle
+// of none but the last.
+struct TileSides {
+  std::size_t depth;
+  std::vector<std::string> m, n, k;
+  std::vector<std::size_t> outer;                      // output dimensions that it has one value of
+  double rows, columns, others;                        // values of m, of n, and of `outer`
+  bool masked;                                         // rows of the domain bound m
+  Moved moved;
+};
+
+// What its blocks move. Along a reduction that is side by side in memory a stage is copied at once, else along its own
+// side.
+Moved moved_of(
+    const Facts& f, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n, const Staging& roles) {
+  const auto of_factor = [&](const poly::Expr& factor, const std::vector<std::size_t>& side) {
+    double most = 0;
+    for (const poly::Expr& part : poly::parts(factor)) {
+      const auto* read = part.as<poly::Read>();
+      if (!read) continue;
+      const FlatAccess& access = f.nest.reads[static_cast<std::size_t>(read->read)];
+      const bool along_depth = std::abs(stride(access, roles.depth)) == 1 && std::abs(stride(access, side.back())) != 1;
+      most += bytes_touched(f, access, along_depth ? std::vector{roles.depth} : side,
+          along_depth ? static_cast<double>(model::threads::most_staged) : model::tiles::of_a_copy,
+          lang::bytes(read->type));
+    }
+    return most;
+  };
+  double steps = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
+  const double of_result = std::min(bytes_touched(f, f.nest.target, n, model::tiles::along_n, f.stored),
+      bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
+  return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps};
+}
+
+TileChoice tile_of(const TileSides& sides, double parts, const Target& target) {
+  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.masked, target, sides.moved);
+}
+
+// Orders of a side that are worth a look: that of the result, and those of the operands, smallest strides innermost.
+std::vector<std::vector<std::size_t>> orders_of(const Nest& nest, const std::vector<std::size_t>& side) {
+  std::vector<std::vector<std::size_t>> orders;
+  const auto by = [&](const FlatAccess& access) {
+    std::vector<std::size_t> order = side;
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t d) { return std::abs(stride(access, d)); });
+    if (std::ranges::find(orders, order) == orders.end()) orders.push_back(std::move(order));
+  };
+  by(nest.target);
+  for (const FlatAccess& read : nest.reads)
+    if (std::ranges::all_of(side, [&](std::size_t d) { return stride(read, d) != 0; })) by(read);
+  return orders;
+}
+
+// Whether all reads of a factor have their neighbours in memory along this dimension: threads with an output each would
+// read a sector for each element.
+bool reads_along(const Facts& f, const poly::Expr& factor, std::size_t d) {
+  return std::ranges::all_of(poly::parts(factor), [&](const poly::Expr& part) {
+    const auto* read = part.as<poly::Read>();
+    return !read || std::abs(stride(f.nest.reads[static_cast<std::size_t>(read->read)], d)) == 1;
+  });
+}
+
+double extent_of(const Facts& f, const std::vector<std::size_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), 1.0,
+      [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); });
+}
+
+// Which output dimensions are m, which n, and which lie around the tiles.
+struct Sides { std::vector<std::size_t> m, n, outer; Staging roles; };
+
+// With `first` as n, the first m that will do, and beside them all that one factor alone reads, and as n no row bounds.
+std::optional<Sides> sides_with(const Nest& nest, const std::vector<std::size_t>& outputs, std::size_t first,
+    const std::vector<std::string>& k) {
+  const auto staged = [&](const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
+    return staging_of(nest, names(nest, m), names(nest, n), k);
+  };
+  const auto other =
+      std::ranges::find_if(outputs, [&](std::size_t d) { return d != first && staged({d}, {first}).has_value(); });
+  if (other == outputs.end()) return std::nullopt;
+  std::vector<std::size_t> m{*other}, n{first}, outer;
+  for (const std::size_t d : outputs) {
+    if (d == first || d == *other) continue;
+    bool taken = false;
+    for (auto* side : {&m, &n}) {
+      if (taken || !(side == &m ? staged({d}, n) : staged(m, {d}))) continue;
+      side->push_back(d);
+      taken = staged(m, n).has_value();
+      if (!taken) side->pop_back();
+    }
+    if (!taken) outer.push_back(d);
+  }
+  Staging roles = *staged(m, n);
+  return Sides{std::move(m), std::move(n), std::move(outer), std::move(roles)};
+}
+
+// A narrow tile pays where its longer side is read along the reduction.
+bool pays(const Facts& f, const Sides& sides) {
+  if (f.extent[sides.roles.depth] < model::threads::least_of_depth) return false;
+  const double rows = extent_of(f, sides.m), columns = extent_of(f, sides.n);
+  return std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile) ||
+      reads_along(f, rows < columns ? sides.roles.by_n : sides.roles.by_m, sides.roles.depth);
+}
+
+// The orders of both sides whose tiles take the fewest cycles.
+std::optional<TileSides> in_best_orders(
+    const Facts& f, const Sides& sides, const std::vector<std::string>& k, const Target& target) {
+  const Nest& nest = f.nest;
+  const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) {
+    return std::ranges::any_of(sides.m, [&](std::size_t d) { return row.form.coefficients[d] != 0; });
+  });
+  std::optional<TileSides> best;
+  double least = 0;
+  for (const auto& m : orders_of(nest, sides.m))
+    for (const auto& n : orders_of(nest, sides.n)) {
+      TileSides tile{sides.roles.depth, names(nest, m), names(nest, n), k, sides.outer, extent_of(f, sides.m),
+          extent_of(f, sides.n), extent_of(f, sides.outer), masked, moved_of(f, m, n, sides.roles)};
+      const double now = tile_of(tile, 1, target).cycles;
+      // Of those that take about as long, the one that moves least.
+      const auto rank = now * (1 + model::tiles::of_a_byte * (tile.moved.by_m + tile.moved.by_n + tile.moved.result));
+      if (!best || rank < least) best = std::move(tile), least = rank;
+    }
+  return best;
+}
+
+std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
+  const Nest& nest = f.nest;
+  if (points(f) < model::threads::least_to_stage) return std::nullopt;
+  const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
+  std::vector<std::size_t> outputs;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
+  std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
+  for (const std::size_t first : outputs)
+    if (const auto sides = sides_with(nest, outputs, first, k); sides && pays(f, *sides))
+      return in_best_orders(f, *sides, k, target);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
+  const auto sides = sides_of_tile(f, target);
+  return sides ? std::optional(tile_of(*sides, parts, target).cycles) : std::nullopt;
+}
+
+// Large contractions of two factors stage them.
+std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
+  const Nest& nest = f.nest;
+  auto sides = sides_of_tile(f, target);
+  if (!sides) return std::nullopt;
+  auto& [depth, m, n, k, outer, rows, columns, others, masked, moved] = *sides;
+  Compute leaf;
+  leaf.node = node;
+  leaf.k = k;
+  leaf.n = n.back();
+  n.pop_back();
+  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t x, std::size_t y) {
+    return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y));
+  });
+  leaf.outer = names(nest, outer);
+  const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
+  const ThreadTile tile = tile_of(*sides, 1, target).tile;
+  leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
+  std::int64_t stage = model::threads::most_staged;
+  const auto too_long = [&] {
+    return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
+        resident(tile, stage) < 2;
+  };
+  while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
+  stage = whole_stage(f, depth, stage);
+  const std::string last = m.back();
+  m.pop_back();
+  leaf.form = forms::Staged{last, stage, std::move(m), std::move(n)};
+  return leaf;
+}
+
+}  // namespace tilec::codegen

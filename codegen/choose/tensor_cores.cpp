@@ -1,0 +1,69 @@
+#include "codegen/choose/tensor_cores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "codegen/choose/staged.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/staged.h"
+#include "codegen/tensor_cores.h"
+
+namespace tilec::codegen {
+
+// The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
+// tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
+// reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
+std::optional<Compute> leaf_on_tensor_cores(
+    const poly::Program& program, const Facts& f, int node, const Target& target) {
+  if (target.family != Target::Family::Cuda) return std::nullopt;
+  std::int64_t threads = 0;
+  auto leaf = staged_leaf(f, node, target, threads);
+  if (!leaf) return std::nullopt;
+  std::vector<std::string> m = leaf->all_of_m(), n = leaf->all_of_n();
+  const auto extent_of = [&](const std::vector<std::string>& all) {
+    return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) {
+      return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
+    });
+  };
+  const double batches = extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
+  const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
+  std::vector<const MatrixInstruction*> instructions;
+  for (const MatrixInstruction& i : matrix_instructions())
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.tf32))
+      instructions.push_back(&i);
+  const std::string last = m.back();
+  m.pop_back(), n.pop_back();
+  std::optional<Compute> best;
+  double least = 0;
+  const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
+    leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
+    const std::int64_t bytes = lang::bytes(i.operand),
+                       all = static_cast<std::int64_t>(std::ceil(depth / static_cast<double>(i.k))) * i.k;
+    for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
+      // its rows are whole lines
+      if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
+      const std::int64_t turn =
+          i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
+      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
+      if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
+      const auto height = static_cast<double>(tile.rows * tile.warps_m),
+                 width = static_cast<double>(tile.columns * tile.warps_n);
+      const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width),
+                   each = static_cast<double>(bytes);
+      const double multiplied =
+          std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
+      const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) *
+          std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
+      if (!best || cost < least) best = *leaf, least = cost;
+      return;
+    }
+  };
+  for (const MatrixInstruction* i : instructions)
+    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
+      if (tile.warps == i->warps) weigh(*i, tile);
+  return best;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,18 @@
+// The tile of a staged contraction on tensor cores (codegen/tensor_cores.h).
+//
+//   C[i, j] = +(f32(A[i, k]) * f32(B[k, j])), bf16, 4096 x 4096 over 4096, sm_80
+//     ⇒  block 4x8  lanes 32  stage 64  mma m16n8k16.bf16  warps 2x2  buffers 4: a warp of 64 x 64 reads so little of
+//        shared memory for each product that the tensor cores decide; smaller ones wait for it
+#pragma once
+
+#include <optional>
+
+#include "codegen/choose/facts.h"
+
+namespace tilec::codegen {
+
+// None where the target has no instruction for its factors.
+std::optional<Compute> leaf_on_tensor_cores(
+    const poly::Program& program, const Facts& f, int node, const Target& target);
+
+}  // namespace tilec::codegen

@@ -1,0 +1,171 @@
+#include "codegen/choose/threads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <optional>
+
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/product.h"
+#include "codegen/scalar.h"
+#include "codegen/scan.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+// A thread for each scan where there are many and their elements lie side by side; else a block of threads.
+void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
+  const Scan scan = *scan_of(f.nest);
+  double scans = 1;
+  bool alone = true;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (!f.nest.dims[d].reduction && d != scan.along) scans *= static_cast<double>(f.extent[d]);
+    alone = alone && !f.fixed[d];
+  }
+  const bool contiguous = std::abs(stride(f.nest.target, scan.along)) == 1;
+  const double enough =
+      alone ? model::threads::scans_of_a_multiprocessor * target.multiprocessors : model::threads::scans_of_a_block;
+  const bool own = !scan.steady() || scan.decays || has_scale(f.nest.aggregation, compute_type(f.nest.value->type())) ||
+      f.extent[scan.along] < model::threads::least_to_scan || (!contiguous && scans >= enough);
+  if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
+  leaf.n.clear();
+  leaf.rows = scan.steady() ? model::threads::scanned_at_once : 1;
+  leaf.vectors = 1;
+  leaf.lanes = own ? 1 : threads;
+}
+
+// The reduction along which a read goes as it goes along m, as a window does: by so many of its steps for each value of
+// m.
+struct Slide { std::size_t k; std::int64_t steps; };
+std::optional<Slide> slide(const Facts& f, const FlatAccess& read, std::size_t m) {
+  for (std::size_t k = 0; k < f.extent.size(); ++k) {
+    const std::int64_t apart = stride(read, k), moved = stride(read, m);
+    if (f.nest.dims[k].reduction && apart && moved && moved % apart == 0 && std::abs(moved / apart) < f.extent[k])
+      return Slide{k, std::abs(moved / apart)};
+  }
+  return std::nullopt;
+}
+
+// Loads for each step of the reduction and element, where a thread has so many rows of m.
+double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
+  double loads = 0;
+  const auto of = static_cast<double>(rows);
+  for (const FlatAccess& read : f.nest.reads) {
+    const auto window = slide(f, read, m);
+    if (!stride(read, m)) loads += 1 / of;
+    else if (!window) loads += 1;
+    else
+      loads += (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) /
+          (of * static_cast<double>(f.extent[window->k]));
+  }
+  return loads;
+}
+
+// Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
+// registers hold what they share.
+void rows_of_window(Compute& leaf, const Facts& f) {
+  if (!leaf.is<forms::Contract>() || leaf.n.empty()) return;
+  const std::size_t n = *f.nest.dim(leaf.n);
+  std::optional<std::size_t> best;
+  double least = model::clearly_less *
+      (leaf.m().empty() ? static_cast<double>(f.nest.reads.size())
+                        : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
+  for (std::size_t m = 0; m < f.extent.size(); ++m) {
+    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < model::threads::most_rows ||
+        share_row(f.nest, m, n))
+      continue;
+    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(),
+            [&](const FlatAccess& read) { return slide(f, read, m).has_value(); }))
+      continue;
+    if (const double loads = loads_of_rows(f, m, model::threads::most_rows); loads < least) best = m, least = loads;
+  }
+  if (!best) return;
+  if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
+  leaf.set_m(f.nest.dims[*best].name);
+  std::erase(leaf.outer, leaf.m());
+  leaf.rows = model::threads::most_rows;
+  std::ranges::stable_sort(leaf.outer, std::greater(),
+      [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
+  for (const FlatAccess& read : f.nest.reads)
+    if (const auto window = slide(f, read, *best)) {
+      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
+        std::rotate(at, at + 1, leaf.k.end());
+      break;
+    }
+}
+
+}  // namespace
+
+std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
+  if (!leaf.is<forms::Reduce>() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return {};
+  std::string most;
+  std::int64_t rows = 1;
+  for (const std::string& name : leaf.outer) {
+    const std::size_t m = *f.nest.dim(name);
+    double blocks = 1;
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
+    const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
+    const bool bounded =
+        std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
+    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
+        blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
+      continue;
+    rows = f.extent[m];
+    most = name;
+  }
+  return most;
+}
+
+std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target) {
+  const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)),
+               given = std::ceil(rows / target.multiprocessors);
+  const double blocks = std::max(1.0, std::min(held, given));
+  const std::int64_t most = target.family == Target::Family::OpenCl
+      ? std::min<std::int64_t>(target.max_threads, model::threads::block_of_opencl)
+      : target.max_threads;
+  std::int64_t threads = threads_of_a_block;
+  while (2 * threads <= most && static_cast<double>(threads) * blocks < model::threads::wanted_of_a_multiprocessor &&
+      elements >= model::threads::least_of_a_thread * static_cast<double>(2 * threads))
+    threads *= 2;
+  return threads;
+}
+
+void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
+  if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, threads, target);
+  rows_of_window(leaf, f);
+  leaf.lanes = threads;
+  if (leaf.is<forms::Reduce>()) {
+    const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
+    leaf.vectors = std::clamp<std::int64_t>(extent / threads, 1, model::blocks::reduced_vectors);
+    if (const std::string rows = rows_of_a_block(leaf, f, target); !rows.empty()) {
+      std::erase(leaf.outer, rows);
+      leaf.set_m(rows);
+      leaf.rows = f.nest.dims[*f.nest.dim(rows)].extent;
+    }
+    return;
+  }
+  leaf.vectors = 1;
+  leaf.rows = std::min(leaf.rows, model::threads::most_rows);
+  double elements = 1, of_turn = 1;
+  for (std::size_t d = 0; d < f.extent.size(); ++d) {
+    if (f.nest.dims[d].reduction) continue;
+    elements *= static_cast<double>(f.extent[d]);
+    if (!f.fixed[d]) of_turn *= static_cast<double>(f.nest.dims[d].extent);
+  }
+  const double enough = model::threads::wanted_of_a_multiprocessor * target.multiprocessors;
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < enough) leaf.rows /= 2;
+  if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
+  if (!leaf.block() || !leaf.k.empty() || leaf.rows > 1) return;
+  // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others
+  // wait to begin.
+  const bool alone = std::none_of(f.fixed.begin(), f.fixed.end(), [](bool fixed) { return fixed; });
+  const double most =
+      alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
+  leaf.vectors = std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
+}
+
+}  // namespace tilec::codegen

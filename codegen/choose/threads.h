@@ -1,0 +1,26 @@
+// A leaf for lanes, made one for threads: lanes are the threads of a block.
+//
+//   contract C  m i  n j  k k  block 6x4  lanes 16  ⇒  block 4x1  lanes 128: as many rows to a thread as leave threads
+//                                                        enough
+//
+// A reduction over threads takes one element a block, or the few rows that read the same; everything else numbers its
+// elements over all threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "codegen/choose/facts.h"
+
+namespace tilec::codegen {
+
+inline constexpr std::int64_t threads_of_a_block = 128;
+
+void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
+std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
+// How many threads the blocks have that go through rows of so many elements and keep so many bytes of each in shared
+// memory: so many that a multiprocessor, which holds few such blocks or gets few, has enough of them.
+std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target);
+
+}  // namespace tilec::codegen

@@ -1,0 +1,353 @@
+// Takes sums apart where that pays, and applies directives that say so.
+//
+// A statement sums a product over indices S. Choose some of them, R: the factors that depend on R are summed over R
+// into a temporary, over whatever else they and the rows of R depend on; the statement then sums the temporary times
+// the other factors over S \ R. Both halves may be taken apart further. All choices are counted, the one with the
+// fewest points is taken (choose/factors.h).
+#include "codegen/rewrite/factor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "autodiff/graph.h"
+#include "codegen/choose/factors.h"
+#include "codegen/intervals.h"
+#include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/restate.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/halves.h"
+#include "codegen/running.h"
+#include "poly/canonical.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Program;
+using poly::Statement;
+
+std::string form_of(const Program& program, const Statement& s) {
+  std::vector<TensorId> same(program.tensors.size());
+  std::iota(same.begin(), same.end(), 0);
+  return poly::canonical(program, s, same);
+}
+
+bool is_made_before(const Program& program, std::size_t n, TensorId id) {
+  const auto makes = [&](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && s->target.tensor == id;
+  };
+  return std::any_of(program.nodes.begin(), program.nodes.begin() + static_cast<std::ptrdiff_t>(n), makes);
+}
+
+// What is summed first stands in front of the statement at n, but for what equals a statement before it: that is read
+// instead. How many statements stand at n now that stood there not.
+std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
+  Program& program = r.program;
+  const std::string name = target_name(program, halves.outer);
+  const auto first = static_cast<TensorId>(program.tensors.size());
+  std::vector<TensorId> read_as;
+  std::vector<Statement> before;
+  for (HalfSum& part : halves.inner) {
+    const auto id = static_cast<TensorId>(program.tensors.size());
+    part.statement.target.tensor = id;
+    part.temporary.name = fresh_name(program, name + (read_as.empty() ? "_sums" : "_reached"));
+    program.tensors.push_back(part.temporary);
+    const auto [made, is_new] = r.sums.try_emplace(form_of(program, part.statement), id);
+    read_as.push_back(is_new || !is_made_before(program, n, made->second) ? id : made->second);
+    if (read_as.back() == id) {
+      r.strides.push_back(row_major(extents(part.temporary)));
+      before.push_back(std::move(part.statement));
+    } else {
+      program.tensors.pop_back();
+    }
+  }
+  for (Access& read : halves.outer.reads)
+    if (read.tensor >= first) read.tensor = read_as[static_cast<std::size_t>(read.tensor - first)];
+  program.nodes[n] = std::move(halves.outer);
+  const std::size_t count = before.size();
+  insert(program, n, std::move(before));
+  return count;
+}
+
+// The sum with conditions as rows or told by runs, and straight indices; nothing where it is that already.
+std::optional<Statement> restated(const Program& program, const Statement& s) {
+  std::optional<Statement> other = told_by_runs(program, s);
+  if (auto products = gathered(other ? *other : s)) other = std::move(products);
+  if (auto no_condition = unmasked(program, other ? *other : s)) other = std::move(no_condition);
+  if (auto straight = straightened(other ? *other : s)) other = std::move(straight);
+  return other;
+}
+
+// A statement in its place.
+using Readers = std::vector<std::pair<std::size_t, Statement>>;
+
+// The readers of the sum at n, each with that sum in it; nothing where one of them cannot have it.
+std::optional<Readers> with_sum(const Program& program, std::size_t n) {
+  const Statement& s = std::get<Statement>(program.nodes[n]);
+  const TensorId id = s.target.tensor;
+  if (s.aggregation != Aggregation::Sum || is_output(program, id) || program.tensor(id).dtype != s.value.type())
+    return std::nullopt;
+  Readers readers;
+  for (std::size_t r = n + 1; r < program.nodes.size(); ++r) {
+    if (!reads(program.nodes[r], id)) continue;
+    const auto* reader = std::get_if<Statement>(&program.nodes[r]);
+    auto one = reader && !(reader->fill == std::variant<poly::Number, TensorId>(id)) ? merged(program, s, *reader)
+                                                                                     : std::nullopt;
+    if (!one) return std::nullopt;
+    readers.emplace_back(r, std::move(*one));
+  }
+  return readers;
+}
+
+void absorb_at(Program& program, std::size_t n, Readers readers) {
+  for (auto& [r, one] : readers) program.nodes[r] = std::move(one);
+  program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+// The statement at n told by running sums, in front of it; products that nobody reads any more go. Where the first of
+// the sums is then.
+std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
+  Program& program = r.program;
+  while (r.strides.size() < program.tensors.size())
+    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  program.nodes[n] = std::move(told.sum);
+  insert(program, n, std::move(told.before));
+  for (std::size_t at = n; at-- > 0;) {
+    const auto* s = std::get_if<Statement>(&program.nodes[at]);
+    if (!s || is_output(program, s->target.tensor)) continue;
+    if (std::any_of(program.nodes.begin(), program.nodes.end(),
+            [&](const poly::Node& node) { return reads(node, s->target.tensor); }))
+      continue;
+    program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(at));
+    --n;
+  }
+  return n;
+}
+
+void part_at(Rewriting& r, std::size_t n, Apart apart) {
+  Program& program = r.program;
+  while (r.strides.size() < program.tensors.size())
+    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  program.nodes[n] = std::move(apart.both);
+  insert(program, n, {std::move(apart.strip), std::move(apart.rest)});
+}
+
+class Factoring {
+ public:
+  explicit Factoring(Rewriting& r) : r_(r), program_(r.program), read_by_sums_(r.program.tensors.size(), true) {
+    for (const poly::Node& node : program_.nodes) {
+      const auto* s = std::get_if<Statement>(&node);
+      for (const TensorId id : autodiff::operands(node))
+        read_by_sums_[static_cast<std::size_t>(id)] =
+            read_by_sums_[static_cast<std::size_t>(id)] && s && s->aggregation == Aggregation::Sum;
+    }
+  }
+
+  void run() {
+    for (std::size_t n = 0; n < program_.nodes.size(); ++n) {
+      const auto* s = std::get_if<Statement>(&program_.nodes[n]);
+      if (!s || s->aggregation == Aggregation::Assign || s->aggregation == Aggregation::Product ||
+          box_of(*s) < model::least_to_factor)
+        continue;
+      if (absorbed(n)) {
+        --n;
+        continue;
+      }
+      if (told(n)) {
+        --n;
+        continue;
+      }
+      restate(n);
+      if (reached(n) || parted(n)) {
+        --n;
+        continue;
+      }
+      while (cut(n)) {}
+    }
+  }
+
+ private:
+  static double box_of(const Statement& s) {
+    double count = 1;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) count *= static_cast<double>(extent(s, k));
+    return count;
+  }
+
+  // A sum of products over intervals reads running sums instead; n becomes the position of the first of these.
+  bool told(std::size_t& n) {
+    const std::size_t known = program_.tensors.size();
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    auto other = told_by_logs(program_, s);
+    if (!other) return false;
+    double cost = choose_factors(program_, other->sum).cost;
+    for (const Statement& before : other->before) cost += choose_factors(program_, before).cost;
+    if (cost > model::factored_share * choose_factors(program_, s).cost) {
+      program_.tensors.resize(known);
+      return false;
+    }
+    r_.done.push_back(directives::Logs{target_name(program_, s)});
+    n = told_at(r_, n, std::move(*other));
+    return true;
+  }
+
+  bool reached(std::size_t n) {
+    directives::Reach done{target_name(program_, std::get<Statement>(program_.nodes[n]))};
+    if (!reach_all_values(r_, n)) return false;
+    r_.done.push_back(std::move(done));
+    return true;
+  }
+
+  bool parted(std::size_t n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const auto cost = cost_apart(program_, s);
+    if (!cost || *cost > model::factored_share * computed_points(s)) return false;
+    r_.done.push_back(directives::Restate{target_name(program_, s)});
+    part_at(r_, n, set_apart(program_, s).value());
+    return true;
+  }
+
+  void restate(std::size_t n) {
+    const auto& s = std::get<Statement>(program_.nodes[n]);
+    std::optional<Statement> other = restated(program_, s);
+    if (!other || choose_factors(program_, *other).cost > model::factored_share * choose_factors(program_, s).cost)
+      return;
+    r_.done.push_back(directives::Restate{target_name(program_, s)});
+    program_.nodes[n] = std::move(*other);
+  }
+
+  // A sum that other sums read as a factor goes into them, where all of them together then cost less.
+  bool absorbed(std::size_t n) {
+    const Statement& s = std::get<Statement>(program_.nodes[n]);
+    const TensorId id = s.target.tensor;
+    if (static_cast<std::size_t>(id) < read_by_sums_.size() && !read_by_sums_[static_cast<std::size_t>(id)])
+      return false;
+    std::optional<Readers> readers = with_sum(program_, n);
+    if (!readers || readers->empty()) return false;
+    double separate = computed_points(s) + model::stored_element * elements(program_, id), together = 0;
+    for (const auto& [r, one] : *readers) {
+      separate += choose_factors(program_, std::get<Statement>(program_.nodes[r])).cost;
+      together += choose_factors(program_, one).cost;
+    }
+    if (together > model::factored_share * separate) return false;
+    r_.done.push_back(directives::Absorb{target_name(program_, s)});
+    absorb_at(program_, n, std::move(*readers));
+    return true;
+  }
+
+  // Cuts the statement at n, what is summed first further at once; n stays the position of the other half.
+  bool cut(std::size_t& n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    const FactorChoice choice = choose_factors(program_, s);
+    if (choice.summed.empty()) return false;
+    directives::Factor done{target_name(program_, s), {}};
+    for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
+    r_.done.push_back(std::move(done));
+    const FactoredProduct product = product_of(s).value();
+    for (std::size_t made = cut_at(r_, n,
+             halves_of_sum(program_, s, product, static_cast<TensorId>(program_.tensors.size()), choice.summed,
+                 choice.quotients)
+                 .value());
+        made > 0; --made) {
+      if (parted(n)) n += 2;
+      while (cut(n)) {}
+      ++n;
+    }
+    return true;
+  }
+
+  Rewriting& r_;
+  Program& program_;
+  std::vector<bool> read_by_sums_;                     // of a tensor of the text: by nothing else
+};
+
+}  // namespace
+
+void factor_sums(Rewriting& r) { Factoring(r).run(); }
+
+Refusal apply(Rewriting& r, const directives::Absorb& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  std::optional<Readers> readers = with_sum(r.program, *n);
+  if (!readers || readers->empty())
+    return fmt::format("`{}` is no sum that only sums read, each as a factor", directive.tensor);
+  absorb_at(r.program, *n, std::move(*readers));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Restate& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  std::optional<Statement> other = restated(r.program, std::get<Statement>(r.program.nodes[*n]));
+  if (other) {
+    r.program.nodes[*n] = std::move(*other);
+  } else {
+    auto apart = set_apart(r.program, std::get<Statement>(r.program.nodes[*n]));
+    if (!apart)
+      return fmt::format(
+          "`{}` has no condition that a row could say, no factors in common, no index in one form only, and no values whose weights are of another kind",
+          directive.tensor);
+    part_at(r, *n, std::move(*apart));
+  }
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Reach& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  if (!reach_all_values(r, *n))
+    return fmt::format(
+        "`{}` is no running extreme that sums compare with, or has an element for each value", directive.tensor);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Logs& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  auto told = told_by_logs(r.program, s);
+  if (!told)
+    return fmt::format(
+        "`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index",
+        directive.tensor);
+  static_cast<void>(told_at(r, *n, std::move(*told)));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Factor& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  std::vector<std::size_t> summed;
+  for (const std::string& name : directive.sums) {
+    const auto k = index_of(s, name);
+    if (!k || is_output_index(s, *k))
+      return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, name);
+    if (std::ranges::find(summed, *k) == summed.end()) summed.push_back(*k);
+  }
+  std::sort(summed.begin(), summed.end());
+  const auto product = product_of(s);
+  auto halves = product
+      ? halves_of_sum(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size()), summed, true)
+      : std::nullopt;
+  if (!halves)
+    return fmt::format(
+        "no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));
+  if (bytes_of(*halves) > static_cast<double>(model::largest_temporary))
+    return fmt::format("the sums would take {:.0f} bytes", bytes_of(*halves));
+  static_cast<void>(cut_at(r, *n, std::move(*halves)));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,155 @@
+#include "codegen/rewrite/factors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/part.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Expr;
+using poly::Statement;
+using Role = ProductFactor::Role;
+
+std::optional<Op> operator_of(const Statement& s) {
+  if (s.aggregation == Aggregation::Sum) return Op::Mul;
+  if (s.aggregation != Aggregation::Max && s.aggregation != Aggregation::Min) return std::nullopt;
+  const auto* apply = s.value.as<poly::Apply>();
+  return apply && (apply->op == Op::Max || apply->op == Op::Min) ? std::optional(apply->op) : std::nullopt;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Statement& s) : s_(s) {}
+
+  std::optional<FactoredProduct> read() {
+    const auto op = operator_of(s_);
+    if (!op) return std::nullopt;
+    product_.op = *op;
+    take(s_.value);
+    return std::move(product_);
+  }
+
+ private:
+  void add(const Expr& value, Role role) {
+    ProductFactor factor{role, value, std::vector<bool>(s_.indices.size(), false)};
+    mark(value, s_.reads, factor.mentions);
+    product_.factors.push_back(std::move(factor));
+  }
+
+  void take_condition(const Expr& e) {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->op != Op::And || apply->type != DType::Bool) return add(e, Role::When);
+    for (const Expr& operand : apply->operands) take_condition(operand);
+  }
+
+  void take(const Expr& e) {
+    const std::size_t from = product_.factors.size();
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->type != s_.value.type()) return add(e, Role::Times);
+    if (apply->op == product_.op) {
+      for (const Expr& operand : apply->operands) take(operand);
+    } else if (product_.op == Op::Mul && apply->op == Op::Neg) {
+      product_.negative = !product_.negative;
+      return take(apply->operands[0]);
+    } else if (product_.op == Op::Mul && apply->op == Op::Div && lang::is_float(apply->type)) {
+      take(apply->operands[0]);
+      add(apply->operands[1], Role::Over);
+    } else if (product_.op == Op::Mul && apply->op == Op::Select && is_zero(apply->operands[2])) {
+      take_condition(apply->operands[0]);
+      take(apply->operands[1]);
+    } else {
+      return add(e, Role::Times);
+    }
+    product_.written.emplace_back(from, product_.factors.size());
+  }
+
+  const Statement& s_;
+  FactoredProduct product_;
+};
+
+}  // namespace
+
+std::optional<FactoredProduct> product_of(const Statement& s) { return Reader(s).read(); }
+
+bool is_zero(const Expr& e) {
+  const auto* n = e.as<poly::Number>();
+  return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
+}
+
+Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }
+
+std::optional<Expr> all_finite(const std::vector<ProductFactor>& factors) {
+  std::optional<Expr> all;
+  for (const ProductFactor& f : factors) {
+    if (f.role == Role::When || !lang::is_float(f.value.type())) continue;
+    if (const auto* number = f.value.as<poly::Number>();
+        number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0))
+      continue;
+    const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
+    // neither 0 nor NaN
+    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool})
+                                           : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});
+    all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
+  }
+  return all;
+}
+
+Expr FiniteGuard::operator()(const Expr& value) const {
+  const DType type = value.type();
+  Expr otherwise = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
+  if (reached)
+    otherwise = poly::Apply{Op::Select,
+        {Expr(poly::Apply{Op::Ne, {*reached, Expr(poly::Number{reached->type()})}, DType::Bool}), otherwise,
+            Expr(poly::Number{type})},
+        type};
+  return poly::Apply{Op::Select, {finite, value, otherwise}, type};
+}
+
+Expr joined(const FactoredProduct& product, const std::vector<ProductFactor>& factors, DType type,
+    const std::optional<FiniteGuard>& guard) {
+  std::optional<Expr> value, when;
+  for (const ProductFactor& f : factors) {
+    if (f.role == Role::When) when = when ? Expr(poly::Apply{Op::And, {*when, f.value}, DType::Bool}) : f.value;
+    else if (f.role == Role::Times)
+      value = value ? Expr(poly::Apply{product.op, {*value, in_type(f.value, type)}, type}) : in_type(f.value, type);
+  }
+  if (!value) value = Expr(poly::Number{type, 1, lang::is_float(type) ? 1.0 : 0.0});
+  for (const ProductFactor& f : factors)
+    if (f.role == Role::Over) value = poly::Apply{Op::Div, {*value, in_type(f.value, type)}, type};
+  if (guard) value = (*guard)(*value);
+  return when ? Expr(poly::Apply{Op::Select, {*when, *value, Expr(poly::Number{type})}, type}) : *value;
+}
+
+bool keeps_range(const std::vector<ProductFactor>& factors) {
+  const auto half = [](const ProductFactor& f) {
+    const auto* cast = f.value.as<poly::Cast>();
+    return f.role == Role::When || f.value.as<poly::Number>() ||
+        (f.role == Role::Times && cast && cast->operand.type() == DType::F16);
+  };
+  return factors.size() <= 4 && std::all_of(factors.begin(), factors.end(), half);
+}
+
+DType type_of_sums(const FactoredProduct& product, const std::vector<bool>& inside,
+    const std::vector<ProductFactor>& factors, DType type) {
+  if (product.op != Op::Mul || type != DType::F32 || keeps_range(factors)) return type;
+  const auto counts = [&](std::size_t f) {
+    return product.factors[f].role != Role::When && !product.factors[f].value.as<poly::Number>();
+  };
+  const auto is_written = [&](const std::pair<std::size_t, std::size_t>& range) {
+    for (std::size_t f = 0; f < inside.size(); ++f)
+      if (counts(f) && inside[f] != (f >= range.first && f < range.second)) return false;
+    return true;
+  };
+  std::size_t several = 0;
+  for (std::size_t f = 0; f < inside.size(); ++f)
+    several += inside[f] && (counts(f) || product.factors[f].role == Role::Over);
+  return several < 2 || std::any_of(product.written.begin(), product.written.end(), is_written) ? type : DType::F64;
+}
+
+}  // namespace tilec::codegen

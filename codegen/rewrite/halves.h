@@ -1,0 +1,36 @@
+// A sum of products as two: what some of its indices are summed over first, and the rest.
+//
+//   O[t, e] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t, with s first
+//     ⇒  inner  T[t, d, e] = +(K[s, d] * V[s, e]), s <= t;   outer  O[t, e] = +(Q[t, d] * T[t, d, e])
+//
+// An element that no point reaches must keep its fill. The rows that say which points there are may hold the indices
+// that are summed first, so they are projected (projection.h).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "codegen/rewrite/factors.h"
+
+namespace tilec::codegen {
+
+struct HalfSum {
+  poly::Statement statement;
+  poly::Tensor temporary;                              // without a name
+};
+struct Halves {
+  std::vector<HalfSum> inner;                          // the sums, and where conditions matter how many points they
+                                                       // have
+  poly::Statement outer;
+};
+
+// Nothing where no factor leaves the sum over these indices, or no point is spared. `id`: the tensor that the first
+// temporary will be. `quotients`: also where no point is spared, but divisors leave.
+std::optional<Halves> halves_of_sum(const poly::Program& program, const poly::Statement& s,
+    const FactoredProduct& product, poly::TensorId id, const std::vector<std::size_t>& summed, bool quotients = false);
+
+// Of the temporaries.
+double bytes_of(const Halves& halves);
+
+}  // namespace tilec::codegen
