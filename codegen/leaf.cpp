@@ -11,8 +11,9 @@
 //
 // That is for m. Where n carries the lanes, its border is whole vectors in which the row is a mask: of 56 columns with
 // the interior [1, 55), one masked vector, two free ones, one masked. On a GPU, rows of a short window at the border
-// stay a block under masks: they read what they share once, as those inside do. `Leaf::blocks` decides which of these a
-// border is.
+// stay a block under masks: they read what they share once, as those inside do. Taps of a filter's gradient bound long
+// rows of pixels instead: there each row of the block has a range of the reduction of its own. `Leaf::blocks` decides
+// which of these a border is.
 //
 // The bounds of the split are computed at run time when they depend on an outer loop (a causal mask), and fold when
 // they do not. So every executed inner point is a valid point, but for masked lanes, and no inner loop has a branch,
@@ -249,7 +250,7 @@ class Leaf {
                                                        // none
     bool blocked_m = false, blocked_n = false;
     bool guarded = false;                              // rows that couple n with a reduction are masks of the fold
-    bool staggered = false;                            // each row of m has a range of n of its own
+    bool staggered = false;                            // each row of m has a range of n, or of a reduction, of its own
     bool border = false;                               // rows of the domain that couple m with a reduction are asked of
                                                        // each row
     std::optional<Expr> end;                           // of m, where the last block may have rows beyond it
@@ -269,6 +270,11 @@ class Leaf {
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == n_ && leaf_.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     if (d == m_ && masks_border()) return blocks_under_masks(range, *inner, tile, inside);
+    if (d == m_ && staggers()) {
+      Tile own = tile;
+      own.staggered = true;
+      return blocked_rows(range, own, inside);
+    }
     Body body = one_by_one(dim, {range.lo, inner->lo}, tile, inside);
     append(body, blocked(dim, *inner, tile, inside));
     append(body, one_by_one(dim, {inner->hi, range.hi}, tile, inside));
@@ -330,6 +336,18 @@ class Leaf {
       for (std::size_t d = 0; d < nest_.dims.size(); ++d)
         if (d != m && !points_.at(d)) window += std::abs(row.form.coefficients[d]) * (nest_.dims[d].extent - 1);
       return !row.form.coefficients[m] || window <= leaf_.rows * std::abs(row.form.coefficients[m]);
+    });
+  }
+
+  // On a GPU: whether each row of a block has a range of its own of the reductions that bound it, as the taps of a
+  // filter's gradient have: they read what they share once, where all of them go on.
+  bool staggers() const {
+    if (!around_.threads || !leaf_.is<forms::Contract>() || flag_ || block_.turned || leaf_.rows < 2) return false;
+    return std::ranges::none_of(nest_.rows, [&](const Row& row) {
+      const auto bounds = [&](int d) {
+        return d >= 0 && !points_.at(static_cast<std::size_t>(d)) && row.form.coefficients[static_cast<std::size_t>(d)];
+      };
+      return bounds(m_) && bounds(n_);
     });
   }
 
@@ -554,6 +572,42 @@ class Leaf {
   Kind lane_kind() const { return around_.threads ? Kind::Thread : Kind::Vector; }
 
   Body reduce(std::size_t level) {
+    if (level < k_.size() && tile_.staggered && tile_.blocked_m && bounds_rows(k_[level])) return staggered(level);
+    return reduce_all(level);
+  }
+
+  // Whether rows of the domain bound d by m, and all else is known.
+  bool bounds_rows(std::size_t d) const {
+    const auto m = static_cast<std::size_t>(m_);
+    return std::ranges::any_of(nest_.rows, [&](const Row& row) {
+      if (!row.form.coefficients[m] || !row.form.coefficients[d]) return false;
+      for (std::size_t k = 0; k < nest_.dims.size(); ++k)
+        if (k != m && k != d && row.form.coefficients[k] && !points_.at(k)) return false;
+      return true;
+    });
+  }
+
+  // Steps that every row of the block has, and before and behind them steps under a mask for each row.
+  Body staggered(std::size_t level) {
+    const std::size_t d = k_[level];
+    Body body;
+    const auto [rows, any, all] = own_ranges(body, d);
+    const Expr first = named(body, d, "_in", minimum(any.hi, all.lo)),
+               last = named(body, d, "_out", maximum(first, minimum(any.hi, all.hi)));
+    const Interval before = points_.limit(d, any);
+    const bool border = tile_.border;
+    for (const auto& [range, masked] : std::initializer_list<std::pair<Interval, bool>>{
+             {{any.lo, first}, true}, {{first, last}, false}, {{last, any.hi}, true}}) {
+      points_.limit(d, range);
+      tile_.border = border || masked;
+      append(body, reduce_all(level));
+    }
+    tile_.border = border;
+    points_.limit(d, before);
+    return body;
+  }
+
+  Body reduce_all(std::size_t level) {
     if (level >= k_.size()) return innermost(std::nullopt);
     if (level + 1 == k_.size()) return innermost(k_[level]);
     const std::size_t d = k_[level];
@@ -1242,24 +1296,18 @@ class Leaf {
     return tile_.staggered && tile_.blocked_m ? dot_staggered(lane_dim) : dot_range(lane_dim, points_.bounds(lane_dim));
   }
 
-  // Vectors that every row has whole, and between these and either end vectors under a mask for each row.
-  Body dot_staggered(std::size_t d) {
-    const std::string& stem = nest_.dims[d].name;
-    const std::int64_t W = leaf_.lanes;
-    const Expr zero(std::int64_t{0});
-    Body body;
-    const auto named = [&](const std::string& suffix, const Expr& e) {
-      if (is_const(e)) return e;
-      const std::string name = names_.fresh(stem + suffix);
-      body.push_back(stmt(Let{name, e}));
-      return var(name);
-    };
+  // Of d, what each row of the block has of it, what any has, and what all have.
+  struct OwnRanges {
+    std::vector<Interval> rows;
+    Interval any, all;
+  };
+  OwnRanges own_ranges(Body& body, std::size_t d) {
     std::vector<Interval> rows;
     for (std::int64_t i = 0; i < tile_.rows; ++i) {
       points_.fix(static_cast<std::size_t>(m_), tile_.m0 + Expr(i));
       const Interval range = points_.bounds(d);
       points_.release(static_cast<std::size_t>(m_));
-      rows.push_back({named("_lo", range.lo), named("_end", range.hi)});
+      rows.push_back({named(body, d, "_lo", range.lo), named(body, d, "_end", range.hi)});
     }
     Interval any = rows.front(), all = any;
     for (const Interval& row : rows) {
@@ -1267,17 +1315,33 @@ class Leaf {
       all = {maximum(all.lo, row.lo), minimum(all.hi, row.hi)};
     }
     any.hi = maximum(any.lo, any.hi);
-    const Expr first = named("_in", minimum(any.hi, any.lo + ceil_divide(all.lo - any.lo, W) * Expr(W)));
-    const Expr whole = named("_whole", floor_divide(maximum(zero, minimum(all.hi, any.hi) - first), W));
+    return {std::move(rows), any, all};
+  }
+  Expr named(Body& body, std::size_t d, const std::string& suffix, const Expr& e) {
+    if (is_const(e)) return e;
+    const std::string name = names_.fresh(nest_.dims[d].name + suffix);
+    body.push_back(stmt(Let{name, e}));
+    return var(name);
+  }
+
+  // Vectors that every row has whole, and between these and either end vectors under a mask for each row.
+  Body dot_staggered(std::size_t d) {
+    const std::string& stem = nest_.dims[d].name;
+    const std::int64_t W = leaf_.lanes;
+    const Expr zero(std::int64_t{0});
+    Body body;
+    const auto [rows, any, all] = own_ranges(body, d);
+    const Expr first = named(body, d, "_in", minimum(any.hi, any.lo + ceil_divide(all.lo - any.lo, W) * Expr(W)));
+    const Expr whole = named(body, d, "_whole", floor_divide(maximum(zero, minimum(all.hi, any.hi) - first), W));
     tile_.blocked_n = true;
     append(body, dot_loop(d, stem, any.lo, ceil_divide(first - any.lo, W), 1, std::nullopt, rows));
-    const Expr turns = named("_turns", floor_divide(whole, leaf_.vectors));
+    const Expr turns = named(body, d, "_turns", floor_divide(whole, leaf_.vectors));
     append(body, dot_loop(d, stem, first, turns, leaf_.vectors, std::nullopt));
     if (leaf_.vectors > 1)
       append(body,
           dot_loop(
               d, stem, first + turns * Expr(leaf_.vectors * W), whole - turns * Expr(leaf_.vectors), 1, std::nullopt));
-    const Expr last = named("_out", first + whole * Expr(W));
+    const Expr last = named(body, d, "_out", first + whole * Expr(W));
     append(body, dot_loop(d, stem, last, ceil_divide(any.hi - last, W), 1, std::nullopt, rows));
     tile_.blocked_n = false;
     return body;

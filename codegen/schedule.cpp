@@ -280,7 +280,10 @@ std::vector<TensorId> kept_of(const Fused& fused, const Fused::Set& set, const G
 std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target& target) {
   double elements = 1;
   for (const Dim& dim : nest.dims) if (!dim.reduction) elements *= static_cast<double>(dim.extent);
-  return threads_of_rows(elements, static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent), 0, target);
+  const std::int64_t extent = nest.dims[*nest.dim(leaf.n)].extent;
+  // Blocks of 32 threads would not fill a multiprocessor.
+  if (2 * extent <= threads_of_a_block) return threads_of_a_block / 2;
+  return threads_of_rows(elements, static_cast<double>(extent), 0, target);
 }
 
 // A group of one statement: its leaf, and loops that suit it.

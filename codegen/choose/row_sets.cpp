@@ -296,6 +296,9 @@ class RowSets {
   void joins_as_sum(int node) {
     const Statement* s = statement(node);
     if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s)) return;
+    // What adds up parts that fill a GPU would have fewer blocks for them.
+    const auto is_part = [&](const Access& read) { return rewriting_.parts.contains(read.tensor); };
+    if (has_threads(target_) && std::ranges::any_of(s->reads, is_part)) return;
     double saved = 0;
     std::set<TensorId> seen;
     for (const Access& read : s->reads)

@@ -66,27 +66,29 @@ double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
 
 // Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
 // registers hold what they share.
-void rows_of_window(Compute& leaf, const Facts& f) {
-  if (!leaf.is<forms::Contract>() || leaf.n.empty()) return;
+bool rows_of_window(Compute& leaf, const Facts& f) {
+  if (!leaf.is<forms::Contract>() || leaf.n.empty()) return false;
   const std::size_t n = *f.nest.dim(leaf.n);
   std::optional<std::size_t> best;
   double least = model::clearly_less *
       (leaf.m().empty() ? static_cast<double>(f.nest.reads.size())
                         : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
   for (std::size_t m = 0; m < f.extent.size(); ++m) {
-    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < model::threads::most_rows ||
-        share_row(f.nest, m, n))
+    if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < 2 || share_row(f.nest, m, n)) continue;
+    // Values of an output that is short itself, taps, along a long reduction; or of a long one along a short window.
+    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(), [&](const FlatAccess& read) {
+          const auto window = slide(f, read, m);
+          return window && std::max(f.extent[m], f.extent[window->k]) >= model::threads::most_rows;
+        }))
       continue;
-    if (std::none_of(f.nest.reads.begin(), f.nest.reads.end(),
-            [&](const FlatAccess& read) { return slide(f, read, m).has_value(); }))
-      continue;
-    if (const double loads = loads_of_rows(f, m, model::threads::most_rows); loads < least) best = m, least = loads;
+    if (const double loads = loads_of_rows(f, m, std::min(f.extent[m], model::threads::most_rows)); loads < least)
+      best = m, least = loads;
   }
-  if (!best) return;
+  if (!best) return false;
   if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
   leaf.set_m(f.nest.dims[*best].name);
   std::erase(leaf.outer, leaf.m());
-  leaf.rows = model::threads::most_rows;
+  leaf.rows = std::min(f.extent[*best], model::threads::most_rows);
   std::ranges::stable_sort(leaf.outer, std::greater(),
       [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
   for (const FlatAccess& read : f.nest.reads)
@@ -95,6 +97,7 @@ void rows_of_window(Compute& leaf, const Facts& f) {
         std::rotate(at, at + 1, leaf.k.end());
       break;
     }
+  return true;
 }
 
 }  // namespace
@@ -109,7 +112,7 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
     for (std::size_t d = 0; d < f.extent.size(); ++d)
       if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
     const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
-    const bool bounded =
+    const bool bounded = !staggered(f.nest, m, *f.nest.dim(leaf.n), reductions(f.nest)) &&
         std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
     if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
         blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
@@ -136,7 +139,7 @@ std::int64_t threads_of_rows(double rows, double elements, double bytes, const T
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
   if (leaf.is<forms::Scan>()) return scan_for_threads(leaf, f, threads, target);
-  rows_of_window(leaf, f);
+  const bool window = rows_of_window(leaf, f);
   leaf.lanes = threads;
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
@@ -157,7 +160,9 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
     if (!f.fixed[d]) of_turn *= static_cast<double>(f.nest.dims[d].extent);
   }
   const double enough = model::threads::wanted_of_a_multiprocessor * target.multiprocessors;
-  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < enough) leaf.rows /= 2;
+  // What the rows of a window load is on its way together, so that fewer threads will do.
+  const double threads_wanted = window ? enough / model::threads::rows_that_hide : enough;
+  while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < threads_wanted) leaf.rows /= 2;
   if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
   if (!leaf.block() || !leaf.k.empty() || leaf.rows > 1) return;
   // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others

@@ -176,6 +176,7 @@ inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds l
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
+inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the
                                                        // machine
 inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's latency, where sums are cut into parts

@@ -86,6 +86,18 @@ Parts parts_for_cores(const Program& program, const Statement& s) {
       2 * model::least_of_a_part};
 }
 
+// Taps of a filter's gradient that a thread has, or a block that folds them, if parts are enough for that: it reads
+// once what they share.
+double taps_at_once(const Facts& f, const Target& target) {
+  Target small = target;
+  small.multiprocessors = 1;
+  Compute leaf = choose_leaf(f, 0).leaf;
+  for_threads(leaf, f, threads_of_a_block, small);
+  const auto m = f.nest.dim(leaf.m());
+  const bool taps = m && std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[*m]; });
+  return taps ? static_cast<double>(leaf.rows) : 1;
+}
+
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
 Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const Nest nest = nest_of(s, r.strides);
@@ -107,11 +119,14 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each,
         model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   }
-  const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors;
+  const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors,
+               taps = taps_at_once(all, r.target);
   if (choose_leaf(all, 0).leaf.is<forms::Reduce>())
-    return {std::ceil(wanted / outputs), each, model::least_of_a_thread_part, model::threads::least_fold_to_cut};
-  return {std::ceil(wanted * static_cast<double>(threads_of_a_block) / outputs), each,
-      model::threads::least_of_a_column_part, model::threads::least_column_to_cut};
+    return {std::ceil(wanted * taps / outputs), each, model::least_of_a_thread_part, model::threads::least_fold_to_cut};
+  const double elements_wanted = wanted * static_cast<double>(threads_of_a_block),
+               of_a_thread = std::max(1.0, taps / model::threads::rows_that_hide);
+  return {std::ceil(elements_wanted * of_a_thread / outputs), each, model::threads::least_of_a_column_part,
+      model::threads::least_column_to_cut};
 }
 
 bool is_staged(const Rewriting& r, const Statement& s) {
@@ -164,7 +179,8 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
     return in_rows(s, a) != in_rows(s, b) ? in_rows(s, b) : s.domain[a].extent->get() > s.domain[b].extent->get();
   };
   for (std::size_t k = 0; k < s.indices.size(); ++k)
-    if (is_reduced(s, k) && (!longest || after(k, *longest))) longest = k;
+    if (is_reduced(s, k) && codegen::extent(s, k) > 1 && (!longest || after(k, *longest))) longest = k;
+  if (!longest) return std::nullopt;
   const std::int64_t extent = s.domain[*longest].extent->get();
   const double chunks = std::min({parts.points / parts.least, parts.wanted, static_cast<double>(extent)});
   if (chunks < 2) return std::nullopt;
@@ -235,12 +251,29 @@ std::pair<Statement, Statement> in_parts(Rewriting& r, const Statement& whole, c
 
 namespace {
 
-// The statement becomes two.
+// The sum of the parts of `part`, which `sum` adds up with others: of all of them at once.
+void add_up(Statement& sum, const Statement& part) {
+  const std::size_t count = sum.indices.size();
+  const std::vector<std::size_t> where = in_order(count);
+  for (Affine& e : sum.target.element) e = e.renumber(where, count + 1);
+  for (Range& row : sum.domain) row.value = row.value.renumber(where, count + 1);
+  for (Affine& e : sum.reads.front().element) e = e.renumber(where, count + 1);
+  sum.indices.push_back(fresh_index(sum, "s"));
+  sum.domain.push_back({Affine::index(count, count + 1), part.domain[part.indices.size() - 1].extent});
+  sum.reads.front().tensor = part.target.tensor;
+  sum.reads.front().element.insert(sum.reads.front().element.begin(), Affine::index(count, count + 1));
+}
+
+// The statement becomes two; on a GPU, what is a part already is cut into shorter ones.
 void split(Rewriting& r, std::size_t n, const Cut& cut) {
   const Statement whole = std::get<Statement>(r.program.nodes[n]);
   r.done.push_back(directives::Split{target_name(r.program, whole), whole.indices[cut.index], cut.chunk});
   auto [part, sum] = in_parts(r, whole, cut);
   r.program.nodes[n] = std::move(part);
+  if (auto* all = n + 1 < r.program.nodes.size() ? std::get_if<Statement>(&r.program.nodes[n + 1]) : nullptr;
+      all && has_threads(r.target) && r.parts.contains(whole.target.tensor) && all->reads.size() == 1 &&
+      all->reads.front().tensor == whole.target.tensor && all->aggregation == whole.aggregation)
+    return add_up(*all, std::get<Statement>(r.program.nodes[n]));
   r.program.nodes.insert(r.program.nodes.begin() + static_cast<std::ptrdiff_t>(n) + 1, std::move(sum));
 }
 
@@ -267,7 +300,14 @@ void split_reductions(Rewriting& r) {
     if (!s || beside_rows.contains(s->target.tensor) || in_pass(r, s->target.tensor)) continue;
     std::optional<Cut> cut = cut_of(r, *s);
     if (!cut && !has_threads(r.target) && folds_in_parts(r, *s)) cut = cut_by_time(r, *s);
-    if (cut) split(r, n++, *cut);
+    if (!cut) continue;
+    // On a GPU, parts of one value each that are still too few are cut along another index.
+    for (bool again = true; again && cut;) {
+      again = cut->chunk == 1 && has_threads(r.target) && !is_staged(r, std::get<Statement>(r.program.nodes[n]));
+      split(r, n, *cut);
+      if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]));
+    }
+    ++n;
   }
 }
 

@@ -2,6 +2,8 @@
 //
 //   O[o] = +(v(o, k)), 0 <= k < K   ⇒   T[s, o] = +(v(o, C*s + c)), 0 <= c < C, 0 <= C*s + c < K;   O[o] = +(T[s, o]);
 //
+// On a GPU, parts of parts are added up at once: T[t, s, o], O[o] = +(T[t, s, o]).
+//
 // By shapes alone: the result does not depend on how many threads there are.
 #pragma once
 #include "codegen/rewrite/rewriting.h"

@@ -269,6 +269,28 @@ TEST_CASE("rows of a thread run along the window of a convolution that does not 
   CHECK(strided.m() != "x");                           // windows that touch share nothing
 }
 
+TEST_CASE("threads and blocks of a depthwise filter's gradient have all taps of a row, in parts by images and lines") {
+  const Sizes sizes{{"N", 32}, {"H", 60}, {"W", 57}, {"C", 100}, {"KH", 3}, {"KW", 5}};
+  const codegen::Plan last = plan_of(
+      "function (I[N, H, W, C], D[N, H, W, C]) -> (K) { K[j, i, c: 3, 5, C] = +(I[n, y + j - 1, x + i - 2, c] * D[n, y, x, c]); }",
+      sizes, false, "cuda:sm_90a");
+  REQUIRE(last.groups.size() == 2);                    // parts of parts are added up at once
+  const codegen::Compute& threads = last.groups.front().body.front();
+  CHECK(threads.is<codegen::forms::Contract>());
+  CHECK(threads.m() == "i");
+  CHECK(threads.rows == 5);
+  CHECK(threads.k == std::vector<std::string>{"y", "x"});
+  CHECK(last.directives.size() == 2);
+  const codegen::Plan first = plan_of(
+      "function (I[N, C, H, W], D[N, C, H, W]) -> (K) { K[c, j, i: C, 3, 5] = +(I[n, c, y + j - 1, x + i - 2] * D[n, c, y, x]); }",
+      sizes, false, "cuda:sm_90a");
+  const codegen::Compute& block = first.groups.front().body.front();
+  CHECK(block.is<codegen::forms::Reduce>());
+  CHECK(block.m() == "i");
+  CHECK(block.rows == 5);
+  CHECK(first.groups.front().threads == 64);           // 57 columns
+}
+
 TEST_CASE("one step from a contraction on tensor cores lie its other warps, depths and buffers, and the staged one") {
   const lang::File file =
       test::parsed("function (bf16 A[M, K], bf16 B[K, N]) -> (C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }");

@@ -1,0 +1,115 @@
+// Gradients of filters that do not mix channels, on a simulated GPU, against the interpreter: threads, or blocks that
+// fold, have several taps each, which bound different pixels. Channels last and first; strides, dilations, and padding
+// up to where taps see nothing.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "poly/interpret.h"
+#include "runtime/assemble.h"
+#include "runtime/device.h"
+#include "runtime/module.h"
+#include "tests/backends/case.h"
+#include "tests/backends/programs.h"
+#include "tests/codegen/compiled.h"
+
+namespace tilec::test {
+namespace {
+
+using namespace codegen;
+using backends::Random;
+
+struct Drawn { std::string text; Sizes sizes; bool channels_last; };
+
+Drawn gradient_of_filter(Random& random) {
+  Drawn d{"", {}, random.chance(2)};
+  d.sizes = {{"N", random.between(2, 3)}, {"C", random.between(1, 40)}, {"H", random.between(2, 12)},
+      {"W", random.between(2, 70)}};
+  const auto pixel = [&](const char* out, const char* tap) {
+    return fmt::format(
+        "{} * {} + {} * {} - {}", random.between(1, 2), out, random.between(1, 2), tap, random.between(0, 4));
+  };
+  const std::string y = pixel("y", "j"), x = pixel("x", "i");
+  const int taps = random.between(2, 5), columns = random.between(2, 8), height = random.between(2, 12),
+            width = random.between(2, 70);
+  d.text = fmt::format(fmt::runtime(d.channels_last
+          ? "function f(I[N, H, W, C], D[N, {4}, {5}, C]) -> (K) {{ K[j, i, c: {2}, {3}, C] = +(I[n, {0}, {1}, c] * D[n, y, x, c]); }}"
+          : "function f(I[N, C, H, W], D[N, C, {4}, {5}]) -> (K) {{ K[c, j, i: C, {2}, {3}] = +(I[n, c, {0}, {1}] * D[n, c, y, x]); }}"),
+      y, x, taps, columns, height, width);
+  return d;
+}
+
+// None where the plan does not fit: a tap that sees nothing has no parts.
+std::optional<Stages> made_of(const Drawn& d, Until until, const std::string& plan, Request& request) {
+  request = request_for(d.sizes, *runtime::target_here("cuda"));
+  request.plan = PlanText{plan};
+  lang::Diagnostics diagnostics;
+  return codegen::compile(parsed(d.text), request, until, diagnostics);
+}
+
+// Some values of either tap, whatever the leaf had; a block that folds has all.
+bool give_taps(Plan& plan, Random& random) {
+  for (Group& group : plan.groups)
+    for (Compute& leaf : group.body) {
+      const bool folds = leaf.is<forms::Reduce>();
+      const std::string tap = random.chance(2) ? "i" : "j";
+      if ((!folds && !leaf.is<forms::Contract>()) || leaf.k.empty()) continue;
+      const auto loops = std::erase_if(group.loops, [&](const Loop& loop) { return loop.index == tap; });
+      if (!std::erase(leaf.outer, tap) && !loops) continue;
+      if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
+      const auto& s = std::get<poly::Statement>(plan.program.nodes[static_cast<std::size_t>(leaf.node)]);
+      const auto at = std::ranges::find(s.indices, tap) - s.indices.begin();
+      const auto taps = s.domain[static_cast<std::size_t>(at)].extent->get();
+      leaf.set_m(tap), leaf.rows = folds ? taps : random.between(2, 8);
+      return true;
+    }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("threads and blocks that have some taps each of a filter's gradient are right") {
+  Random random(5);
+  int threads = 0, folds = 0;
+  for (int n = 0; n < 24; ++n) {
+    const Drawn d = gradient_of_filter(random);
+    CAPTURE(d.text);
+    const std::string whole = "no split\n";
+    Request request;
+    auto stages = random.chance(2) ? made_of(d, Until::Plan, "split K  over n  by 1\n", request) : std::nullopt;
+    if (!stages) stages = made_of(d, Until::Plan, whole, request);
+    REQUIRE(stages);
+    if (!give_taps(*stages->plan, random)) continue;
+    const std::string plan = (stages->plan->directives.empty() ? whole : "") + print(*stages->plan);
+    CAPTURE(plan);
+    stages = made_of(d, Until::Lowered, plan, request);
+    REQUIRE(stages);
+    for (const Group& group : stages->plan->groups)
+      for (const Compute& leaf : group.body)
+        if (leaf.m() == "i" || leaf.m() == "j") ++(leaf.is<forms::Reduce>() ? folds : threads);
+    const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request));
+    const poly::Program& program = *stages->bounded;
+    std::vector<poly::Array> inputs;
+    std::vector<runtime::Tensor> in;
+    std::vector<void*> from;
+    for (const poly::TensorId id : program.inputs) {
+      backends::Shape shape;
+      for (const poly::Size& size : program.tensor(id).shape) shape.push_back(size.get());
+      inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
+      in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
+      runtime::from_array(inputs.back(), in.back());
+      from.push_back(in.back().data);
+    }
+    const poly::Interpretation right = poly::interpret(program, inputs);
+    const runtime::Tensor out = runtime::allocate("output", right.outputs[0].dtype, right.outputs[0].shape);
+    void* to[] = {out.data};
+    module->run(from.data(), to);
+    CHECK(backends::compare(runtime::to_array(out), right.outputs[0], right.magnitudes[0]) == "");
+  }
+  CHECK(threads > 3);
+  CHECK(folds > 3);
+}
+
+}  // namespace tilec::test
