@@ -11,6 +11,7 @@
 #include "codegen/part.h"
 #include "codegen/product.h"
 #include "codegen/rewrite/online.h"
+#include "codegen/rewrite/scan_blocks.h"
 #include "codegen/scalar.h"
 #include "codegen/window.h"
 #include "lang/diagnostic.h"
@@ -476,92 +477,6 @@ poly::Expr combined(Aggregation how, const poly::Expr& a, const poly::Expr& b) {
 
 namespace {
 
-void two_passes(Program& program, Strides& strides, std::size_t n, const Scan& scan, std::int64_t block) {
-  const Statement whole = std::get<Statement>(program.nodes[n]);
-  const std::int64_t length = extent(whole, scan.along), values = extent(whole, scan.over),
-                     blocks = (length + block - 1) / block;
-  // the block of value 0
-  const std::int64_t first = scan.c > 0 ? -((scan.c + block - 1) / block) : 0, parts = blocks - 1 - first;
-  // k of place u of block b: counted from the end where the scan is.
-  const auto value_at = [&](std::size_t b, std::int64_t shift, std::size_t u, std::size_t count) {
-    Affine k = Affine::index(b, count).times(poly::Size(block)).plus(Affine::index(u, count));
-    k.constant = poly::Size(scan.c + shift * block);
-    return k;
-  };
-  const auto from_end = [&](std::size_t k, Affine e, bool down) {
-    if (down) e = e.times(poly::Size(-1));
-    e.constant = poly::Size(e.constant.get() + low(whole, k) + (down ? extent(whole, k) - 1 : 0));
-    return e;
-  };
-  const auto bounded = [&](Statement& s, const Affine& e, std::int64_t least, std::int64_t most, std::int64_t end) {
-    if (least < 0 || most >= end) s.domain.push_back({e, poly::Size(end)});
-  };
-  const std::vector<std::size_t> used = outputs_of_parts(whole, scan);
-  const auto of_parts = [&](const Affine& row) {       // what bounds the values of a part, where reads exist; not the
-                                                       // triangle
-    for (std::size_t k = 0; k < whole.indices.size(); ++k)
-      if (mentions(row, k) && k != scan.over && std::ranges::find(used, k) == used.end()) return false;
-    return true;
-  };
-  const std::string in_over = fresh_index(whole, whole.indices[scan.over] + "_b"),
-                    in_along = fresh_index(whole, whole.indices[scan.along] + "_b");
-
-  Frame f = frame(whole, used, {{in_over, parts, false}, {whole.indices[scan.over], block, true}});
-  const std::size_t b = used.size(), u = b + 1;
-  f.map[scan.over] = from_end(scan.over, value_at(b, first, u, f.count()), scan.over_down);
-  Statement total = seen_in(whole, f, of_parts);
-  bounded(
-      total, value_at(b, first, u, f.count()), scan.c + first * block, scan.c + (first + parts) * block - 1, values);
-  const TensorId totals = new_tensor(program, strides, whole, "_parts", f, b + 1);
-  write_part(total, totals, b + 1);
-  drop_unused(total);
-
-  Frame g = frame(whole, used, {{in_along, blocks, false}, {in_over, parts, true}});
-  Statement before = seen_in(whole, g, [](const Affine&) { return false; });
-  before.value = poly::Read{0, whole.value.type()};
-  before.reads = {{totals, {}}};
-  for (std::size_t d = 0; d < b; ++d) before.reads[0].element.push_back(Affine::index(d, g.count()));
-  before.reads[0].element.push_back(Affine::index(b + 1, g.count()));
-  Affine earlier = Affine::index(b, g.count()).plus(Affine::index(b + 1, g.count()).times(poly::Size(-1)));
-  earlier.constant = poly::Size(-1 - first);
-  before.domain.push_back({earlier, std::nullopt});
-  const TensorId offsets = new_tensor(program, strides, whole, "_before", g, b + 1);
-  write_part(before, offsets, b + 1);
-
-  std::vector<std::size_t> others;
-  for (std::size_t k = 0; k < whole.indices.size(); ++k) if (k != scan.along && k != scan.over) others.push_back(k);
-  Frame h = frame(whole, others,
-      {{in_along, blocks, false}, {whole.indices[scan.along], block, false}, {whole.indices[scan.over], block, true}});
-  const std::size_t s = others.size(), t = s + 1, v = s + 2;
-  Affine place = Affine::index(s, h.count()).times(poly::Size(block)).plus(Affine::index(t, h.count()));
-  h.map[scan.along] = from_end(scan.along, place, scan.along_down);
-  h.map[scan.over] = from_end(scan.over, value_at(s, 0, v, h.count()), scan.over_down);
-  Statement rest =
-      seen_in(whole, h, [&](const Affine& row) { return !mentions(row, scan.over) || !mentions(row, scan.along); });
-  rest.domain.push_back(
-      {Affine::index(t, h.count()).plus(Affine::index(v, h.count()).times(poly::Size(-1))), std::nullopt});
-  bounded(rest, place, 0, blocks * block - 1, length);
-  bounded(rest, value_at(s, 0, v, h.count()), scan.c, scan.c + blocks * block - 1, values);
-  Access offset{offsets, {}};
-  for (const std::size_t k : used)
-    offset.element.push_back(Affine::index(
-        static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), h.count()));
-  offset.element.push_back(Affine::index(s, h.count()));
-  const Expr earlier_ones = poly::Read{static_cast<int>(rest.reads.size()), whole.value.type()};
-  rest.reads.push_back(std::move(offset));
-  const Expr starts = poly::Apply{lang::Op::Eq,
-      {Expr(poly::Index{Affine::index(v, h.count()), lang::DType::I64}), Expr(poly::Number{lang::DType::I64, 0, 0})},
-      lang::DType::Bool};
-  rest.value = poly::Apply{lang::Op::Select,
-      {starts, combined(whole.aggregation, earlier_ones, rest.value), rest.value}, whole.value.type()};
-  program.nodes[n] = std::move(rest);
-  insert(program, n, {std::move(total), std::move(before)});
-}
-
-}  // namespace
-
-namespace {
-
 // The window at n as two scans in front of it; its terms first, if they are sums, and then n is where that sum was.
 bool windows(Rewriting& r, std::size_t& n) {
   const auto& s = std::get<Statement>(r.program.nodes[n]);
@@ -598,7 +513,7 @@ void split_scans(Rewriting& r) {
     const std::int64_t block = block_of(r.strides, *s, *scan, r.target);
     if (!block) continue;
     r.done.push_back(directives::Blocks{target_name(program, *s), block});
-    two_passes(program, r.strides, n, *scan, block);
+    scan_in_blocks(program, r.strides, n, *scan, block, outputs_of_parts(*s, *scan));
     n += 2;
   }
 }
@@ -634,7 +549,7 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive) {
     return fmt::format("blocks of {} are not shorter than the {} elements of `{}`, or are empty", directive.size,
         extent(s, scan->along), directive.tensor);
   if (!starts_blocks(s, *scan, directive.size)) return "a block would start without a value of its own";
-  two_passes(r.program, r.strides, *n, *scan, directive.size);
+  scan_in_blocks(r.program, r.strides, *n, *scan, directive.size, outputs_of_parts(s, *scan));
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,23 +34,54 @@ std::int64_t lanes_apart(const Nest& nest, const Compute& leaf) {
   return std::ranges::count_if(nest.reads, apart) + (apart(nest.target) ? 1 : 0);
 }
 
-// The leaf at `at` of a group, if another one takes clearly less; `now`: what it takes today.
-void choose_leaf(const poly::Program& program, Group& group, std::size_t at, double now, Why::Leaf& why,
-    const Strides& strides, const Target& target) {
-  const auto predicted = [&] { return model::predict(program, group, strides, target).leaves[at].milliseconds; };
-  const Nest nest = nest_to_choose(program, group, group.body[at], strides);
+// A leaf of a plan, what it takes today, and what another one must take less than to stand there.
+struct Asked {
+  Plan& plan;
+  std::size_t group, leaf;
+  const Strides& strides;
+  const Target& target;
+  double now;
   double least = model::faster_leaf * now;
-  for (Compute& leaf :
-      other_leaves(facts(nest, loops_of_turn(group), target), group.body[at].node, model::leaves_asked_about)) {
-    if (lanes_apart(nest, leaf) > lanes_apart(nest, group.body[at])) continue;
-    std::swap(group.body[at], leaf);
-    if (const double with = predicted(); with < least) {
+
+  Group& in() const { return plan.groups[group]; }
+  Compute& today() const { return in().body[leaf]; }
+  Nest nest() const { return nest_to_choose(plan.program, in(), today(), strides); }
+  Facts facts_of(const Nest& nest) const { return facts(nest, loops_of_turn(in()), target); }
+
+  void take_if_faster(Compute other) {
+    std::swap(today(), other);
+    const double with = model::predict(plan.program, in(), strides, target).leaves[leaf].milliseconds;
+    if (with < least) {
       least = with;
-      why.predicted = with, why.by_counts = now;
+      plan.why[group].leaves[leaf].predicted = with;
+      plan.why[group].leaves[leaf].by_counts = now;
     } else {
-      std::swap(group.body[at], leaf);
+      std::swap(today(), other);
     }
   }
+};
+
+void choose_other_leaf(Asked asked) {
+  const Nest nest = asked.nest();
+  for (Compute& leaf : other_leaves(asked.facts_of(nest), asked.today().node, model::leaves_asked_about))
+    if (lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today())) asked.take_if_faster(std::move(leaf));
+}
+
+void halve_vectors(Asked asked) {
+  const Nest nest = asked.nest();
+  if (std::optional<Compute> half = with_half_vectors(asked.facts_of(nest), asked.today()))
+    asked.take_if_faster(std::move(*half));
+}
+
+// Asks about the leaves of a group that may be others and take long enough. Whether some leaf may be another one.
+bool ask_each(
+    Plan& plan, std::size_t g, const Strides& strides, const Target& target, const std::function<void(Asked)>& ask) {
+  if (std::ranges::none_of(plan.groups[g].body, may_change)) return false;
+  const model::PlanPrediction::Of today = model::predict(plan.program, plan.groups[g], strides, target);
+  for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
+    if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
+      ask({plan, g, l, strides, target, today.leaves[l].milliseconds});
+  return true;
 }
 
 // Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed
@@ -64,39 +97,16 @@ bool choose_turns_of(Plan& plan, std::size_t g, const Strides& strides, const Ta
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    Group& group = plan.groups[g];
-    if (std::ranges::none_of(group.body, may_change)) continue;
-    const model::PlanPrediction::Of today = model::predict(plan.program, group, strides, target);
-    for (std::size_t l = 0; l < group.body.size(); ++l)
-      if (may_change(group.body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-        choose_leaf(plan.program, group, l, today.leaves[l].milliseconds, plan.why[g].leaves[l], strides, target);
-    if (choose_turns_of(plan, g, strides, target)) {
-      const double now = model::predict(plan.program, group, strides, target).leaves.front().milliseconds;
-      choose_leaf(plan.program, group, 0, now, plan.why[g].leaves.front(), strides, target);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g)
+    if (ask_each(plan, g, strides, target, choose_other_leaf) && choose_turns_of(plan, g, strides, target)) {
+      const double now = model::predict(plan.program, plan.groups[g], strides, target).leaves.front().milliseconds;
+      choose_other_leaf({plan, g, 0, strides, target, now});
     }
-  }
 }
 
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    Group& group = plan.groups[g];
-    if (std::ranges::none_of(group.body, may_change)) continue;
-    const model::PlanPrediction::Of today = model::predict(plan.program, group, strides, target);
-    for (std::size_t l = 0; l < group.body.size(); ++l) {
-      const double now = today.leaves[l].milliseconds;
-      if (!may_change(group.body[l]) || now < model::worth_asking) continue;
-      const Nest nest = nest_to_choose(plan.program, group, group.body[l], strides);
-      std::optional<Compute> half = with_half_vectors(facts(nest, loops_of_turn(group), target), group.body[l]);
-      if (!half) continue;
-      std::swap(group.body[l], *half);
-      const double with = model::predict(plan.program, group, strides, target).leaves[l].milliseconds;
-      if (with < model::faster_leaf * now)
-        plan.why[g].leaves[l].predicted = with, plan.why[g].leaves[l].by_counts = now;
-      else std::swap(group.body[l], *half);
-    }
-  }
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) ask_each(plan, g, strides, target, halve_vectors);
 }
 
 }  // namespace tilec::codegen
