@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
+#include "cli/arguments.h"
+#include "cli/cases.h"
 #include "cli/error_pages.h"
 #include "cli/session.h"
 #include "cli/standard.h"
@@ -49,20 +52,81 @@ std::string said_of(const lang::Function& function, const lang::File& file, cons
   return said;
 }
 
+// Of `2x2xf32=[0 0][1 1]`, `20xf64:-3..3` and `ones:4` the shape and the type, `4` being a vector; nothing of a number.
+std::optional<std::string> form_in(const CaseValue& value) {
+  const std::string& text = value.value;
+  const auto word = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
+  const bool made = word != 0 && word != std::string::npos && text[word] == ':' && !is_form(text.substr(0, word));
+  const std::string shown = made ? text.substr(word + 1) : text;
+  const std::string form = shown.substr(0, shown.find_first_of("=:["));
+  if (is_form(form)) return form;
+  const bool vector = form.find_first_not_of("0123456789") == std::string::npos && (made || form.size() < shown.size());
+  return vector && !form.empty() ? std::optional(form + "xf32") : std::nullopt;
+}
+
+// The options of `tilec explain` with which a case of the library's comments is what is explained. `whole`: the type of
+// its numbers; none: they are sizes.
+Options example_of(const Case& example, const lang::Function& function, const Options& options,
+    const std::optional<std::string>& whole) {
+  Options result = options;
+  for (const CaseValue& value : example.inputs) {
+    // a cotangent
+    if (std::ranges::none_of(
+            function.inputs, [&](const lang::Input& input) { return input.target.name.text == value.name; }))
+      continue;
+    const std::optional<std::string> form = form_in(value);
+    const bool integer = value.value.find_first_not_of("0123456789") == std::string::npos;
+    if (form) result.forms.emplace_back(value.name, *form);
+    else if (integer && !whole) result.sizes.emplace(value.name, std::stoll(value.value));
+    else result.forms.emplace_back(value.name, integer ? *whole : "f32");
+  }
+  for (const poly::Define& define : example.defines) result.defines.emplace_back(define.name, define.value);
+  return result;
+}
+
+// As it is typed.
+std::string words_of(const Options& options) {
+  std::vector<std::string> words, sizes, defines;
+  for (const auto& [name, form] : options.forms) words.push_back(fmt::format("{}={}", name, form));
+  for (const auto& [name, size] : options.sizes) sizes.push_back(fmt::format("{}={}", name, size));
+  for (const auto& [name, value] : options.defines)
+    defines.push_back(std::visit([&](const auto& v) { return fmt::format("{}={}", name, v); }, value));
+  if (!sizes.empty()) words.push_back(fmt::format("--size {}", fmt::join(sizes, ",")));
+  if (!defines.empty()) words.push_back(fmt::format("--define {}", fmt::join(defines, ",")));
+  return fmt::to_string(fmt::join(words, " "));
+}
+
+// The first case of the function with which explain has something to say: shapes that fit each other.
+std::optional<std::string> shapes_that_fit(const Session& session, const std::string& word) {
+  lang::Diagnostics unheard;
+  for (const Case& example : read_cases(session.sources[0], &*session.file, unheard)) {
+    if (example.function != session.entry()->name->text || !example.called || example.error) continue;
+    for (const std::optional<std::string>& whole :
+        {std::optional<std::string>(), std::optional<std::string>("f32"), std::optional<std::string>("i64")}) {
+      const Options options = example_of(example, *session.entry(), session.options, whole);
+      Session tried(options, word);
+      lang::Diagnostics said;
+      if (tried.file && codegen::compile(*tried.file, tried.request(), codegen::Until::Plan, said))
+        return words_of(options);
+    }
+  }
+  return std::nullopt;
+}
+
 // Of the library, when nothing is said of its inputs.
 std::string about_standard(const Session& session, const std::string& word) {
   const lang::Function& function = *session.entry();
   const std::string& file = session.sources[0].name;
-  std::vector<std::string> values, shapes;
-  for (const lang::Input& input : function.inputs) {
-    if (input.value) continue;
-    values.push_back(fmt::format("{}=…", input.target.name.text));
-    shapes.push_back(fmt::format("{}=2x3xf32", input.target.name.text));
-  }
-  return fmt::format(
-      "{}\n\n{}\n\nA function of {}: `import \"{}\";`, or `tilec run {} {}`. What becomes of it with given shapes, and what it costs:\n`tilec explain {} {}`.\n",
-      lang::heading(function), said_of(function, *session.file, session.sources[0].text), file, file, word,
-      fmt::join(values, " "), word, fmt::join(shapes, " "));
+  std::vector<std::string> values;
+  for (const lang::Input& input : function.inputs)
+    if (!input.value) values.push_back(fmt::format("{}=…", input.target.name.text));
+  std::string text =
+      fmt::format("{}\n\n{}\n\nA function of {}: `import \"{}\";`, or `tilec run {} {}`.", lang::heading(function),
+          said_of(function, *session.file, session.sources[0].text), file, file, word, fmt::join(values, " "));
+  if (const auto words = shapes_that_fit(session, word))
+    text +=
+        fmt::format(" What becomes of it with given shapes, and what it costs:\n`tilec explain {} {}`.", word, *words);
+  return text + "\n";
 }
 
 int explain_program(const Options& options, const std::string& path) {

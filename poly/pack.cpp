@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "lang/limit.h"
@@ -198,10 +199,34 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
   return true;
 }
 
+// of a pack that an attribute tells: its dimensions, and the axis as it was given
+struct Told { std::size_t count; std::int64_t axis; Span span; };
+
+// Axes 2 to 1 are none: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
+// means. A scalar has no dimensions at all.
+bool in_order(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks,
+    const std::map<std::string, Told>& before, const std::map<std::string, Told>& after) {
+  for (std::size_t k = 0; k < function.inputs.size() && k < ranks.size(); ++k) {
+    const lang::Input& input = function.inputs[k];
+    const auto& sizes = input.sizes;
+    if (!sizes || sizes->size() < 3 || ranks[k].value_or(0) == 0) continue;
+    const lang::Name *front = lang::pack(sizes->front()), *back = lang::pack(sizes->back());
+    const auto first = front ? before.find(front->spelled()) : before.end();
+    const auto last = back ? after.find(back->spelled()) : after.end();
+    if (first == before.end() || last == after.end() || first->second.count + last->second.count < *ranks[k]) continue;
+    const std::string which = fmt::format("dimension from axis {} to axis {}", first->second.axis, last->second.axis);
+    scope.diagnostics.report(first->second.span, messages::bad_axis, which,
+        fmt::format("`{}`, which has {}", input.target.name.spelled(), dimensions(*ranks[k])));
+    return false;
+  }
+  return true;
+}
+
 // `[[before(A, dim)]]`: A stands for `dim` dimensions. From the end, where the axis is negative, they are counted in
 // the first input that has the pack; nothing is said where its rank is not known. In X[A..., C...] no dimension stands
 // between the two: the axis is the one that a new dimension would have.
 bool take_sides(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks) {
+  std::map<std::string, Told> before, after;
   for (const auto& attribute : function.attributes) {
     const auto side = lang::side_of(attribute);
     if (!side || scope.packs.contains(side->pack.spelled())) continue;
@@ -235,8 +260,9 @@ bool take_sides(Scope& scope, const lang::Function& function, const std::vector<
         side->after ? (counted_here ? -1 - *axis : extent - 1 - *axis) : (counted_here ? *axis : extent + *axis);
     scope.packs[side->pack.spelled()] = {
         static_cast<std::size_t>(count), fmt::format("[[{}(…)]]", attribute.name.text), side->span};
+    (side->after ? after : before)[side->pack.spelled()] = {static_cast<std::size_t>(count), *axis, side->axis.span};
   }
-  return true;
+  return in_order(scope, function, ranks, before, after);
 }
 
 // Where sizes are written with a pack at the same places, each pack of indices is one of these.
@@ -291,7 +317,7 @@ std::shared_ptr<const lang::Function> with_ranks(Scope& scope, const lang::Funct
     if (solver.is_open(name.spelled())) solver.report_open(name.spelled());
     else
       scope.diagnostics.report(name.span, messages::pack_rank_missing, name.spelled())
-          .hint(fmt::format("say it: `--rank {}=2`", name.text));
+          .hint(fmt::format("say it: `--rank {0}=2`, or `--rank {0}=0` where it is none", name.text));
     return nullptr;
   }
   for (const auto& input : function.inputs)

@@ -146,11 +146,12 @@ def form_of(value, declared, whole):
     return value + "x" + declared if value.isdigit() else value
 
 
-def forms(function, case, whole):
-    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes."""
+def forms(function, case, whole, valued=False):
+    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes. `valued`: they have a type and a value, which
+    a requirement reads."""
     declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, None])[1] for each in function.inputs}
     found = {name: form_of(value, declared[name], whole) for name, value in case.values.items() if name in declared}
-    numbers = ["%s=%s" % (name, case.values[name]) for name, form in found.items() if form is None]
+    numbers = ["%s=%s" % (name, case.values[name]) for name, form in found.items() if form is None or (valued and form == whole)]
     return ["%s=%s" % pair for pair in found.items() if pair[1] is not None] + (["--size", ",".join(numbers)] if numbers else []) + defined(case)
 
 
@@ -201,8 +202,8 @@ def example(function, word, asked, faults):
         faults.append("%s: its example fails:\n$ tilec %s\n%s" % (function.name, " ".join(map(quoted, command)), text))
     text = re.sub(r"^  .*\n(?:  .*\n)*", "  …\n", text, flags=re.M) if case.random or text.count("\n") > 24 else text
     lines = ["```console", "$ tilec " + " ".join(map(quoted, command)), text.rstrip("\n"), "```"]
-    for whole in (None, "f32", "i64"):
-        counted_for = forms(function, case, whole)
+    for whole, valued in ((None, False), ("f32", False), ("i64", False), ("i64", True)):
+        counted_for = forms(function, case, whole, valued)
         forward, told = cost(asked, word, counted_for, [])
         if forward:
             break

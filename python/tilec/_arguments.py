@@ -190,6 +190,8 @@ def encoded(what: str, text) -> bytes:
 def define_value(name: str, value) -> "str | float":
     """A number as C takes it, or the name of a function or an aggregation."""
     if isinstance(value, str):
+        if value == "-inf":                                   # as the command line has it; `inf` is a name of both
+            return float(value)
         if is_number(value):
             raise TypeError("define=: %s is %r, a number as text: give it as a number" % (name, value))
         return value

@@ -50,9 +50,10 @@ def has_groups(arguments: typing.Iterable) -> bool:
 
 def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: "typing.Container[str]" = (),
                 usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = (),
-                taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None) -> list:
+                taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None, about: "typing.Callable[[str], str | None] | None" = None) -> list:
     """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of some that are not. `options` are names that
-    a call gives another meaning. `taken`: of which names so many arguments by position are, beside those by name; None: the first.
+    a call gives another meaning. `taken`: of which names so many arguments by position are, beside those by name; None: the first. `about`: what else to say of a name
+    that is none.
     """
     twice: "list[str]" = []
     tuples, by_call = any(map(_in_order, arguments)), named
@@ -67,8 +68,10 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
     values = [placed[n] if n in placed else named.get(n, usual.get(n)) for n in names]
     missing = [n for n, v in zip(names, values) if v is None and n not in named and n not in optional]
     if unexpected or twice or missing:
+        known = {n: said for n in unexpected if about is not None and (said := about(n))}
         parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
-        meant = ["did you mean %s?" % near for near in (nearest(n, names) for n in unexpected) if near]
+        meant = ["did you mean %s?" % near for near in (nearest(n, names) for n in unexpected if n not in known) if near]
+        meant += known.values()
         meant += ["%s by name is an option of the call: give the input by its position, or in a dict" % n for n in missing if n in options]
         meant += ["%s= is taken by a plain call of the program only" % n if n in by_call else "%s is an option of the call: give it as %s=" % (n, n) for n in unexpected if n in options]
         meant += ["%s is a group in a group: give its fields to the call" % n for n in unexpected if _is_group(named[n])]

@@ -44,6 +44,7 @@ class Runnable:
         # Of the function itself; behind them stand cotangents and tangents of a derivative.
         self._own: int = origin._own if origin is not None else len(self.inputs)
         self._has_defaults: bool = origin._has_defaults if origin is not None else bool(self._optional)
+        self._heading: typing.Any = origin._heading if origin is not None else None   # of a function of std/
         self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._calls = Calls()
@@ -259,7 +260,11 @@ class Runnable:
 
     def _by_position(self, arguments: typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
-        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION, self._taken)
+        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION, self._taken, self._about_name)
+
+    def _about_name(self, name: str) -> "str | None":
+        """Of a name that is no input, where it belongs."""
+        return self._heading.about_parameter(name) if self._heading is not None else None
 
     def _taken(self, count: int, named: "typing.Container[str]") -> "tuple[str, ...]":
         """The inputs that so many arguments by position are: of a derivative the last ones are cotangents or tangents, where none of them has its name."""

@@ -74,12 +74,33 @@ class _Heading(typing.NamedTuple):
                 known = ", ".join(parameter if default is None else "%s=%s" % (parameter, default) for parameter, default in self.parameters.items())
                 raise TypeError("%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s" % (
                     self.name, name, "did you mean %s? " % near if near else "", ", ".join(self.inputs), known))
+        for name, value in values.items():
+            self._check_one(name, value)
         given = {self.former.get(name, name) for name in values}
         missing = [name for name, default in self.parameters.items() if default is None and name not in given]
         if missing:
             raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s, %s)" % (
                 self.name, self.name, ", ".join(self.inputs), ", ".join("%s=…" % name for name in missing)))
         return _with_parameters(self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())), inputs
+
+
+    def _check_one(self, name: str, value: typing.Any) -> None:
+        """Of what PyTorch takes for a parameter and Tile says by others."""
+        if isinstance(value, (tuple, list)):
+            each = [parameter for parameter, usual in self.parameters.items() if usual == name and parameter.startswith(name + "_")]
+            if len(each) == len(value):
+                raise TypeError("%s of %s is %r, not a number: give %s" % (name, self.name, value, ", ".join("%s=%r" % pair for pair in zip(each, value))))
+        if isinstance(value, str) and not (self.parameters.get(name) or "").startswith("{"):
+            choices = {parameter: re.findall(r"\w+", usual) for parameter, usual in self.parameters.items() if usual is not None and usual.startswith("{")}
+            meant = ["%s=%r" % (parameter, choice) for parameter, words in choices.items() for choice in words if choice.split("_")[0] == value]
+            if meant:
+                raise TypeError("%s of %s is %r, not a number: give %s" % (name, self.name, value, " or ".join(meant)))
+
+    def about_parameter(self, name: str) -> "str | None":
+        """What to write where a call that takes inputs alone is given a compile-time parameter."""
+        if name not in self.parameters and name not in self.former:
+            return None
+        return "%s is a compile-time parameter, which tilec.std.load(\"%s.%s\", define={\"%s\": …}) is given" % (name, self.family, self.name, name)
 
 
 _OF_CALLS = {name: each.replace(annotation=inspect.Parameter.empty) for name, each in inspect.signature(Program.__call__).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
@@ -112,7 +133,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
 
 class Function(Program):
     """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K, stride=2)`. Each set of values is compiled once, and 128 are kept.
-    Derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"stride": 2}).grad()` has others.
+    vjp() takes them too. Other derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"stride": 2}).grad()` has others.
     """
     _heading: _Heading
 
@@ -121,6 +142,12 @@ class Function(Program):
             return super().__call__(*arguments, **named)
         program, inputs = self._heading.with_parameters(named)
         return program(*arguments, **inputs)
+
+    def vjp(self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any) -> typing.Any:
+        if all(name in self.inputs for name in named):
+            return super().vjp(*arguments, wrt=wrt, of=of, **named)
+        program, inputs = self._heading.with_parameters(named)
+        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
 
     __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
     __call__._torchdynamo_disable_msg = Program.__call__._torchdynamo_disable_msg  # type: ignore[attr-defined]
@@ -190,7 +217,9 @@ def load(name: str, **options: typing.Any) -> Program:
         raise TypeError("function= and name= are said by the first argument")
     heading = _heading(name)
     text, title = _source(heading.family)
-    return heading.describe(_compile(text, name=title, **{**options, "function": heading.name}))
+    program = _compile(text, name=title, **{**options, "function": heading.name})
+    program._heading = heading
+    return heading.describe(program)
 
 
 def __getattr__(name: str) -> "Program | Incomplete":
@@ -200,8 +229,7 @@ def __getattr__(name: str) -> "Program | Incomplete":
     if None in heading.parameters.values():
         return globals().setdefault(name, heading.describe(Incomplete(heading)))
     found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
-    if isinstance(found, Function):
-        found._heading = heading
+    found._heading = heading
     return globals().setdefault(name, heading.describe(found))
 
 

@@ -1,8 +1,12 @@
 """tilec.std: each function of each file, its name when it is mistyped, and that no file of the working folder stands in for one of the library."""
 import inspect
+import os
 import pathlib
 import pydoc
+import random
 import re
+import shlex
+import subprocess
 
 import numpy as np
 import pytest
@@ -92,7 +96,7 @@ def test_former_names_are_of_parameters():
 
 
 @pytest.mark.parametrize("call, fault, words", [
-    (lambda a, k: tilec.std.conv2d(a, k, colour=2), TypeError, "conv2d has no input and no compile-time parameter colour; inputs are I, K, parameters stride=1, dilation=1, padding=0, groups=1, "),
+    (lambda a, k: tilec.std.conv2d(a, k, colour=2), TypeError, "conv2d has no input and no compile-time parameter colour; inputs are I, K, Bias, parameters stride=1, dilation=1, padding=0, groups=1, "),
     (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),
     (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride is \[2\], not a number"),
     (lambda a, k: tilec.std.conv2d(a, k, stride="x"), tilec.ProgramError, "E0127"),
@@ -104,12 +108,50 @@ def test_parameters_that_do_not_fit(call, fault, words):
         call(np.ones((1, 5, 5, 1), "f4"), np.ones((1, 1, 1, 1), "f4"))
 
 
+IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding=(1, 2)), r"padding of conv2d is \(1, 2\), not a number: give padding_h=1, padding_w=2$"),
+    (lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2, 3]), r"give kernel_size_t=1, kernel_size_h=2, kernel_size_w=3$"),
+    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"), r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$"),
+    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="valid"), "give auto_pad='valid'$"),
+    (lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, stride=2), r'unexpected: stride; stride is a compile-time parameter, which tilec.std.load\("conv.conv2d", define={"stride": …}\) is given'),
+    (lambda: tilec.std.load("conv2d")(IMAGE, KERNEL, stride=2), r'load\("conv.conv2d", define={"stride": …}\)'),
+    (lambda: tilec.std.conv2d.jvp()(IMAGE, KERNEL, S=2), r'S is a compile-time parameter'),
+    (lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, strid=2), r"unexpected: strid$")])
+def test_what_is_said_otherwise(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_options_of_a_pullback():
+    value, backward = tilec.std.conv2d.vjp(IMAGE, KERNEL, stride=2, wrt="K")
+    expected = tilec.std.load("conv2d", define={"stride": 2})
+    np.testing.assert_array_equal(value, expected(IMAGE, KERNEL))
+    np.testing.assert_array_equal(backward(value), expected.grad(wrt="K")(IMAGE, KERNEL, value))
+    with pytest.raises(TypeError, match="no input and no compile-time parameter strid; did you mean stride"):
+        tilec.std.conv2d.vjp(IMAGE, KERNEL, strid=2)
+
+
+def test_torch_functions_say_where_options_stand():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r'load\("conv.conv2d", define={"stride": …}\)'):
+        tilec.torch.function(tilec.std.conv2d)(torch.tensor(IMAGE), torch.tensor(KERNEL), stride=2)
+
+
+@pytest.mark.parametrize("order", ["-inf", -np.inf, float("-inf")])
+def test_infinite_parameters(order):
+    assert tilec.std.vector_norm(np.array([3, -2, 5.0]), ord=order) == 2
+    assert tilec.std.vector_norm(np.array([3, -2, 5.0]), ord="inf") == 5
+
+
 def test_help_says_what_a_function_is():
-    assert str(inspect.signature(tilec.std.conv2d)).startswith("(I, K, *, stride=1, dilation=1, padding=0, groups=1, auto_pad={explicit, valid, same_upper, same_lower}, stride_h=stride, ")
+    assert str(inspect.signature(tilec.std.conv2d)).startswith("(I, K, Bias=0, *, stride=1, dilation=1, padding=0, groups=1, auto_pad={explicit, valid, same_upper, same_lower}, stride_h=stride, ")
     assert str(inspect.signature(tilec.std.pad)).startswith("(X, *, before, after=before, value=0, ")
     for function in (tilec.std.conv2d, tilec.std.load("conv2d", define={"stride": 2})):
         shown = pydoc.plain(pydoc.render_doc(function))
-        assert "conv2d<stride=1, dilation=1, padding=0, groups=1, auto_pad=" in shown and "(I[N, H, W, groups*CI], K[KH, KW, CI, CO]) -> (O)" in shown and "torch.nn.functional.conv2d" in shown and "==" not in shown
+        assert "conv2d<stride=1, dilation=1, padding=0, groups=1, auto_pad=" in shown and "(I[N, H, W, groups*CI], K[KH, KW, CI, CO], Bias[CO]=0) -> (O)" in shown and "torch.nn.functional.conv2d" in shown and "==" not in shown
 
 
 def test_options():
@@ -155,3 +197,19 @@ def test_a_library_of_another_version_is_refused(monkeypatch, wanted, fits):
         return
     with pytest.raises(ImportError, match=r"libtilec.so is version %s; this package takes version %d.%d and" % (re.escape(tilec.version()), *wanted[:2])):
         _library._load()
+
+
+def test_explain_proposes_shapes_that_fit():
+    """All of them by TILEC_CASES=10000."""
+    words = ["std:%s.%s" % (path.stem, name) for path in sorted((ROOT / "std").glob("*.tile")) for name in re.findall(r"^function (\w+)", path.read_text(), re.M)]
+    seed, count = int(os.environ.get("TILEC_SEED", "1")), int(os.environ.get("TILEC_CASES", "20"))
+    explain = lambda *given: subprocess.run([os.environ.get("TILEC", ROOT / "build/cli/tilec"), "explain", *given], capture_output=True, text=True, timeout=120)
+    silent = []
+    for word in random.Random(seed).sample(words, min(count, len(words))):
+        proposed = re.search(r"^`tilec explain (.*)`\.$", explain(word).stdout, re.M)
+        if proposed is None:
+            silent.append(word)
+            continue
+        done = explain(*shlex.split(proposed[1]))
+        assert done.returncode == 0, (proposed[1], done.stderr)
+    assert set(silent) <= {"std:conv.sliding", "std:conv.growing", "std:pool.pooled"}         # numbers of sizes: nothing is computed

@@ -349,3 +349,13 @@ def test_bias(function, image, kernel, define):
         np.testing.assert_allclose(mine, behind_values, rtol=1e-5, atol=1e-5)
     text = f.emit("reduced", *given)
     assert "Bias" not in text and "-0.0" not in text and text.count("Product") <= 2 * (function == "separable_conv2d")
+
+
+@pytest.mark.parametrize("function, define, words", [
+    ("conv2d", {"dilation": 0}, "assert_dilation_is_1_or_more"), ("conv1d", {"padding": -1}, "assert_padding_is_not_negative"), ("conv3d", {"padding_back": -2}, "assert_padding_is_not_negative"),
+    ("conv2d_transpose", {"padding": -1}, "assert_padding_is_not_negative"), ("conv1d_transpose", {"dilation": 0}, "assert_dilation_is_1_or_more"), ("conv2d_transpose", {"output_padding": -1}, "assert_padding_is_not_negative"),
+    ("depthwise_conv2d", {"dilation_w": -1}, "assert_dilation_is_1_or_more"), ("conv2d", {"stride": -1}, "assert_stride_is_1_or_more")])
+def test_options_that_mean_nothing_are_errors(function, define, words):
+    rank = int(function.split("conv")[1][0])
+    with pytest.raises(tilec.Error, match=words):
+        program("conv", function, tuple(define.items()))(np.ones((1,) + (4,) * rank + (1,), "f4"), np.ones((2,) * rank + (1, 1), "f4"))

@@ -93,3 +93,33 @@ def test_singular_points():
     assert np.isfinite(g(np.array([0, 1, 0, 1], np.float32), np.array([0, 1, 1, 0], np.float32), np.ones(4, np.float32))).all()
     x = np.array([[1e4, -1e4]], np.float32)
     assert np.allclose(program("loss", "cross_entropy")(x, np.array([1], np.int32)), 2e4)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_binary_cross_entropy_where_probabilities_are_certain(dtype):
+    p, t = (each.ravel().astype(dtype) for each in np.meshgrid([0, 1, 1e-30, 1e-13, 1e-7, 1 - 1e-7, 0.5], [0, 1, 0.25]))
+    wanted = torch.tensor(p, requires_grad=True)
+    losses = F.binary_cross_entropy(wanted, torch.tensor(t), **NONE)
+    losses.sum().backward()
+    np.testing.assert_allclose(program("loss", "binary_cross_entropy")(p, t), losses.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(program("loss", "binary_cross_entropy").grad(wrt="P")(p, t, dE=np.ones_like(p)), wanted.grad.numpy(), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(program("loss", "binary_cross_entropy").jvp(wrt="P")(p, t, tP=np.ones_like(p)), wanted.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", ["cross_entropy_loss", "nll_loss", "multi_margin_loss", "cross_entropy", "mean_nll"])
+def test_labels_that_are_no_class_have_no_loss(function):
+    """PyTorch refuses them; their loss is NaN, and the others keep theirs."""
+    x, wrong = RNG.standard_normal((4, 3)).astype("f4"), np.array([0, 3, -1, 2])
+    loss = program("loss", function, (("reduction", "none"),) if function.endswith("_loss") else ())
+    results = np.broadcast_to(loss(x, wrong), 4)
+    assert np.isnan(results[1:3]).all() and (np.isnan(results[[0, 3]]).all() == (function == "mean_nll"))
+    assert np.isfinite(loss(x, np.array([0, 1, 2, 2]))).all()
+
+
+@pytest.mark.parametrize("function", ["cross_entropy_loss", "nll_loss"])
+def test_ignored_labels_need_be_no_class(function):
+    x = torch.tensor(RNG.standard_normal((4, 3)))
+    for ignored in (-100, 7, 1):
+        label = np.array([0, ignored, 2, ignored])
+        expected = (F.cross_entropy if function == "cross_entropy_loss" else F.nll_loss)(x, torch.tensor(label), ignore_index=ignored)
+        np.testing.assert_allclose(program("loss", function, (("ignore_index", ignored),))(x.numpy(), label), expected.item(), rtol=1e-6)

@@ -250,3 +250,24 @@ def test_average_counts_what_same_padding_adds_where_asked():
     for include, expected in ((1, [1, 1, 1, 0.5]), (0, [1, 1, 1, 1])):
         got = program("pool", "avg_pool1d", (("kernel_size", 2), ("stride", 1), ("auto_pad", "same_upper"), ("count_include_pad", include)))(image)
         np.testing.assert_array_equal(got[0, :, 0], expected)
+
+
+@pytest.mark.parametrize("function", ["max_pool1d", "avg_pool2d", "lp_pool3d", "max_pool2d_nchw", "avg_pool3d_ncdhw", "lp_pool1d_ncw", "max_pool2d_nchw_with_indices"])
+@pytest.mark.parametrize("define, words", [({"padding": 2}, "assert_padding_is_less_than_the_kernel"), ({"kernel_size": 3, "dilation": 0}, "assert_"), ({"padding": -1}, "assert_padding_is_not_negative"),
+                                           ({"kernel_size": 0}, "assert_kernel_has_an_element"), ({"stride": -1}, "assert_stride_is_1_or_more")])
+def test_options_that_mean_nothing_are_errors(function, define, words):
+    with pytest.raises(tilec.Error, match=words):
+        program("pool_nchw" if "_nc" in function else "pool", function, tuple(define.items()))(np.ones((4,) * (2 + int(function.split("pool")[1][0])), "f4"))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("norm, kernel, stride, size", [(1, 2, 2, 5), (2, 4, 3, 6), (3, 3, 2, 6), (2, 2, 2, 4)])
+def test_lp_pools_whose_last_window_is_cut(rank, norm, kernel, stride, size):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(rank).uniform(0.5, 2, (2, 3) + (size,) * rank).astype("f4")
+    expected = getattr(torch.nn.functional, "lp_pool%dd" % rank)(torch.tensor(x), norm, kernel, stride, ceil_mode=True).numpy()
+    define = (("norm_type", norm), ("kernel_size", kernel), ("stride", stride), ("ceil_mode", 1))
+    last = program("pool", "lp_pool%dd" % rank, define)(np.moveaxis(x, 1, -1))
+    first = program("pool_nchw", "lp_pool" + {1: "1d_ncw", 2: "2d_nchw", 3: "3d_ncdhw"}[rank], define)(x)
+    np.testing.assert_allclose(first, expected, rtol=1e-5)
+    np.testing.assert_allclose(np.moveaxis(last, -1, 1), expected, rtol=1e-5)

@@ -76,3 +76,12 @@ def test_affine_grid(size, corners):
 def test_a_mode_that_is_none_is_named():
     with pytest.raises(tilec.ProgramError, match="`mode` is one of `nearest`, `nearest_exact`, `linear` and `cubic`, not `liner`"):
         program("resize", "interpolate1d", (("size", 3), ("mode", "liner")))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+def test_grids_that_are_not_finite(mode, padding_mode):
+    image = np.arange(1, 13, dtype="f4").reshape(1, 1, 3, 4)
+    grid = np.array([[x, y] for x in (np.nan, np.inf, -np.inf, 0.3) for y in (0.1, np.nan)], "f4").reshape(1, 1, -1, 2)
+    expected = torch.nn.functional.grid_sample(torch.tensor(image), torch.tensor(grid), mode, padding_mode, align_corners=False).numpy()
+    np.testing.assert_allclose(program("resize", "grid_sample", (("mode", mode), ("padding_mode", padding_mode)))(image, grid), expected, rtol=1e-5)
