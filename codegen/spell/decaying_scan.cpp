@@ -36,7 +36,8 @@ class DecayingScan {
     const auto allocate = [&](const char* stem, DType type, double start) {
       return allocated(stem, type, Constant{type, static_cast<std::int64_t>(start), start});
     };
-    for (std::size_t n = 0; n < d_.binomials.size(); ++n) p.sums.push_back(allocated("sum", d_.decay.type, d_.ignored()));
+    for (std::size_t n = 0; n < d_.binomials.size(); ++n)
+      p.sums.push_back(allocated("sum", d_.decay.type, d_.ignored()));
     if (d_.anchored()) {
       for (std::size_t n = 0; n < d_.binomials.size(); ++n) p.lost.push_back(allocate("lost", DType::F64, 0));
       for (std::size_t n = 0; n < d_.decay.levels_here.size(); ++n)
@@ -78,7 +79,8 @@ class DecayingScan {
           hold(turn, p.runs[r], v, s_.value(turn, d_.decay.runs[r].here, v, 0));
       }));
     s_.points.release(s_.over);
-    const Expr turns = s_.named(body, "turns", clamped(parts_here.first + i64(s_.scan.c), parts_here.k) - parts_here.k.lo);
+    const Expr turns =
+        s_.named(body, "turns", clamped(parts_here.first + i64(s_.scan.c), parts_here.k) - parts_here.k.lo);
     append(body, serial(s_.names, s_.nest.dims[s_.over].name, {i64(0), turns}, [&](const Expr& index) {
       Body turn;
       s_.points.fix(s_.over, parts_here.k.lo + index);

@@ -17,7 +17,8 @@ class ScanByThreads {
 
   Body spell() {
     if (!s_.scan.steady())
-      throw lang::InternalError("the plan gives threads parts of a scan whose elements take different numbers of values");
+      throw lang::InternalError(
+          "the plan gives threads parts of a scan whose elements take different numbers of values");
     if (s_.scaled) throw lang::InternalError("the plan gives threads parts of a running product");
     s_.vectors = 1;
     thread_ = s_.names.fresh("l");

@@ -33,10 +33,12 @@ bool strict_twice(Names& here, const Constraint& k) {
 void default_value(Names& here, const Default& d) {
   const auto* name = std::get_if<Name>(&d.value);
   const auto* number = std::get_if<Number>(&d.value);
-  if (number && (number->text == "-inf" || number->text == "-nan") && here.find(Name{number->text.substr(1), false, {}}))
+  if (number && (number->text == "-inf" || number->text == "-nan") &&
+      here.find(Name{number->text.substr(1), false, {}}))
     here.diagnostics.report(
         d.span, messages::syntax, "a number or a tensor", fmt::format("`{}` of a tensor", number->text));
-  if (const Known* known = name ? here.find(*name) : nullptr; known && known->pack) return misplaced(here, *name, "`default`");
+  if (const Known* known = name ? here.find(*name) : nullptr; known && known->pack)
+    return misplaced(here, *name, "`default`");
   if (name && (here.find(*name) || (name->text != "inf" && name->text != "nan")))
     here.use(*name, "`default` takes a number or a tensor");
 }

@@ -37,7 +37,8 @@ bool depends(Names& here, const Expr& e) {
   return e.match([](const Number&) { return false; }, [&](const Variable& v) { return here.is_index(v.name); },
       [&](const Unary& u) {
         const bool inside = depends(here, u.operand);
-        return inside && u.op != Op::Neg ? not_affine(here, e, fmt::format("`{}` of an index", info(u.op).symbol)) : inside;
+        return inside && u.op != Op::Neg ? not_affine(here, e, fmt::format("`{}` of an index", info(u.op).symbol))
+                                         : inside;
       },
       [&](const Binary& b) {
         const bool left = depends(here, b.left), right = depends(here, b.right);

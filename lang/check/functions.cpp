@@ -92,7 +92,8 @@ void no_function(Names& here, const Name& name, const std::optional<std::string>
   if (const auto parts = prefixed(name)) {
     const auto near = nearest(name.text, own);
     const auto elsewhere = near ? std::nullopt : hint_for(Idiom::Kind::Function, parts->name.text);
-    entry.hint(near ? fmt::format("did you mean `{}`?", *near) : elsewhere.value_or(with_functions(here, parts->prefix)));
+    entry.hint(
+        near ? fmt::format("did you mean `{}`?", *near) : elsewhere.value_or(with_functions(here, parts->prefix)));
   } else if (const auto hidden = hidden_definition(here.file, name))
     entry.label(hidden->function->name->span, "defined in a file that an import imports")
         .hint("import that file too");
@@ -111,7 +112,8 @@ namespace {
 void argument_name(Names& here, const Name& name) {
   if (const Known* known = here.find(name); known && known->pack) return misplaced(here, name, "`< >`");
   if (!here.find(name) && !may_stand_in_parameters(here, name))
-    no_function(here, name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
+    no_function(
+        here, name, fmt::format("a number has to be declared in the heading: `function f<{}=3>(…)`", name.text));
 }
 
 // One of the names of a parameter of the callee, or of one that is not known here; calls.cpp and build say more.

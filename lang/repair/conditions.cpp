@@ -21,7 +21,8 @@ bool choices(Draft& s) {
         s.closing(first + 1) + 1 == i) {
       if (!s.is(first, "=") || s.is(otherwise + 1, "0") || s.is(otherwise + 1, "0.0")) continue;  // a constraint
       return s.replace(first + 2, last,
-          fmt::format("{} ? {} : {})", s.slice(i + 1, otherwise), s.slice(first + 2, i - 1), s.slice(otherwise + 1, last)));
+          fmt::format(
+              "{} ? {} : {})", s.slice(i + 1, otherwise), s.slice(first + 2, i - 1), s.slice(otherwise + 1, last)));
     }
     return s.replace(first, last,
         fmt::format("{} ? {} : {}", s.slice(i + 1, otherwise), s.slice(first, i), s.slice(otherwise + 1, last)));

@@ -91,7 +91,8 @@ bool marks(Draft& s) {
     if (twice && is_one_of(s[i], "&|")) return joined(s, i, i + 2, std::string(s[i]));
     if (i > 0 && s.is(i, "and") && s.ends_operand(i - 1)) return joined(s, i, i + 1, "&");
     if (i > 0 && s.is(i, "or") && s.ends_operand(i - 1)) return joined(s, i, i + 1, "|");
-    if (s.is(i, ":") && i + 1 < s.size() && s.is(i + 1, "=") && s.tokens[i + 1].touches) return s.replace(i, i + 2, "=");
+    if (s.is(i, ":") && i + 1 < s.size() && s.is(i + 1, "=") && s.tokens[i + 1].touches)
+      return s.replace(i, i + 2, "=");
     if (s.is(i, ".") && i > 0 && s.ends_operand(i - 1) && i + 1 < s.size() && is_one_of(s[i + 1], "*/^+-") &&
         s.tokens[i + 1].touches)
       return s.replace(i, i + 2, s.is(i + 1, "^") ? "**" : std::string(s[i + 1]));
@@ -130,7 +131,8 @@ bool negations(Draft& s) {
     if (s.is(i, "~")) continue;
     std::size_t end = mark || s.is(i + 1, "(") ? s.operand_end(i + 1) : s.segment(i).second;
     for (std::size_t k = i + 1; k < end && !mark; ++k)
-      if (s.enclosing(k) == s.enclosing(i) && (s.is(k, "&") || s.is(k, "|") || s.is(k, "?") || s.is(k, "if") || s.is(k, "else")))
+      if (s.enclosing(k) == s.enclosing(i) &&
+          (s.is(k, "&") || s.is(k, "|") || s.is(k, "?") || s.is(k, "if") || s.is(k, "else")))
         end = k;
     const std::string operand = s.slice(i + 1, end);
     const bool simple = end == s.operand_end(i + 1);

@@ -212,8 +212,9 @@ bool gathers(Draft& s) {
     const auto parts = s.list(i + 1);
     for (std::size_t d = 0; d < parts.size(); ++d) {
       const auto [from, to] = parts[d];
-      if (d == 0 && s.word(from) && (s.is(from, "max") || s.is(from, "min") || s.is(from, "clamp") || s.is(from, "abs")) &&
-          s.is(from + 1, "(") && s.closing(from + 1) + 1 == to && computed(s, from, to))
+      if (d == 0 && s.word(from) &&
+          (s.is(from, "max") || s.is(from, "min") || s.is(from, "clamp") || s.is(from, "abs")) && s.is(from + 1, "(") &&
+          s.closing(from + 1) + 1 == to && computed(s, from, to))
         return true;
       if (!s.word(from) || !s.is(from + 1, "[") || s.closing(from + 1) + 1 != to) continue;
       return d == 0 ? gathered(s, i, parts) : chosen(s, from, to);

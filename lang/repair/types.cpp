@@ -32,8 +32,8 @@ bool calls_that_cast(Draft& s) {
                                : std::nullopt;
     const std::size_t first = s.operand_first(i - 1);
     if (type)
-      return s.replace(
-          first, close + 1, fmt::format("{}({})", *type, s.is(first, "(") ? s.slice(first + 1, i - 1) : s.slice(first, i)));
+      return s.replace(first, close + 1,
+          fmt::format("{}({})", *type, s.is(first, "(") ? s.slice(first + 1, i - 1) : s.slice(first, i)));
   }
   for (std::size_t i = s.equals + 1; i + 3 < s.size(); ++i) {
     if (s.is(i + 1, "<") && s.is(i + 3, ">") && s.is(i + 4, "(") && (s.is(i, "static_cast") || s.is(i, "cast")) &&
@@ -43,7 +43,8 @@ bool calls_that_cast(Draft& s) {
         s.is(i, "cast") && s.is(i + 1, "(") ? s.list(i + 1) : std::vector<Range>();
     if (parts.size() == 2 && type_in(s, parts[1].first, parts[1].second))
       return s.replace(i, s.closing(i + 1) + 1,
-          fmt::format("{}({})", *type_in(s, parts[1].first, parts[1].second), s.slice(parts[0].first, parts[0].second)));
+          fmt::format(
+              "{}({})", *type_in(s, parts[1].first, parts[1].second), s.slice(parts[0].first, parts[0].second)));
     if (s.is(i + 1, "(") && s.word(i) && !dtype_named(s[i]) && !s.is(i - 1, ".") && type_in(s, i, i + 1))
       return s.replace(i, i + 1, *type_in(s, i, i + 1));
     if (i + 3 < s.size() && s.is(i + 3, "(") && type_in(s, i, i + 3)) return s.replace(i, i + 3, *type_in(s, i, i + 3));

@@ -113,8 +113,8 @@ bool products(Draft& s) {
   for (std::size_t i = 0; i + 1 < s.size(); ++i) {
     std::size_t first = i, last, left, right;
     if (s.is(i, "@") && i > 0 && s.word(i - 1) && s.word(i + 1)) first = left = i - 1, right = i + 1, last = i + 2;
-    else if (s.word(i) && (s.is(i, "dot") || s.is(i, "matmul") || s.is(i, "mm") || s.is(i, "inner")) && s.is(i + 1, "(") &&
-        s.list(i + 1).size() == 2)
+    else if (s.word(i) && (s.is(i, "dot") || s.is(i, "matmul") || s.is(i, "mm") || s.is(i, "inner")) &&
+        s.is(i + 1, "(") && s.list(i + 1).size() == 2)
       left = i + 2, right = i + 4, last = i + 6;
     else continue;
     if (right >= s.size() || !s.word(left) || !s.word(right)) continue;

@@ -34,9 +34,10 @@ Drawn gradient_of_filter(Random& random) {
   const std::string y = pixel("y", "j"), x = pixel("x", "i");
   const int taps = random.between(2, 5), columns = random.between(2, 8), height = random.between(2, 12),
             width = random.between(2, 70);
-  d.text = fmt::format(fmt::runtime(d.channels_last
-          ? "function f(I[N, H, W, C], D[N, {4}, {5}, C]) -> (K) {{ K[j, i, c: {2}, {3}, C] = +(I[n, {0}, {1}, c] * D[n, y, x, c]); }}"
-          : "function f(I[N, C, H, W], D[N, C, {4}, {5}]) -> (K) {{ K[c, j, i: C, {2}, {3}] = +(I[n, c, {0}, {1}] * D[n, c, y, x]); }}"),
+  d.text = fmt::format(
+      fmt::runtime(d.channels_last
+              ? "function f(I[N, H, W, C], D[N, {4}, {5}, C]) -> (K) {{ K[j, i, c: {2}, {3}, C] = +(I[n, {0}, {1}, c] * D[n, y, x, c]); }}"
+              : "function f(I[N, C, H, W], D[N, C, {4}, {5}]) -> (K) {{ K[c, j, i: C, {2}, {3}] = +(I[n, c, {0}, {1}] * D[n, c, y, x]); }}"),
       y, x, taps, columns, height, width);
   return d;
 }
