@@ -11,6 +11,7 @@ rooms    every unit of a folder stands in the README of that folder
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
 columns  a line of C++ has 120 columns, but for a text of users, which stands whole
+functions  a function of lang, poly, autodiff, runtime and cli has at most 60 lines, its heading included; a table of data may be longer
 targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
 library  README.md says how many functions std/ has
@@ -251,6 +252,34 @@ def columns():
     return faults
 
 
+LONGEST_FUNCTION = 60
+LONG = {"codegen"}  # folders whose functions may still be longer
+
+
+def functions_of(text):
+    """(heading, first line, last line) of each function. A lambda belongs to the function around it."""
+    code = NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    open_braces, since = [], 0
+    for at in (m.start() for m in re.finditer(r"[{};]", code)):
+        if code[at] == "{":
+            heading = code[since:at]
+            first = code.count("\n", 0, since + len(heading) - len(heading.lstrip())) + 1
+            scope = re.match(r"\s*(?:inline\s+)?namespace\b|\s*extern\s*$", heading) or re.search(r"\b(?:class|struct|union)\b[^()]*$", heading)
+            within = all(kind == "scope" for kind, _, _ in open_braces)
+            open_braces.append(("scope" if scope else "function" if "(" in heading and within else "other", " ".join(heading.split()), first))
+        elif code[at] == "}":
+            kind, heading, first = open_braces.pop()
+            if kind == "function":
+                yield heading, first, code.count("\n", 0, at) + 1
+        since = at + 1
+
+
+def functions():
+    return ["%s:%d: `%s` has %d lines" % (path.relative_to(ROOT), first, heading[:60], last - first + 1)
+            for folder, path in sources() if folder not in LONG
+            for heading, first, last in functions_of(path.read_text()) if last - first + 1 > LONGEST_FUNCTION]
+
+
 def library():
     there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
     said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
@@ -259,7 +288,7 @@ def library():
 
 def main() -> int:
     rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
-             "directives": directives, "statements": statements, "columns": columns, "library": library}
+             "directives": directives, "statements": statements, "columns": columns, "functions": functions, "library": library}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:
