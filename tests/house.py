@@ -7,7 +7,7 @@ costs    what something costs, or must save, is a number in codegen/model: no ot
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 links    a link of a page of Markdown leads to a file, and to a heading that it has
 citations  a file that a comment of the sources names is in the repository
-rooms    every unit of a folder stands in the README of that folder
+rooms    every unit of a folder, and of the folders in it, stands in the README of the folder or in theirs
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
 columns  a line of C++ has 120 columns, but for a text of users, which stands whole
@@ -188,14 +188,20 @@ def citations():
     return faults
 
 
+def units_of(room):
+    return {path.stem for path in room.iterdir() if path.suffix in (".cpp", ".h", ".c", ".py", ".tile")}
+
+
 def rooms():
     faults = []
     for folder in (*FOLDERS, "python", "std"):
         room = ROOT / folder
-        page = (room / "README.md").read_text()
-        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.S)))))
         inside = room / "tilec" if folder == "python" else room
-        units = {path.stem for path in inside.iterdir() if path.suffix in (".cpp", ".h", ".c", ".py", ".tile")}
+        within = [path for path in sorted(room.iterdir()) if path.is_dir()] if folder in FOLDERS else []
+        pages = [path / "README.md" for path in (room, *within) if (path / "README.md").exists()]
+        text = "\n".join(re.sub(r"```.*?```", "", page.read_text(), flags=re.S) for page in pages)
+        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+        units = set().union(*map(units_of, (inside, *within)))
         faults += ["%s/README.md does not say what %s is" % (folder, unit) for unit in sorted(units - words)]
     return faults
 
