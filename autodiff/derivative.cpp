@@ -89,6 +89,14 @@ Expr over_sum_of_squares(const Expr& c, const Expr& x, const Expr& y) {
   return select(compare(Op::Ge, call(Op::Abs, x), call(Op::Abs, y)), by_x, by_y);
 }
 
+// Of what is chosen, where it is; a condition has no derivative.
+std::optional<Expr> chosen(const Expr& condition, std::size_t k, const Expr& c, const Through& through) {
+  const auto p = k == 0 ? std::nullopt : through(c);
+  if (!p) return std::nullopt;
+  const Expr none = number(p->type(), 0);
+  return k == 1 ? select(condition, *p, none) : select(condition, none, *p);
+}
+
 }  // namespace
 
 std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const Expr& result, std::size_t k,
@@ -109,11 +117,7 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
     case Op::Fma: return through(k == 0 ? mul(c, wide(1)) : k == 1 ? mul(x, c) : c);
     case Op::Recip: return through(mul(mul(neg(c), r), r));
 
-    case Op::Select:
-      if (k == 0) return std::nullopt;
-      if (const auto p = through(c))
-        return k == 1 ? select(operands[0], *p, number(p->type(), 0)) : select(operands[0], number(p->type(), 0), *p);
-      return std::nullopt;
+    case Op::Select: return chosen(operands[0], k, c, through);
     case Op::Max: return extreme(Op::Ge, operands.at(k), operands.at(1 - k), c, through);
     case Op::Min: return extreme(Op::Le, operands.at(k), operands.at(1 - k), c, through);
     case Op::Abs: return absolute(operands[0], result, c, through);

@@ -176,17 +176,15 @@ class Sum {
     return all;
   }
 
-  // Dimensions as the peers call them: images are batch, channels (groups outermost), places; filters are channels of
-  // the result, of the image, taps.
-  std::string convolution(PeerKind peer, Formula& formula) const {
-    if (peer == PeerKind::Numpy) throw Refused{"NumPy has no convolution"};
-    if (reads_.size() != 2)
-      throw Refused{"it is neither a product over whole dimensions nor a convolution of two tensors"};
-    const bool first = !is_plain(access(reads_[0]));
-    const Access &image = access(reads_[first ? 0 : 1]), &weights = access(reads_[first ? 1 : 0]);
-    const std::vector<std::size_t> filter = plain(weights);
+  // Indices by what the peers call them: images are batch, channels (groups outermost), places; filters are channels of
+  // the result, of the image, taps. lies: all of the image, in the order in which it lies.
+  struct Roles {
     std::vector<std::size_t> lies, batch, group, shared, places, taps, features;
     std::vector<Window> windows;
+  };
+
+  Roles roles(const Access& image, const std::vector<std::size_t>& filter) const {
+    Roles r;
     for (std::size_t d = 0; d < image.element.size(); ++d) {
       if (is_single(image, d)) continue;
       if (const auto k = image.element[d].single_index()) {
@@ -194,74 +192,103 @@ class Sum {
           throw Refused{fmt::format("it takes a part of `{}`", name(image))};
         const bool in_target = has(target_, *k), in_filter = has(filter, *k);
         if (!in_target && !in_filter) throw Refused{"it sums over an index that its filter has not"};
-        (in_target && in_filter ? group : in_target ? batch : shared).push_back(*k);
-        lies.push_back(*k);
+        (in_target && in_filter ? r.group : in_target ? r.batch : r.shared).push_back(*k);
+        r.lies.push_back(*k);
         continue;
       }
-      windows.push_back(window(image, d, filter));
-      places.push_back(windows.back().output), taps.push_back(windows.back().tap);
-      lies.push_back(windows.back().output);
+      r.windows.push_back(window(image, d, filter));
+      r.places.push_back(r.windows.back().output), r.taps.push_back(r.windows.back().tap);
+      r.lies.push_back(r.windows.back().output);
     }
-    if (windows.size() > 3) throw Refused{"its window has more than three dimensions"};
-    for (const poly::Range* row : conditions_) {         // that a read is inside the image is what padding says
+    if (r.windows.size() > 3) throw Refused{"its window has more than three dimensions"};
+    require_inside(image);
+    for (const std::size_t k : filter)
+      if (!has(r.group, k) && !has(r.shared, k) && !has(r.taps, k)) r.features.push_back(k);
+    for (const std::size_t k : r.features)
+      if (!has(target_, k)) throw Refused{"it sums over an index that its image has not"};
+    if (joined({&r.batch, &r.group, &r.features, &r.places}).size() != target_.size() ||
+        joined({&r.group, &r.shared, &r.features, &r.taps}).size() != filter.size())
+      throw Refused{"an index stands in two places"};
+    return r;
+  }
+
+  // That a read is inside the image is what padding says; no other condition has words.
+  void require_inside(const Access& image) const {
+    for (const poly::Range* row : conditions_) {
       bool inside = false;
       for (std::size_t d = 0; d < image.element.size(); ++d)
         inside =
             inside || (image.element[d] == row->value && row->extent && row->extent->is(extent(program_, image, d)));
       if (!inside) throw Refused{"its indices have a condition"};
     }
-    for (const std::size_t k : filter)
-      if (!has(group, k) && !has(shared, k) && !has(taps, k)) features.push_back(k);
-    for (const std::size_t k : features)
-      if (!has(target_, k)) throw Refused{"it sums over an index that its image has not"};
-    if (joined({&batch, &group, &features, &places}).size() != target_.size() ||
-        joined({&group, &shared, &features, &taps}).size() != filter.size())
-      throw Refused{"an index stands in two places"};
+  }
 
-    std::vector<std::int64_t> image_shape{size(batch), size(group) * size(shared)},
-        filter_shape{size(group) * size(features), size(shared)},
-        result_shape{size(batch), size(group) * size(features)};
-    std::vector<std::int64_t> image_parts = extents_of(joined({&batch, &group, &shared}));
-    for (const Window& w : windows) image_shape.push_back(w.extent), image_parts.push_back(w.extent);
-    for (const std::size_t k : taps) filter_shape.push_back(extents_[k]);
-    for (const std::size_t k : places) result_shape.push_back(extents_[k]);
-    const std::vector<std::size_t> filter_order = joined({&group, &features, &shared, &taps}),
-                                   result_order = joined({&batch, &group, &features, &places});
-    std::string in = reshaped(
-        ordered(operand(image), lies, joined({&batch, &group, &shared, &places}), peer), image_parts, image_shape);
-    std::string by =
-        reshaped(ordered(operand(weights), filter, filter_order, peer), extents_of(filter_order), filter_shape);
-    if (by != name(weights) && std::ranges::count(program_.inputs, weights.tensor) > 0) {
-      const std::string own = fmt::format("{}_filter", name(weights));
-      if (std::ranges::count(formula.once, own, &Formula::Line::first) == 0)
-        formula.once.emplace_back(own, peer == PeerKind::Torch ? by + ".contiguous()" : by);
-      by = own;
+  std::string image_operand(const Access& image, const Roles& r, PeerKind peer) const {
+    std::vector<std::int64_t> shape{size(r.batch), size(r.group) * size(r.shared)};
+    std::vector<std::int64_t> parts = extents_of(joined({&r.batch, &r.group, &r.shared}));
+    for (const Window& w : r.windows) shape.push_back(w.extent), parts.push_back(w.extent);
+    return reshaped(
+        ordered(operand(image), r.lies, joined({&r.batch, &r.group, &r.shared, &r.places}), peer), parts, shape);
+  }
+
+  // A filter that is an input is brought into its order once, in front of what is measured.
+  std::string filter_operand(const Access& weights, const std::vector<std::size_t>& filter, const Roles& r,
+      PeerKind peer, Formula& formula) const {
+    std::vector<std::int64_t> shape{size(r.group) * size(r.features), size(r.shared)};
+    for (const std::size_t k : r.taps) shape.push_back(extents_[k]);
+    const std::vector<std::size_t> order = joined({&r.group, &r.features, &r.shared, &r.taps});
+    const std::string by = reshaped(ordered(operand(weights), filter, order, peer), extents_of(order), shape);
+    if (by == name(weights) || std::ranges::count(program_.inputs, weights.tensor) == 0) return by;
+    const std::string own = fmt::format("{}_filter", name(weights));
+    if (std::ranges::count(formula.once, own, &Formula::Line::first) == 0)
+      formula.once.emplace_back(own, peer == PeerKind::Torch ? by + ".contiguous()" : by);
+    return own;
+  }
+
+  static std::string listed(const std::vector<Window>& windows, std::int64_t Window::* part) {
+    std::vector<std::int64_t> all;
+    for (const Window& w : windows) all.push_back(w.*part);
+    return fmt::format("({},)", fmt::join(all, ", "));
+  }
+
+  static std::string in_torch(
+      std::string image, const std::string& filter, const std::vector<Window>& windows, std::int64_t groups) {
+    // as much on both sides gives as many places
+    const bool even = std::ranges::all_of(
+        windows, [](const Window& w) { return w.low >= 0 && w.high <= w.low && w.high + w.stride > w.low; });
+    if (!even) {
+      std::vector<std::int64_t> sides;                 // of the last dimension first
+      for (auto w = windows.rbegin(); w != windows.rend(); ++w) sides.push_back(w->low), sides.push_back(w->high);
+      image = fmt::format("torch.nn.functional.pad({}, ({}))", image, fmt::join(sides, ", "));
     }
-    const auto list = [&](std::int64_t Window::* part) {
-      std::vector<std::int64_t> all;
-      for (const Window& w : windows) all.push_back(w.*part);
-      return fmt::format("({},)", fmt::join(all, ", "));
-    };
-    std::string out;
-    if (peer == PeerKind::Torch) {
-      // as much on both sides gives as many places
-      const bool even = std::ranges::all_of(
-          windows, [](const Window& w) { return w.low >= 0 && w.high <= w.low && w.high + w.stride > w.low; });
-      if (!even) {
-        std::vector<std::int64_t> sides;               // of the last dimension first
-        for (auto w = windows.rbegin(); w != windows.rend(); ++w) sides.push_back(w->low), sides.push_back(w->high);
-        in = fmt::format("torch.nn.functional.pad({}, ({}))", in, fmt::join(sides, ", "));
-      }
-      out = fmt::format("torch.nn.functional.conv{}d({}, {}, stride={}, padding={}, dilation={}, groups={})",
-          windows.size(), in, by, list(&Window::stride), even ? list(&Window::low) : "0", list(&Window::dilation),
-          size(group));
-    } else {
-      std::vector<std::string> sides;
-      for (const Window& w : windows) sides.push_back(fmt::format("({}, {})", w.low, w.high));
-      out = fmt::format("jax.lax.conv_general_dilated({}, {}, {}, [{}], rhs_dilation={}, feature_group_count={})", in,
-          by, list(&Window::stride), fmt::join(sides, ", "), list(&Window::dilation), size(group));
-    }
-    return ordered(reshaped(out, result_shape, extents_of(result_order)), result_order, target_, peer);
+    return fmt::format("torch.nn.functional.conv{}d({}, {}, stride={}, padding={}, dilation={}, groups={})",
+        windows.size(), image, filter, listed(windows, &Window::stride), even ? listed(windows, &Window::low) : "0",
+        listed(windows, &Window::dilation), groups);
+  }
+
+  static std::string in_jax(
+      const std::string& image, const std::string& filter, const std::vector<Window>& windows, std::int64_t groups) {
+    std::vector<std::string> sides;
+    for (const Window& w : windows) sides.push_back(fmt::format("({}, {})", w.low, w.high));
+    return fmt::format("jax.lax.conv_general_dilated({}, {}, {}, [{}], rhs_dilation={}, feature_group_count={})", image,
+        filter, listed(windows, &Window::stride), fmt::join(sides, ", "), listed(windows, &Window::dilation), groups);
+  }
+
+  std::string convolution(PeerKind peer, Formula& formula) const {
+    if (peer == PeerKind::Numpy) throw Refused{"NumPy has no convolution"};
+    if (reads_.size() != 2)
+      throw Refused{"it is neither a product over whole dimensions nor a convolution of two tensors"};
+    const bool first = !is_plain(access(reads_[0]));
+    const Access &image = access(reads_[first ? 0 : 1]), &weights = access(reads_[first ? 1 : 0]);
+    const std::vector<std::size_t> filter = plain(weights);
+    const Roles r = roles(image, filter);
+    const std::string in = image_operand(image, r, peer), by = filter_operand(weights, filter, r, peer, formula);
+    const std::string out = peer == PeerKind::Torch ? in_torch(in, by, r.windows, size(r.group))
+                                                    : in_jax(in, by, r.windows, size(r.group));
+    std::vector<std::int64_t> shape{size(r.batch), size(r.group) * size(r.features)};
+    for (const std::size_t k : r.places) shape.push_back(extents_[k]);
+    const std::vector<std::size_t> order = joined({&r.batch, &r.group, &r.features, &r.places});
+    return ordered(reshaped(out, shape, extents_of(order)), order, target_, peer);
   }
 
   const Program& program_;

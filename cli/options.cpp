@@ -220,129 +220,153 @@ void add_common_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_flag("-v,--verbose", options.verbose, "remarks too");
 }
 
-std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
+const char* words_of(const std::string& c) {
+  if (c == "explain")
+    return "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open";
+  if (c == "lsp") return "none: texts come from the editor";
+  if (c == "compare")
+    return "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower";
+  if (c == "bench" || c == "tune")
+    return "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape";
+  if (c == "run")
+    return "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs: NAME=FILE.npz writes the archive anew, NAME=FILE.npz:MEMBER one member of it";
+  if (c == "show" || c == "grad" || c == "build" || c == "report")
+    return "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open, NAME=default for those that are not given";
+  return "files of Tile";
+}
+
+void add_check_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--function", options.function, "the function to check further, with --size, --rank and --define")
+      ->type_name("NAME");
+  app.add_option("--size", raw.sizes, "sizes by name: bounds are checked too")
+      ->delimiter(',')
+      ->type_name("N=8,…")
+      ->allow_extra_args(false);
+  app.add_option("--rank", raw.ranks, "how many dimensions `B...` stands for")
+      ->delimiter(',')
+      ->type_name("B=2,…")
+      ->allow_extra_args(false);
+  app.add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")
+      ->delimiter(',')
+      ->type_name("S=2,…")
+      ->allow_extra_args(false);
+}
+
+void add_pair_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")
+      ->disable_flag_override();
+  app.add_option("--room", options.room,
+         "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")
+      ->check(whole(0, std::numeric_limits<std::int64_t>::max()))
+      ->type_name("BYTES");
+}
+
+void add_build_options(CLI::App& app, Options& options) {
+  app.add_option("--name", options.name,
+         "what the function is called in C, of -o f.o (default: as in the file, else as the file)")
+      ->type_name("NAME");
+  app.add_flag("--multi-target", options.multi_target,
+         "machine code for x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) in one object file; each call runs what its CPU can run")
+      ->disable_flag_override();
+  app.add_flag("--checked", options.checked,
+         "of -o f.o: an index of gather or scatter that is out of range is a status of the call")
+      ->disable_flag_override();
+}
+
+// What is made, and where it is written.
+void add_output_options(CLI::App& app, Options& options, Raw& raw) {
   const std::string& c = options.command;
-  auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
-  app->set_help_flag("-h,--help", "show this");
-  app->add_option("words", options.words,
-         c == "explain"
-             ? "codes such as E0201, files of Tile, NAME=2x3xf32 for inputs whose shape or type these leave open"
-             : c == "lsp" ? "none: texts come from the editor"
-             : c == "compare"
-             ? "two files of `tilec bench --json`, the older first; a row that a file has several times has the widest of its intervals. Exit 1: a row is slower"
-             : c == "bench" || c == "tune"
-             ? "the file, then NAME=VALUE for inputs; those left out are random, where --size or others tell their shape"
-             : c == "run"
-             ? "the file or package, then NAME=VALUE for inputs and NAME=FILE for outputs: NAME=FILE.npz writes the archive anew, NAME=FILE.npz:MEMBER one member of it"
-             : c == "show" || c == "grad" || c == "build" || c == "report"
-             ? "the file, then NAME=2x3xf32 for inputs whose shape or type it leaves open, NAME=default for those that are not given"
-             : "files of Tile")
-      ->type_name("");
-  add_common_options(*app, options, raw);
-  if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" ||
-      c == "report")
-    add_program_options(*app, options, raw);
-  if (c == "check") {
-    app->add_option("--function", options.function, "the function to check further, with --size, --rank and --define")
-        ->type_name("NAME");
-    app->add_option("--size", raw.sizes, "sizes by name: bounds are checked too")
-        ->delimiter(',')
-        ->type_name("N=8,…")
-        ->allow_extra_args(false);
-    app->add_option("--rank", raw.ranks, "how many dimensions `B...` stands for")
-        ->delimiter(',')
-        ->type_name("B=2,…")
-        ->allow_extra_args(false);
-    app->add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")
-        ->delimiter(',')
-        ->type_name("S=2,…")
-        ->allow_extra_args(false);
-  }
-  if (c == "show" || c == "grad") app->add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
+  if (c == "show" || c == "grad") app.add_option("--emit", options.stage, "the stage to print")->type_name("STAGE");
   if (c == "show" || c == "grad" || c == "build")
-    app->add_flag("--stats", options.stats,
+    app.add_flag("--stats", options.stats,
         "memory, code and launches of what was compiled, and of CUDA kernels registers and spills");
-  if (c == "build" || c == "report") {
-    app->add_flag("--vjp", raw.vjp, "the function and its gradient as a pair: forward keeps what backward takes")
-        ->disable_flag_override();
-    app->add_option("--room", options.room,
-           "bytes that forward of --vjp may keep (default: what costs more to make again than to keep)")
-        ->check(whole(0, std::numeric_limits<std::int64_t>::max()))
-        ->type_name("BYTES");
-  }
-  if (c == "build") {
-    app->add_option("--name", options.name,
-           "what the function is called in C, of -o f.o (default: as in the file, else as the file)")
-        ->type_name("NAME");
-    app->add_flag("--multi-target", options.multi_target,
-           "machine code for x86-64-v3 (AVX2) and x86-64-v4 (AVX-512) in one object file; each call runs what its CPU can run")
-        ->disable_flag_override();
-    app->add_flag("--checked", options.checked,
-           "of -o f.o: an index of gather or scatter that is out of range is a status of the call")
-        ->disable_flag_override();
-  }
+  if (c == "build" || c == "report") add_pair_options(app, options, raw);
+  if (c == "build") add_build_options(app, options);
   if (c == "show" || c == "grad" || c == "fmt" || c == "build" || c == "explain" || c == "report" || c == "bench" ||
       c == "compare" || c == "tune")
-    app->add_option("-o,--output", options.output,
+    app.add_option("-o,--output", options.output,
            c == "build"
                ? "f.tilec: a package, which tilec runs; f.o, f.a, f.so: machine code for a program in C, with f.h beside it that says how it is called; f.c: with --target cuda:sm_80,sm_90a the same as text"
                : c == "tune" ? "write the plan to this file, as --plan takes it"
                              : "write to this file")
         ->type_name("FILE");
-  if (c == "report") {
-    app->add_flag("--measure", options.measure,
-        "run it on random inputs, on one thread unless --threads says more, and draw what each launch takes");
-    app->add_option("--seed", options.seed, "of random values")
-        ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
-        ->type_name("N");
-  }
-  if (c == "bench") {
-    app->add_option(
-           "--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")
-        ->check(seconds())
-        ->type_name("S");
-    app->add_option("--vs", options.peers,
-           "measure numpy, torch or jax beside it, in turns, with one thread each unless --threads says more: products and convolutions in the peer's own words, anything else by an expression of Python over the inputs: --vs 'torch=torch.softmax(X, -1)'")
-        ->type_name("PEER[=EXPRESSION]")
-        ->allow_extra_args(false);
-    app->add_flag("--json", options.json_output, "one object of JSON, in seconds and bytes");
-    app->add_option("--seed", options.seed, "of random: values")
-        ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
-        ->type_name("N");
-  }
-  if (c == "tune") {
-    options.seconds = 60;
-    app->add_option("--budget", options.seconds,
-           "seconds of the search (default: 60); Ctrl-C ends it and keeps what is best by then")
-        ->check(seconds())
-        ->type_name("S");
-    app->add_option("--seed", options.seed, "of random: values")
-        ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
-        ->type_name("N");
-  }
-  if (c == "run") {
-    app->add_flag("--check", raw.check,
-        "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
-    app->add_flag(
-        "--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
-    app->add_flag(
-        "--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
-    app->add_option("--seed", options.seed, "of random: values, and of the elements that --check chooses")
-        ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
-        ->type_name("N");
-  }
-  if (c == "test") {
-    app->add_option("--target", raw.target, fmt::format("{} (default: cpu)", runtime::target_forms))->type_name("NAME");
-    app->add_option("--filter", options.filter, "only cases whose `FILE:LINE:COLUMN: FUNCTION: NAME` matches")
-        ->type_name("REGEX");
-    app->add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")
-        ->check(whole(1, 4096))
-        ->type_name("N");
-  }
-  if (c == "fmt") {
-    app->add_flag("--in-place,-i", options.in_place, "rewrite the files");
-    app->add_flag("--check", options.check, "exit 1 when a file is not in canonical form");
-  }
+}
+
+void add_seed(CLI::App& app, Options& options, const char* of) {
+  app.add_option("--seed", options.seed, of)
+      ->check(whole(0, std::numeric_limits<std::uint64_t>::max()))
+      ->type_name("N");
+}
+
+void add_report_options(CLI::App& app, Options& options) {
+  app.add_flag("--measure", options.measure,
+      "run it on random inputs, on one thread unless --threads says more, and draw what each launch takes");
+  add_seed(app, options, "of random values");
+}
+
+void add_bench_options(CLI::App& app, Options& options) {
+  app.add_option(
+         "--seconds", options.seconds, "how long to measure, where the median does not settle before (default: 2)")
+      ->check(seconds())
+      ->type_name("S");
+  app.add_option("--vs", options.peers,
+         "measure numpy, torch or jax beside it, in turns, with one thread each unless --threads says more: products and convolutions in the peer's own words, anything else by an expression of Python over the inputs: --vs 'torch=torch.softmax(X, -1)'")
+      ->type_name("PEER[=EXPRESSION]")
+      ->allow_extra_args(false);
+  app.add_flag("--json", options.json_output, "one object of JSON, in seconds and bytes");
+  add_seed(app, options, "of random: values");
+}
+
+void add_tune_options(CLI::App& app, Options& options) {
+  options.seconds = 60;
+  app.add_option("--budget", options.seconds,
+         "seconds of the search (default: 60); Ctrl-C ends it and keeps what is best by then")
+      ->check(seconds())
+      ->type_name("S");
+  add_seed(app, options, "of random: values");
+}
+
+void add_run_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_flag("--check", raw.check,
+      "compare with the interpreter; where that takes long, up to 4096 elements of each output chosen by --seed, or as many as --check=N says; --check=all compares all");
+  app.add_flag(
+      "--checked", options.checked, "an index of gather or scatter that is out of range is an error, not clamped");
+  app.add_flag(
+      "--grad-check", options.grad_check, "compare the gradient, or the last derivative, with finite differences");
+  add_seed(app, options, "of random: values, and of the elements that --check chooses");
+}
+
+void add_test_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--target", raw.target, fmt::format("{} (default: cpu)", runtime::target_forms))->type_name("NAME");
+  app.add_option("--filter", options.filter, "only cases whose `FILE:LINE:COLUMN: FUNCTION: NAME` matches")
+      ->type_name("REGEX");
+  app.add_option("--threads", options.threads, "cases that run at a time (default: one a processor)")
+      ->check(whole(1, 4096))
+      ->type_name("N");
+}
+
+void add_fmt_options(CLI::App& app, Options& options) {
+  app.add_flag("--in-place,-i", options.in_place, "rewrite the files");
+  app.add_flag("--check", options.check, "exit 1 when a file is not in canonical form");
+}
+
+std::unique_ptr<CLI::App> make_app(Options& options, Raw& raw) {
+  const std::string& c = options.command;
+  auto app = std::make_unique<CLI::App>("", "tilec " + (c == "show" ? std::string() : c));
+  app->set_help_flag("-h,--help", "show this");
+  app->add_option("words", options.words, words_of(c))->type_name("");
+  add_common_options(*app, options, raw);
+  if (c == "run" || c == "bench" || c == "tune" || c == "grad" || c == "show" || c == "build" || c == "explain" ||
+      c == "report")
+    add_program_options(*app, options, raw);
+  if (c == "check") add_check_options(*app, options, raw);
+  add_output_options(*app, options, raw);
+  if (c == "report") add_report_options(*app, options);
+  if (c == "bench") add_bench_options(*app, options);
+  if (c == "tune") add_tune_options(*app, options);
+  if (c == "run") add_run_options(*app, options, raw);
+  if (c == "test") add_test_options(*app, options, raw);
+  if (c == "fmt") add_fmt_options(*app, options);
   return app;
 }
 

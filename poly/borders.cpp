@@ -7,8 +7,10 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "lang/walk.h"
 #include "poly/exact.h"
 #include "poly/hull.h"
+#include "poly/size_expression.h"
 
 namespace tilec::poly {
 namespace {
@@ -19,19 +21,10 @@ using Values = std::map<std::string, std::int64_t>;
 // ---- what the text reads --------------------------------------------------------------------------------------------
 
 void collect_reads(const lang::Expr& expr, std::vector<const lang::Access*>& reads) {
-  const auto go = [&](const lang::Expr& e) { collect_reads(e, reads); };
-  expr.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
-      [&](const lang::Binary& b) { go(b.left), go(b.right); },
-      [&](const lang::Access& a) {
-        const bool known =
-            std::any_of(reads.begin(), reads.end(), [&](const lang::Access* other) { return *other == a; });
-        if (!known && !a.element.empty()) reads.push_back(&a);
-      },
-      [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
-      [&](const lang::Select& s) {
-        go(s.condition), go(s.then);
-        if (s.otherwise) go(*s.otherwise);
-      });
+  lang::each_access(expr, [&](const lang::Access& a, const lang::Expr&) {
+    const bool known = std::any_of(reads.begin(), reads.end(), [&](const lang::Access* other) { return *other == a; });
+    if (!known && !a.element.empty()) reads.push_back(&a);
+  });
 }
 
 // Is an index a value here, outside brackets?

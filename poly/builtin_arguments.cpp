@@ -6,6 +6,7 @@
 #include "lang/print.h"
 #include "poly/elementwise.h"
 #include "poly/expand.h"
+#include "poly/size_expression.h"
 
 namespace tilec::poly {
 

@@ -4,6 +4,7 @@
 #include "lang/messages.h"
 #include "poly/builtin_arguments.h"
 #include "poly/elementwise.h"
+#include "poly/size_expression.h"
 
 namespace tilec::poly {
 namespace {

@@ -19,12 +19,14 @@
 #include "lang/limit.h"
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "lang/walk.h"
 #include "poly/borders.h"
 #include "poly/elementwise.h"
 #include "poly/interpret.h"
 #include "poly/print_value.h"
 #include "poly/recession.h"
 #include "poly/scalar.h"
+#include "poly/size_expression.h"
 
 namespace tilec::poly {
 namespace {
@@ -161,17 +163,8 @@ Span place_of(const lang::Contraction& c, const std::string& index, Span otherwi
     const auto visit = [&](const auto& self, const lang::Expr& e) -> void {
       const auto go = [&](const lang::Expr& inner) { self(self, inner); };
       if (found) return;
-      e.match([](const lang::Number&) {},
-              [&](const lang::Variable& v) {
-                if (v.name.spelled() == index) found = e.span();
-              },
-              [&](const lang::Unary& u) { go(u.operand); }, [&](const lang::Binary& b) { go(b.left), go(b.right); },
-              [&](const lang::Access& a) { std::for_each(a.element.begin(), a.element.end(), go); },
-              [&](const lang::Call& call) { std::for_each(call.arguments.begin(), call.arguments.end(), go); },
-              [&](const lang::Select& s) {
-                go(s.condition), go(s.then);
-                if (s.otherwise) go(*s.otherwise);
-              });
+      if (const auto* v = e.as<lang::Variable>(); v && v->name.spelled() == index) found = e.span();
+      lang::each_child(e, go);
     };
     visit(visit, root);
   };

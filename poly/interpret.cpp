@@ -59,8 +59,12 @@ class Interpreter {
   }
 
  private:
+  struct Running;
   Stored& at(TensorId id) { return tensors_[static_cast<std::size_t>(id)]; }
+  void make_room(TensorId id);
   void finish(const Statement& statement, std::size_t element, const Fold& fold);
+  void flush(Running& r);
+  void add(Running& r, std::span<std::int64_t> point, std::int64_t low, std::int64_t high);
   void advance(std::size_t points, std::size_t operations);
 
   const Program& program_;
@@ -70,75 +74,98 @@ class Interpreter {
   double steps_ = 0;
 };
 
-// Points of one element follow each other in lexicographic order, whichever elements are computed.
-void Interpreter::run(const Statement& statement) {
-  const Needed& needed = selection_.tensors[static_cast<std::size_t>(statement.target.tensor)];
-  if (!needed.all && needed.elements.empty()) return;
-  auto& target = at(statement.target.tensor);
-  const auto type = statement.value.type();
+// A statement on its way: points by the block, and what was made of them so far.
+struct Interpreter::Running {
+  const Statement& statement;
+  const Needed& needed;
+  Block block;
+  Trace trace;
+  bool assigns;                                        // keeps no folds: its one point is stored at once
+  std::vector<Fold> folds;
+  std::vector<bool> reached;
+  std::vector<std::size_t> places = std::vector<std::size_t>(block_size);  // in `folds`
+  std::size_t place = 0;
+};
+
+void Interpreter::make_room(TensorId id) {
+  auto& target = at(id);
   const auto count = static_cast<std::size_t>(target.array.count());
-  if (!has_room(16 * static_cast<std::uint64_t>(count)))
-    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+  const NoMemory none(program_.tensor(id).name, 16 * static_cast<std::uint64_t>(count));
+  if (!has_room(16 * static_cast<std::uint64_t>(count))) throw none;
   try {
     (lang::is_float(target.array.dtype) ? target.array.reals.resize(count) : target.array.integers.resize(count));
     target.errors.assign(count, 0);
   } catch (const std::bad_alloc&) {
-    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+    throw none;
   } catch (const std::length_error&) {
-    throw NoMemory(program_.tensor(statement.target.tensor).name, 16 * static_cast<std::uint64_t>(count));
+    throw none;
   }
+}
+
+// Computes the points of a block.
+void Interpreter::flush(Running& r) {
+  const auto type = r.statement.value.type();
+  const std::size_t points = r.block.size();
+  const Column& values = r.block.run();
+  if (!r.assigns)
+    fold(r.statement.aggregation, type, points, r.needed.all ? r.trace.elements().data() : r.places.data(), values,
+        r.folds.data());
+  for (std::size_t k = 0; r.assigns && k < points; ++k) {
+    const std::size_t element = r.trace.elements()[k];
+    if (r.reached[element]) throw lang::InternalError("two points of an assignment write one element");
+    r.reached[element] = true;
+    Fold one;
+    fold(r.statement.aggregation, type, one, values.at(k));
+    finish(r.statement, element, one);
+  }
+  advance(points, r.block.operations());
+}
+
+// Adds the points of a run, block by block.
+void Interpreter::add(Running& r, std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
+  for (auto left = static_cast<std::size_t>(high - low) + 1; left > 0;) {
+    const std::size_t some = std::min(left, r.block.room()), at = r.block.size();
+    r.trace.add(point, low, some, at);
+    std::fill_n(r.places.begin() + static_cast<std::ptrdiff_t>(at), some, r.place);
+    r.block.add(point, low, some);
+    low += static_cast<std::int64_t>(some);
+    left -= some;
+    if (r.block.room() == 0) flush(r);
+  }
+}
+
+// Points of one element follow each other in lexicographic order, whichever elements are computed.
+void Interpreter::run(const Statement& statement) {
+  const Needed& needed = selection_.tensors[static_cast<std::size_t>(statement.target.tensor)];
+  if (!needed.all && needed.elements.empty()) return;
+  make_room(statement.target.tensor);
+  auto& target = at(statement.target.tensor);
+  const auto count = static_cast<std::size_t>(target.array.count());
   std::vector<const Stored*> operands;
   for (const auto& read : statement.reads) operands.push_back(&at(read.tensor));
-  Block block(statement, std::move(operands));
-  Trace trace(location(statement.target, statement.domain, target.array.shape));
-  // An assignment keeps no folds: its one point is stored at once.
   const bool assigns = statement.aggregation == Aggregation::Assign;
-  std::vector<Fold> folds(assigns ? 0 : needed.all ? count : needed.elements.size());
-  std::vector<bool> reached(assigns ? count : 0);
-  std::vector<std::size_t> places(block_size);           // in `folds`
-  std::size_t place = 0;
-  const auto flush = [&] {
-    const std::size_t points = block.size();
-    const Column& values = block.run();
-    if (!assigns)
-      fold(statement.aggregation, type, points, needed.all ? trace.elements().data() : places.data(), values,
-          folds.data());
-    for (std::size_t k = 0; assigns && k < points; ++k) {
-      const std::size_t element = trace.elements()[k];
-      if (reached[element]) throw lang::InternalError("two points of an assignment write one element");
-      reached[element] = true;
-      Fold one;
-      fold(statement.aggregation, type, one, values.at(k));
-      finish(statement, element, one);
-    }
-    advance(points, block.operations());
-  };
+  Running r{statement, needed, Block(statement, std::move(operands)),
+      Trace(location(statement.target, statement.domain, target.array.shape)), assigns,
+      std::vector<Fold>(assigns ? 0 : needed.all ? count : needed.elements.size()),
+      std::vector<bool>(assigns ? count : 0)};
   const Visit visit = [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
-    for (auto left = static_cast<std::size_t>(high - low) + 1; left > 0;) {
-      const std::size_t some = std::min(left, block.room()), at = block.size();
-      trace.add(point, low, some, at);
-      std::fill_n(places.begin() + static_cast<std::ptrdiff_t>(at), some, place);
-      block.add(point, low, some);
-      low += static_cast<std::int64_t>(some);
-      left -= some;
-      if (block.room() == 0) flush();
-    }
+    add(r, point, low, high);
   };
   if (needed.all) for_each_run(statement.domain, statement.indices.size(), visit);
   for (const auto element : needed.elements) {
     for_each_run(points_of(statement, target.array.shape, element), statement.indices.size(), visit);
-    ++place;
+    ++r.place;
   }
-  flush();
+  flush(r);
   // A sum starts from 0, so that of -0 alone is 0; where no element has two points, it is the value of its point
   // (simplify.h makes it `=`).
   if (statement.aggregation == Aggregation::Sum &&
-      std::ranges::any_of(folds, [](const Fold& f) { return f.count > 1; }))
-    for (Fold& f : folds) f.value.real += 0.0;
+      std::ranges::any_of(r.folds, [](const Fold& f) { return f.count > 1; }))
+    for (Fold& f : r.folds) f.value.real += 0.0;
   for (std::size_t k = 0; k < (needed.all ? count : needed.elements.size()); ++k) {
     const std::size_t element = needed.all ? k : needed.elements[k];
-    if (!assigns) finish(statement, element, folds[k]);
-    else if (!reached[element]) finish(statement, element, {});
+    if (!assigns) finish(statement, element, r.folds[k]);
+    else if (!r.reached[element]) finish(statement, element, {});
   }
   target.exact = std::ranges::all_of(target.errors, [](double error) { return error == 0; });
 }

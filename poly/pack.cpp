@@ -12,6 +12,7 @@
 #include "lang/nearest.h"
 #include "lang/pack.h"
 #include "lang/print.h"
+#include "lang/walk.h"
 
 namespace tilec::poly {
 namespace {
@@ -153,18 +154,6 @@ class Solver {
   std::vector<Equation> left_ = {};
 };
 
-void each_read(const lang::Expr& e, std::vector<std::pair<const lang::Access*, Span>>& reads) {
-  const auto go = [&](const lang::Expr& inner) { each_read(inner, reads); };
-  e.match([](const lang::Number&) {}, [](const lang::Variable&) {}, [&](const lang::Unary& u) { go(u.operand); },
-      [&](const lang::Binary& b) { go(b.left), go(b.right); },
-      [&](const lang::Access& a) { reads.emplace_back(&a, e.span()); },
-      [&](const lang::Call& c) { std::for_each(c.arguments.begin(), c.arguments.end(), go); },
-      [&](const lang::Select& s) {
-        go(s.condition), go(s.then);
-        if (s.otherwise) go(*s.otherwise);
-      });
-}
-
 lang::Ranks ranks_in(const Scope& scope) {
   lang::Ranks ranks;
   for (const auto& [name, pack] : scope.packs) ranks[name] = pack.rank;
@@ -283,7 +272,7 @@ std::vector<Equation> equations_of(Scope& scope, const lang::Contraction& c) {
   equations.push_back({c.element, lang::expanded(c.sizes, ranks_in(scope)).size(), target, written(target, c.element),
       c.target.span, Equation::Of::Target});
   std::vector<std::pair<const lang::Access*, Span>> reads;
-  each_read(c.body, reads);
+  lang::each_access(c.body, [&](const lang::Access& a, const lang::Expr& e) { reads.emplace_back(&a, e.span()); });
   for (const auto& [access, span] : reads) {
     const auto tensor = access->tensor.spelled();
     const auto named = scope.names.find(tensor);

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "lang/messages.h"
-#include "poly/call.h"
 #include "poly/elementwise.h"
 #include "poly/pack.h"
+#include "poly/parameters.h"
 #include "poly/signature.h"
 #include "poly/statements.h"
 

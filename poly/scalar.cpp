@@ -9,8 +9,11 @@
 
 #include "lang/messages.h"
 #include "lang/print.h"
+#include "poly/body_call.h"
 #include "poly/call.h"
+#include "poly/callee.h"
 #include "poly/elementwise.h"
+#include "poly/size_expression.h"
 #include "poly/tuples.h"
 
 namespace tilec::poly {

@@ -157,18 +157,8 @@ bool is_index(const Scope& scope, const lang::Name& name);
 // reports when there is none; null for Failed too
 const Named* find(const Scope& scope, const lang::Name& name, Span span);
 
-std::optional<Size> size_of(Scope& scope, const lang::Expr& expr);
-std::optional<Affine> affine_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
-// The same for an element of an access, with a warning when no point can make it an integer
-// (docs/language.md#index-expressions).
-std::optional<Affine> element_of(Scope& scope, const std::vector<std::string>& indices, const lang::Expr& expr);
-bool mentions_index(const Scope& scope, const lang::Expr& expr);
 // Every name in `expr` outside the functions of calls, in the order of the text.
 void names_in(const lang::Expr& expr, std::vector<lang::Name>& names);
-bool is_size_expression(const Scope& scope, const lang::Expr& expr);     // of size names and integers only
-bool is_assertion(const lang::Expr& expr);             // assert_…(condition)
-bool is_size_function(const lang::Call& call);         // broadcast(N, M), match(N, M)
-
 // left == right: true when so, a Requirement when only bind can tell, false when not.
 bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span,
     std::vector<lang::Label> labels = {});

@@ -14,6 +14,7 @@
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
 #include "poly/print_value.h"
+#include "poly/size_expression.h"
 
 namespace tilec::poly {
 namespace {

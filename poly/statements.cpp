@@ -12,6 +12,7 @@
 #include "poly/contraction.h"
 #include "poly/elementwise.h"
 #include "poly/pack.h"
+#include "poly/size_expression.h"
 #include "poly/tuples.h"
 
 namespace tilec::poly {

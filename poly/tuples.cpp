@@ -8,6 +8,7 @@
 #include "lang/limit.h"
 #include "lang/print.h"
 #include "poly/call.h"
+#include "poly/callee.h"
 #include "poly/elementwise.h"
 
 namespace tilec::poly {

@@ -7,10 +7,11 @@ costs    what something costs, or must save, is a number in codegen/model: no ot
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 links    a link of a page of Markdown leads to a file, and to a heading that it has
 citations  a file that a comment of the sources names is in the repository
-rooms    every unit of a folder stands in the README of that folder
+rooms    every unit of a folder, and of the folders in it, stands in the README of the folder or in theirs
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
 columns  a line of C++, and of prose in Markdown, has 120 columns, but for what stands whole: texts, names, links
+functions  a function of lang, poly, autodiff, runtime and cli has at most 60 lines, its heading included; a table of data may be longer
 targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
 library  README.md says how many functions std/ has
@@ -191,15 +192,21 @@ def citations():
     return faults
 
 
+def units_of(room):
+    return {path.stem for path in room.iterdir() if path.suffix in (".cpp", ".h", ".c", ".py", ".tile")}
+
+
 def rooms():
     faults = []
     inner = [str(page.parent.relative_to(ROOT)) for folder in FOLDERS for page in sorted((ROOT / folder).glob("*/**/README.md"))]
     for folder in (*FOLDERS, *inner, "python", "std"):
         room = ROOT / folder
-        page = (room / "README.md").read_text()
-        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", page, flags=re.S)))))
         inside = room / "tilec" if folder == "python" else room
-        units = {path.stem for path in inside.iterdir() if path.suffix in (".cpp", ".h", ".c", ".py", ".tile")}
+        within = [path for path in sorted(room.iterdir()) if path.is_dir()] if folder in FOLDERS else []
+        pages = [path / "README.md" for path in (room, *within) if (path / "README.md").exists()]
+        text = "\n".join(re.sub(r"```.*?```", "", page.read_text(), flags=re.S) for page in pages)
+        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+        units = set().union(*map(units_of, (inside, *within)))
         faults += ["%s/README.md does not say what %s is" % (folder, unit) for unit in sorted(units - words)]
     return faults
 
@@ -265,6 +272,34 @@ def columns():
     return faults
 
 
+LONGEST_FUNCTION = 60
+LONG = {"codegen"}  # folders whose functions may still be longer
+
+
+def functions_of(text):
+    """(heading, first line, last line) of each function. A lambda belongs to the function around it."""
+    code = NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+    open_braces, since = [], 0
+    for at in (m.start() for m in re.finditer(r"[{};]", code)):
+        if code[at] == "{":
+            heading = code[since:at]
+            first = code.count("\n", 0, since + len(heading) - len(heading.lstrip())) + 1
+            scope = re.match(r"\s*(?:inline\s+)?namespace\b|\s*extern\s*$", heading) or re.search(r"\b(?:class|struct|union)\b[^()]*$", heading)
+            within = all(kind == "scope" for kind, _, _ in open_braces)
+            open_braces.append(("scope" if scope else "function" if "(" in heading and within else "other", " ".join(heading.split()), first))
+        elif code[at] == "}":
+            kind, heading, first = open_braces.pop()
+            if kind == "function":
+                yield heading, first, code.count("\n", 0, at) + 1
+        since = at + 1
+
+
+def functions():
+    return ["%s:%d: `%s` has %d lines" % (path.relative_to(ROOT), first, heading[:60], last - first + 1)
+            for folder, path in sources() if folder not in LONG
+            for heading, first, last in functions_of(path.read_text()) if last - first + 1 > LONGEST_FUNCTION]
+
+
 def library():
     there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
     said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
@@ -273,7 +308,7 @@ def library():
 
 def main() -> int:
     rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
-             "directives": directives, "statements": statements, "columns": columns, "library": library}
+             "directives": directives, "statements": statements, "columns": columns, "functions": functions, "library": library}
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:
