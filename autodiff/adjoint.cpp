@@ -159,19 +159,78 @@ void fill_tensor(const Companion& companion, TensorId cotangent, TensorId fill, 
   companion.add(std::move(statement), partial(companion, fill, fold, partials), element);
 }
 
+// The forms of a condition that says of each that it is >= 0.
+bool forms_of(const Expr& condition, std::vector<Affine>& forms) {
+  const Apply* apply = condition.as<Apply>();
+  if (!apply) return false;
+  if (apply->op == Op::And)
+    return std::ranges::all_of(apply->operands, [&](const Expr& each) { return forms_of(each, forms); });
+  const auto* form = apply->op == Op::Ge ? apply->operands[0].as<poly::Index>() : nullptr;
+  if (form && is_number(apply->operands[1], 0)) forms.push_back(form->value);
+  return form && is_number(apply->operands[1], 0);
+}
+
+// What `statement` leaves of a cotangent of its shape, where it is one that fill_tensor made: nothing where all forms
+// are >= 0, else what it reads.
+std::optional<std::vector<Affine>> masked(const Program& program, const Statement& statement) {
+  const Apply* chosen = statement.value.as<Apply>();
+  const std::size_t rank = statement.target.element.size();
+  const bool alike = statement.reads.size() == 1 && statement.reads[0].element == statement.target.element &&
+      statement.domain.size() == rank && statement.indices.size() == rank;
+  if (!alike || statement.aggregation != Aggregation::Assign || !chosen || chosen->op != Op::Select ||
+      !is_number(chosen->operands[1], 0))
+    return std::nullopt;
+  const poly::Tensor &target = program.tensor(statement.target.tensor),
+                     &source = program.tensor(statement.reads[0].tensor);
+  const Cast* cast = chosen->operands[2].as<Cast>();
+  const bool reads_it = (cast ? cast->operand : chosen->operands[2]).as<Read>() != nullptr;
+  if (!reads_it || target.shape != source.shape || target.dtype != source.dtype) return std::nullopt;
+  for (std::size_t d = 0; d < rank; ++d)
+    if (statement.target.element[d].single_index() != d) return std::nullopt;
+  std::vector<Affine> forms;
+  return forms_of(chosen->operands[0], forms) ? std::optional(std::move(forms)) : std::nullopt;
+}
+
+// No element has all of both >= 0: two of them add up to a number below 0.
+bool are_apart(const std::vector<Affine>& some, const std::vector<Affine>& others) {
+  const auto excludes = [](const Affine& a, const Affine& b) {
+    const Affine sum = a.plus(b);
+    return sum.divisor.is(1) && sum.is_constant() && sum.constant.value() && *sum.constant.value() < 0;
+  };
+  return std::ranges::any_of(some,
+      [&](const Affine& a) { return std::ranges::any_of(others, [&](const Affine& b) { return excludes(a, b); }); });
+}
+
+// The cotangent that `forward` reads what reaches it from: where later statements wrote other elements over what it
+// made, the one in front of their masks. In a chain of many, each would else wait for a copy of the whole.
+TensorId in_front_of_masks(const Program& gradient, const Statement& forward, TensorId cotangent) {
+  const auto written = image(forward, gradient.tensor(forward.target.tensor).shape);
+  if (!written || written->empty()) return cotangent;
+  for (auto node = gradient.nodes.rbegin(); node != gradient.nodes.rend(); ++node) {
+    const std::vector<TensorId> made = targets(*node);
+    if (std::ranges::count(made, cotangent) == 0) continue;
+    const auto* statement = std::get_if<Statement>(&*node);
+    const auto mask = statement ? masked(gradient, *statement) : std::nullopt;
+    if (!mask || !are_apart(*written, *mask)) break;
+    cotangent = statement->reads[0].tensor;
+  }
+  return cotangent;
+}
+
 }  // namespace
 
 Adjoint adjoint(Program& gradient, const Statement& statement, TensorId cotangent, const std::vector<bool>& active) {
   Adjoint made;
   const Companion companion{gradient, statement, made.helpers};
   std::optional<Share> share;                          // made on first use: nothing may ask for it
+  TensorId seen = cotangent;
   for (const auto& group : groups(statement, active)) {
     const Access operand = statement.reads[at(*group.begin())];
     if (!Pull{group, statement.value, std::nullopt}(statement.value, number(statement.value.type(), 1))) continue;
-    if (!share) share = share_of(companion);
+    if (!share) share = share_of(companion), seen = in_front_of_masks(gradient, statement, cotangent);
     Statement part = companion.start();
     const DType fold = lang::promote(statement.value.type(), lang::accumulator(gradient.tensor(operand.tensor).dtype));
-    part.value = received(companion, cotangent, *share, group, lang::accumulator(fold), part);
+    part.value = received(companion, seen, *share, group, lang::accumulator(fold), part);
     companion.add(
         std::move(part), partial(companion, operand.tensor, lang::accumulator(fold), made.partials), operand.element);
   }
