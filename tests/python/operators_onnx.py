@@ -457,24 +457,35 @@ TABLE["Momentum"] = lambda a, *inputs: momentum(a, *inputs, kinds=3)
 # Attention
 
 @covers("Attention")
-def attention(a, q, k, v, mask=None, past_key=None, past_value=None, nonpad=None):
+def attention(a, q, k, v, mask=None, past_key=None, past_value=None, lengths=None):
     for key in ("qk_matmul_output_mode", "softmax_precision"):
         if a.get(key):
             raise LeftOut(key)
-    if nonpad is not None:
-        raise LeftOut("nonpad_kv_seqlen")
-    if past_key is not None:
-        raise LeftOut("past_key, past_value")
     flat = q.ndim == 3
     if flat:
         split = lambda t, heads: np.moveaxis(t.reshape(*t.shape[:2], heads, -1), 2, 1)
         q, k, v = split(q, a["q_num_heads"]), split(k, a["kv_num_heads"]), split(v, a["kv_num_heads"])
+    causal, left, right = bool(a.get("is_causal")), a.get("left_window_size", -1), a.get("right_window_size", -1)
+    if lengths is not None and (causal or left >= 0 or right >= 0):
+        raise LeftOut("nonpad_kv_seqlen with an order")
+    past = 0
+    if past_key is not None:                               # query t stands at place past + t: it sees as far behind
+        past = past_key.shape[-2]
+        k, v = np.concatenate([past_key, k], -2), np.concatenate([past_value, v], -2)
+        if 0 <= left < past:
+            raise LeftOut("a window that ends before the first query")
+        left, right = left - past if left >= 0 else left, 0 if causal else right
+        causal, right = False, right + past if right >= 0 else right
     seen, bias = (mask, None) if mask is not None and mask.dtype == bool else (None, mask)
     if mask is not None and mask.shape[-1] < k.shape[-2]:
         raise LeftOut("a mask of fewer keys than there are")
-    y = std("scaled_dot_product_attention", q, k, v, seen, bias, is_causal=bool(a.get("is_causal")), scale=a.get("scale", 0), softcap=a.get("softcap", 0),
-            left_window_size=a.get("left_window_size", -1), right_window_size=a.get("right_window_size", -1))
-    return np.moveaxis(y, 1, 2).reshape(y.shape[0], y.shape[2], -1) if flat else y
+    if lengths is not None:
+        inside = np.arange(k.shape[-2]) < lengths.reshape(-1, 1, 1, 1)
+        seen = inside if seen is None else seen & inside
+    y = std("scaled_dot_product_attention", q, k, v, seen, bias, is_causal=causal, scale=a.get("scale", 0), softcap=a.get("softcap", 0),
+            left_window_size=left, right_window_size=right)
+    y = np.moveaxis(y, 1, 2).reshape(y.shape[0], y.shape[2], -1) if flat else y
+    return y if past_key is None else (y, k, v)
 
 
 @covers("FlexAttention")
@@ -498,9 +509,10 @@ def linear_attention(a, *inputs):
 
 @covers("RotaryEmbedding")
 def rotary_embedding(a, x, cos, sin, ids=None):
-    if a.get("rotary_embedding_dim"):
-        raise LeftOut("rotary_embedding_dim")
     heads = x if x.ndim == 4 else np.moveaxis(x.reshape(*x.shape[:2], a["num_heads"], -1), 2, 1)
+    turned = a.get("rotary_embedding_dim", 0) or heads.shape[-1]
     cos, sin = (t if ids is None else t[ids] for t in (cos, sin))
-    y = np.concatenate([std("rotary_pairs" if a.get("interleaved") else "rotary", heads[n:n + 1], cos[n], sin[n]) for n in range(len(x))])
+    name = "rotary_pairs" if a.get("interleaved") else "rotary"
+    y = np.concatenate([std(name, heads[n:n + 1, ..., :turned], cos[n], sin[n]) for n in range(len(x))])
+    y = np.concatenate([y, heads[..., turned:]], -1)
     return y if x.ndim == 4 else np.moveaxis(y, 1, 2).reshape(x.shape)

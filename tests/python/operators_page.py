@@ -38,8 +38,7 @@ class Counted:
 
 
 def family_of(function: str) -> str:
-    headings = tilec.std._heading(function)
-    return headings.family
+    return tilec.std._heading(function).family
 
 
 def section(title: str, version: str, what: str, counted: "dict[str, Counted]", others: str) -> str:

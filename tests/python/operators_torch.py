@@ -6,7 +6,6 @@ import torch
 from operators import LeftOut, std
 
 TABLE = {}                                                  # name in the database: a function with PyTorch's arguments
-
 REFERENCE = {}                                              # another than PyTorch's function itself, where that is less exact than what is compared
 VALUES_ONLY = {                                             # gradients are not compared, because
     **{"nn.functional.max_unpool%dd" % _rank: "PyTorch gives a place that is named twice to both" for _rank in (1, 2, 3)},
@@ -41,8 +40,6 @@ elementwise("nn.functional.hardshrink", "hard_shrink", lambd="LAMBDA")
 elementwise("nn.functional.threshold", "threshold", threshold="THRESHOLD", value="VALUE")
 elementwise("log1p", "log1p")
 elementwise("expm1", "expm1")
-
-
 REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6   # its derivative is 1/6 in f32
 
 
@@ -68,7 +65,7 @@ def glu(x, dim=-1):
     return std("glu", x.movedim(dim, -1)).movedim(-1, dim)
 
 
-def two(name):
+def two(name: str):
     def operator(x, y):
         if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
             raise LeftOut("a number instead of a tensor")
@@ -115,9 +112,10 @@ def masked_softmax(x, dim, dtype=None, mask=None):
     refuse_dtype(dtype)
     if mask is None:
         raise LeftOut("without a mask")
-    if not mask.expand(x.shape).movedim(dim, -1).any(-1).all() if x.ndim else True:
+    counts = at_least_1d(mask.expand(x.shape)).contiguous()
+    if not counts.any(dim).all():
         raise LeftOut("a row of which nothing counts: NaN in PyTorch, 0 here")
-    return std("masked_softmax", x, mask.expand(x.shape).contiguous(), dim=dim)
+    return std("masked_softmax", at_least_1d(x), counts, dim=dim).reshape(x.shape)
 
 
 @covers("logsumexp")
