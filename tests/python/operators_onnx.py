@@ -37,9 +37,9 @@ def elementwise(name, function, **renamed):
     TABLE[name] = operator
 
 
-elementwise("LeakyRelu", "leaky_relu", alpha="SLOPE")
-elementwise("Elu", "elu", alpha="ALPHA")
-elementwise("Celu", "celu", alpha="ALPHA")
+elementwise("LeakyRelu", "leaky_relu", alpha="negative_slope")
+elementwise("Elu", "elu", alpha="alpha")
+elementwise("Celu", "celu", alpha="alpha")
 elementwise("Selu", "selu", alpha="alpha", gamma="gamma")
 elementwise("Swish", "silu", alpha="alpha")
 elementwise("HardSwish", "hard_swish")
@@ -51,7 +51,7 @@ TABLE["PRelu"] = lambda a, x, slope: std("prelu", x, slope)
 TABLE["HardSigmoid"] = lambda a, x: std("hard_sigmoid", x, alpha=a.get("alpha", 0.2), beta=a.get("beta", 0.5))
 TABLE["SwiGLU"] = lambda a, gate, x: std("swiglu", x, gate, alpha=a.get("alpha", 1.0))
 TABLE["Gelu"] = lambda a, x: std("gelu_tanh" if a.get("approximate") == "tanh" else "gelu", x)
-TABLE["ThresholdedRelu"] = lambda a, x: std("threshold", x, THRESHOLD=a.get("alpha", 1.0))
+TABLE["ThresholdedRelu"] = lambda a, x: std("threshold", x, threshold=a.get("alpha", 1.0))
 
 
 @covers("Shrink")
@@ -59,7 +59,7 @@ def shrink(a, x):
     bias, lambd = a.get("bias", 0.0), a.get("lambd", 0.5)
     if bias not in (0.0, lambd):
         raise LeftOut("a bias that is neither 0 nor lambd")
-    return std("soft_shrink" if bias else "hard_shrink", x, LAMBDA=lambd)
+    return std("soft_shrink" if bias else "hard_shrink", x, lambd=lambd)
 
 
 # Products
@@ -81,7 +81,7 @@ def gemm(a, x, y, c=None):
 
 @covers("Trilu")
 def trilu(a, x, k=None):
-    return std("triu" if a.get("upper", 1) else "tril", x, D=0 if k is None else int(k))
+    return std("triu" if a.get("upper", 1) else "tril", x, diagonal=0 if k is None else int(k))
 
 
 # Softmax and normalisation
@@ -108,37 +108,37 @@ def flat(w, x, axis):
 @covers("LayerNormalization")
 def layer_normalization(a, x, scale, bias=None):
     axis = a.get("axis", -1)
-    return std("layer_norm", rows(x, axis), flat(scale, x, axis), flat(bias, x, axis), EPS=a.get("epsilon", 1e-5)).reshape(x.shape)
+    return std("layer_norm", rows(x, axis), flat(scale, x, axis), flat(bias, x, axis), eps=a.get("epsilon", 1e-5)).reshape(x.shape)
 
 
 @covers("RMSNormalization")
 def rms_normalization(a, x, scale):
     axis = a.get("axis", -1)
-    return std("rms_norm", rows(x, axis), flat(scale, x, axis), EPS=a.get("epsilon", 1e-5)).reshape(x.shape)
+    return std("rms_norm", rows(x, axis), flat(scale, x, axis), eps=a.get("epsilon", 1e-5)).reshape(x.shape)
 
 
 @covers("BatchNormalization")
 def batch_normalization(a, x, scale, bias, mean, variance):
     if a.get("training_mode"):
-        y, m, v = std("batch_norm_nchw", x, scale, bias, EPS=a.get("epsilon", 1e-5))
+        y, m, v = std("batch_norm_nchw", x, scale, bias, eps=a.get("epsilon", 1e-5))
         momentum = 1 - a.get("momentum", 0.9)
-        return y, std("running", mean, m, MOMENTUM=momentum), std("running", variance, v, MOMENTUM=momentum)
-    return std("batch_norm_inference_nchw", x, mean, variance, scale, bias, EPS=a.get("epsilon", 1e-5))
+        return y, std("running", mean, m, momentum=momentum), std("running", variance, v, momentum=momentum)
+    return std("batch_norm_inference_nchw", x, mean, variance, scale, bias, eps=a.get("epsilon", 1e-5))
 
 
 @covers("InstanceNormalization")
 def instance_normalization(a, x, scale, bias):
-    return std("instance_norm_nchw", x, scale, bias, EPS=a.get("epsilon", 1e-5))
+    return std("instance_norm_nchw", x, scale, bias, eps=a.get("epsilon", 1e-5))
 
 
 @covers("GroupNormalization")
 def group_normalization(a, x, scale, bias):
-    return std("group_norm_nchw", x, scale, bias, G=a["num_groups"], EPS=a.get("epsilon", 1e-5))
+    return std("group_norm_nchw", x, scale, bias, num_groups=a["num_groups"], eps=a.get("epsilon", 1e-5))
 
 
 @covers("LRN")
 def lrn(a, x):
-    return std("local_response_norm_nchw", x, SIZE=a["size"], ALPHA=a.get("alpha", 1e-4), BETA=a.get("beta", 0.75), K=a.get("bias", 1.0))
+    return std("local_response_norm_nchw", x, size=a["size"], alpha=a.get("alpha", 1e-4), beta=a.get("beta", 0.75), k=a.get("bias", 1.0))
 
 
 @covers("LpNormalization")
@@ -440,14 +440,14 @@ def each(operator):
 
 @each
 def adagrad(a, rate, step, x, g, h):
-    return std("adagrad", x, h, g, (rate / (1 + step * a.get("decay_factor", 0.0))).astype(x.dtype), DECAY=a.get("norm_coefficient", 0.0), EPS=a.get("epsilon", 1e-6))
+    return std("adagrad", x, h, g, (rate / (1 + step * a.get("decay_factor", 0.0))).astype(x.dtype), weight_decay=a.get("norm_coefficient", 0.0), eps=a.get("epsilon", 1e-6))
 
 
 @each
 def momentum(a, rate, step, x, g, v):
     if a["beta"] != 1 and step > 0:
         raise LeftOut("beta")
-    return std("nesterov" if a["mode"] == "nesterov" else "momentum", x, v, g, rate, MOMENTUM=a["alpha"], DECAY=a["norm_coefficient"])
+    return std("nesterov" if a["mode"] == "nesterov" else "momentum", x, v, g, rate, momentum=a["alpha"], weight_decay=a["norm_coefficient"])
 
 
 TABLE["Adagrad"] = lambda a, *inputs: adagrad(a, *inputs, kinds=3)

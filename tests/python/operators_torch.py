@@ -19,11 +19,10 @@ def covers(*names: str):
     return put
 
 
-def elementwise(name: str, function: str, **renamed: str):
-    """A function of one tensor whose options are parameters: PyTorch's name=parameter."""
+def elementwise(name: str, function: str, *names: str):
+    """A function of one tensor whose options are parameters of PyTorch's names, in its order."""
     def operator(x, *values, inplace=False, **options):
-        options = {**dict(zip(renamed, values)), **options}
-        return std(function, x, **{renamed[key]: value for key, value in options.items()})
+        return std(function, x, **dict(zip(names, values)), **options)
     operator.__name__ = function
     TABLE[name] = operator
 
@@ -31,13 +30,13 @@ def elementwise(name: str, function: str, **renamed: str):
 for _name, _function in {"relu6": "relu6", "selu": "selu", "silu": "silu", "mish": "mish", "softsign": "softsign", "hardsigmoid": "hard_sigmoid",
                          "hardswish": "hard_swish", "tanhshrink": "tanh_shrink", "logsigmoid": "log_sigmoid"}.items():
     elementwise("nn.functional." + _name, _function)
-elementwise("nn.functional.leaky_relu", "leaky_relu", negative_slope="SLOPE")
-elementwise("nn.functional.elu", "elu", alpha="ALPHA")
-elementwise("nn.functional.celu", "celu", alpha="ALPHA")
-elementwise("nn.functional.hardtanh", "hard_tanh", min_val="LOW", max_val="HIGH")
-elementwise("nn.functional.softshrink", "soft_shrink", lambd="LAMBDA")
-elementwise("nn.functional.hardshrink", "hard_shrink", lambd="LAMBDA")
-elementwise("nn.functional.threshold", "threshold", threshold="THRESHOLD", value="VALUE")
+elementwise("nn.functional.leaky_relu", "leaky_relu", "negative_slope")
+elementwise("nn.functional.elu", "elu", "alpha")
+elementwise("nn.functional.celu", "celu", "alpha")
+elementwise("nn.functional.hardtanh", "hard_tanh", "min_val", "max_val")
+elementwise("nn.functional.softshrink", "soft_shrink", "lambd")
+elementwise("nn.functional.hardshrink", "hard_shrink", "lambd")
+elementwise("nn.functional.threshold", "threshold", "threshold", "value")
 elementwise("log1p", "log1p")
 elementwise("expm1", "expm1")
 REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6   # its derivative is 1/6 in f32
@@ -47,7 +46,7 @@ REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.funct
 def softplus(x, beta=1, threshold=20):
     if threshold < 20:
         raise LeftOut("threshold")
-    return std("softplus", x, BETA=beta)
+    return std("softplus", x, beta=beta)
 
 
 @covers("nn.functional.gelu")
@@ -186,7 +185,7 @@ def spread(function, with_mean=False):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
         ddof = correction if correction is not None else int(unbiased)
-        y = reduced(function, x, dim, keepdim, DDOF=ddof)
+        y = reduced(function, x, dim, keepdim, correction=ddof)
         return (y, reduced("statistics.mean", x, dim, keepdim)) if with_mean else y
     return operator
 
@@ -201,7 +200,7 @@ TABLE["std_mean"] = TABLE["std_mean.unbiased"] = spread("deviation", True)
 def cov(x, correction=1, fweights=None, aweights=None):
     if fweights is not None or aweights is not None:
         raise LeftOut("weights of observations")
-    y = std("covariance", x.reshape(1, -1) if x.ndim < 2 else x, DDOF=correction)
+    y = std("covariance", x.reshape(1, -1) if x.ndim < 2 else x, correction=correction)
     return y.reshape(()) if x.ndim < 2 else y.reshape(()) if y.numel() == 1 else y
 
 
@@ -214,7 +213,7 @@ def corrcoef(x):
 @covers("bincount")
 def bincount(x, weights=None, minlength=0):
     bins = max(minlength, int(x.max()) + 1 if x.numel() else 0)
-    return std("histogram", x, BINS=bins) if weights is None else std("histogram_weighted", x, weights, BINS=bins)
+    return std("histogram", x, bins=bins) if weights is None else std("histogram_weighted", x, weights, bins=bins)
 
 
 # Products
@@ -312,12 +311,12 @@ def diag(x, diagonal=0):
 
 @covers("tril")
 def tril(x, diagonal=0):
-    return std("tril", x, D=diagonal)
+    return std("tril", x, diagonal=diagonal)
 
 
 @covers("triu")
 def triu(x, diagonal=0):
-    return std("triu", x, D=diagonal)
+    return std("triu", x, diagonal=diagonal)
 
 
 @covers("linalg.vector_norm")
@@ -360,17 +359,17 @@ def rows(x, shape):
 
 @covers("nn.functional.layer_norm")
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return std("layer_norm", rows(x, normalized_shape), *(None if w is None else w.reshape(-1) for w in (weight, bias)), EPS=eps).reshape(x.shape)
+    return std("layer_norm", rows(x, normalized_shape), *(None if w is None else w.reshape(-1) for w in (weight, bias)), eps=eps).reshape(x.shape)
 
 
 @covers("nn.functional.rms_norm")
 def rms_norm(x, normalized_shape, weight=None, eps=None):
-    return std("rms_norm", rows(x, normalized_shape), None if weight is None else weight.reshape(-1), EPS=torch.finfo(x.dtype).eps if eps is None else eps).reshape(x.shape)
+    return std("rms_norm", rows(x, normalized_shape), None if weight is None else weight.reshape(-1), eps=torch.finfo(x.dtype).eps if eps is None else eps).reshape(x.shape)
 
 
 @covers("nn.functional.group_norm")
 def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5):
-    return std("group_norm_nchw", x, weight, bias, G=num_groups, EPS=eps)
+    return std("group_norm_nchw", x, weight, bias, num_groups=num_groups, eps=eps)
 
 
 @covers("nn.functional.batch_norm")
@@ -378,20 +377,20 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
     if x.ndim < 2:
         raise LeftOut("a tensor of one dimension")
     if training:
-        return std("batch_norm_nchw", x, weight, bias, EPS=eps)[0]
-    return std("batch_norm_inference_nchw", x, running_mean, running_var, weight, bias, EPS=eps)
+        return std("batch_norm_nchw", x, weight, bias, eps=eps)[0]
+    return std("batch_norm_inference_nchw", x, running_mean, running_var, weight, bias, eps=eps)
 
 
 @covers("nn.functional.instance_norm")
 def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
     if not use_input_stats:
-        return std("batch_norm_inference_nchw", x, running_mean, running_var, weight, bias, EPS=eps)
-    return std("instance_norm_nchw", x, weight, bias, EPS=eps)
+        return std("batch_norm_inference_nchw", x, running_mean, running_var, weight, bias, eps=eps)
+    return std("instance_norm_nchw", x, weight, bias, eps=eps)
 
 
 @covers("nn.functional.local_response_norm")
 def local_response_norm(x, size, alpha=1e-4, beta=0.75, k=1.0):
-    return std("local_response_norm_nchw", x, SIZE=size, ALPHA=alpha, BETA=beta, K=k)
+    return std("local_response_norm_nchw", x, size=size, alpha=alpha, beta=beta, k=k)
 
 
 # Losses
