@@ -1,4 +1,5 @@
-"""Cold compiles in a warm process: from text to the first result, with a text, a shape and strides never seen before."""
+"""Cold compiles in a warm process: from text to the first result, with a text, a shape and strides never seen
+before."""
 import os
 import re
 import subprocess
@@ -15,7 +16,8 @@ fresh = iter(range(1_000_000))
 
 
 def first_call(source, shapes, wrt=None, times=7):
-    """Median milliseconds from text to result. Every turn has other extents, so no kernel, plan or object can be found again."""
+    """Median milliseconds from text to result. Every turn has other extents, so no kernel, plan or object can be found
+    again."""
     taken = []
     for turn in range(times):
         k = next(fresh)
@@ -33,7 +35,12 @@ def first_call(source, shapes, wrt=None, times=7):
 
 @rows.add("one contraction (matmul)", goal=40)
 def _():
-    return Value(first_call("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", [(67, 67), (67, 67)]), "ms")
+    return Value(
+        first_call(
+            "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", [(67, 67), (67, 67)]
+        ),
+        "ms",
+    )
 
 
 @rows.add("elementwise", goal=40)
@@ -81,7 +88,11 @@ def passes(arguments):
     """Milliseconds of each pass, as the command line reports them; the front of the compiler, without LLVM."""
     command = [harness.BUILD / "cli/tilec", *arguments, "--time"]
     taken = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    return {line.split()[0]: float(line.split()[1]) for line in taken.splitlines() if re.fullmatch(r"[a-z]+ +[0-9.]+ ms", line)}
+    return {
+        line.split()[0]: float(line.split()[1])
+        for line in taken.splitlines()
+        if re.fullmatch(r"[a-z]+ +[0-9.]+ ms", line)
+    }
 
 
 @rows.add("passes before LLVM: convolution with both gradients")
@@ -89,7 +100,19 @@ def _():
     with tempfile.NamedTemporaryFile("w", suffix=".tile") as file:
         file.write(text(NHWC, 1, 1))
         file.flush()
-        times = passes([file.name, "--grad", "--wrt", "I,K", "--emit=loops", "-o", os.devnull, "--size", "N=1,H=56,W=56,CI=64,KH=3,KW=3,CO=64"])
+        times = passes(
+            [
+                file.name,
+                "--grad",
+                "--wrt",
+                "I,K",
+                "--emit=loops",
+                "-o",
+                os.devnull,
+                "--size",
+                "N=1,H=56,W=56,CI=64,KH=3,KW=3,CO=64",
+            ]
+        )
     slow = sorted((name for name in times if name != "total"), key=times.get, reverse=True)[:3]
     return Value(times["total"], "ms", ", ".join(f"{name} {times[name]:.2f}" for name in slow))
 
@@ -99,4 +122,8 @@ def _():
     title, arguments = next(case for case in planning.cases() if case[0] == "LSTM of 16 steps")
     made = planning.measure(arguments, 4)
     slow = sorted(made["passes"], key=made["passes"].get, reverse=True)[:3]
-    return Value(made["ms"] / made["statements"], "ms", f"{made['statements']} statements; " + ", ".join(f"{name} {made['passes'][name]:.2f}" for name in slow))
+    return Value(
+        made["ms"] / made["statements"],
+        "ms",
+        f"{made['statements']} statements; " + ", ".join(f"{name} {made['passes'][name]:.2f}" for name in slow),
+    )

@@ -1,4 +1,5 @@
-"""Convolutions forward against PyTorch (oneDNN): ResNet-50's shapes with channels last and first, depthwise, and pooling."""
+"""Convolutions forward against PyTorch (oneDNN): ResNet-50's shapes with channels last and first, depthwise, and
+pooling."""
 import torch
 
 import tilec
@@ -14,7 +15,12 @@ def nhwc(shape, goal=None):
         x, ci, co, k, s, p = shape
         conv, I, K = program(NHWC, s, p), rand(1, x, x, ci), rand(k, k, ci, co)
         tI, tK = image(I), filters(K)
-        return Race(lambda: conv(I, K), torch=lambda: torch.conv2d(tI, tK, stride=s, padding=p), shape=to_nhwc, flop=flop(*shape))
+        return Race(
+            lambda: conv(I, K),
+            torch=lambda: torch.conv2d(tI, tK, stride=s, padding=p),
+            shape=to_nhwc,
+            flop=flop(*shape),
+        )
 
 
 def nchw(shape):
@@ -34,18 +40,29 @@ for one in [(224, 3, 64, 7, 2, 3), (56, 64, 64, 3, 1, 1), (56, 64, 256, 1, 1, 0)
 
 @rows.add("depthwise 3x3 NHWC 128 at 56x56")
 def _():
-    conv = tilec.compile("function (I[N, H, W, C], K[3, 3, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }")
+    conv = tilec.compile(
+        "function (I[N, H, W, C], K[3, 3, C]) -> (O) { O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]); }"
+    )
     I, K = rand(1, 56, 56, 128), rand(3, 3, 128)
     tI, tK = image(I), torch.from_numpy(K).permute(2, 0, 1)[:, None].contiguous(memory_format=torch.channels_last)
-    return Race(lambda: conv(I, K), torch=lambda: torch.conv2d(tI, tK, padding=1, groups=128), shape=to_nhwc, flop=2 * 9 * 128 * 56 * 56)
+    return Race(
+        lambda: conv(I, K),
+        torch=lambda: torch.conv2d(tI, tK, padding=1, groups=128),
+        shape=to_nhwc,
+        flop=2 * 9 * 128 * 56 * 56,
+    )
 
 
 @rows.add("depthwise 3x3 NCHW 128 at 56x56")
 def _():
-    conv = tilec.compile("function (I[N, C, H, W], K[C, 3, 3]) -> (O) { O[n, c, y, x: N, C, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[c, j, i]); }")
+    conv = tilec.compile(
+        "function (I[N, C, H, W], K[C, 3, 3]) -> (O) { O[n, c, y, x: N, C, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[c, j, i]); }"
+    )
     I, K = rand(1, 128, 56, 56), rand(128, 3, 3)
     tI, tK = torch.from_numpy(I), torch.from_numpy(K)[:, None]
-    return Race(lambda: conv(I, K), torch=lambda: torch.conv2d(tI, tK, padding=1, groups=128), flop=2 * 9 * 128 * 56 * 56)
+    return Race(
+        lambda: conv(I, K), torch=lambda: torch.conv2d(tI, tK, padding=1, groups=128), flop=2 * 9 * 128 * 56 * 56
+    )
 
 
 @rows.add("grouped 3x3 NHWC 8 groups of 16 at 56x56")
@@ -55,7 +72,12 @@ def _():
     I, K = rand(1, 56, 56, 8, 16), rand(8, 3, 3, 16, 16)
     tI = image(I.reshape(1, 56, 56, 128))
     tK = torch.from_numpy(K).permute(0, 4, 3, 1, 2).reshape(128, 16, 3, 3).contiguous(memory_format=torch.channels_last)
-    return Race(lambda: conv(I, K), torch=lambda: torch.conv2d(tI, tK, padding=1, groups=8), shape=lambda o: to_nhwc(o).reshape(1, 56, 56, 8, 16), flop=2 * 9 * 16 * 128 * 56 * 56)
+    return Race(
+        lambda: conv(I, K),
+        torch=lambda: torch.conv2d(tI, tK, padding=1, groups=8),
+        shape=lambda o: to_nhwc(o).reshape(1, 56, 56, 8, 16),
+        flop=2 * 9 * 16 * 128 * 56 * 56,
+    )
 
 
 def pool(title, text, peer, nchw):
@@ -69,7 +91,27 @@ def pool(title, text, peer, nchw):
 
 max_pool = lambda i: torch.nn.functional.max_pool2d(i, 3, 2, 1)
 mean_pool = lambda i: torch.nn.functional.avg_pool2d(i, 2)
-pool("max pool 3x3 stride 2 NHWC", "function (I[N, H, W, C]) -> (O) { O[n, y, x, c: N, (H + 1) / 2, (W + 1) / 2, C] = >(I[n, 2*y + j - 1, 2*x + i - 1, c]), j < 3, i < 3; }", max_pool, False)
-pool("max pool 3x3 stride 2 NCHW", "function (I[N, C, H, W]) -> (O) { O[n, c, y, x: N, C, (H + 1) / 2, (W + 1) / 2] = >(I[n, c, 2*y + j - 1, 2*x + i - 1]), j < 3, i < 3; }", max_pool, True)
-pool("average pool 2x2 NHWC", "function (I[N, H, W, C]) -> (O) { S[n, y, x, c: N, H / 2, W / 2, C] = +(I[n, 2*y + j, 2*x + i, c]), j < 2, i < 2; O = S * 0.25; }", mean_pool, False)
-pool("average pool 2x2 NCHW", "function (I[N, C, H, W]) -> (O) { S[n, c, y, x: N, C, H / 2, W / 2] = +(I[n, c, 2*y + j, 2*x + i]), j < 2, i < 2; O = S * 0.25; }", mean_pool, True)
+pool(
+    "max pool 3x3 stride 2 NHWC",
+    "function (I[N, H, W, C]) -> (O) { O[n, y, x, c: N, (H + 1) / 2, (W + 1) / 2, C] = >(I[n, 2*y + j - 1, 2*x + i - 1, c]), j < 3, i < 3; }",
+    max_pool,
+    False,
+)
+pool(
+    "max pool 3x3 stride 2 NCHW",
+    "function (I[N, C, H, W]) -> (O) { O[n, c, y, x: N, C, (H + 1) / 2, (W + 1) / 2] = >(I[n, c, 2*y + j - 1, 2*x + i - 1]), j < 3, i < 3; }",
+    max_pool,
+    True,
+)
+pool(
+    "average pool 2x2 NHWC",
+    "function (I[N, H, W, C]) -> (O) { S[n, y, x, c: N, H / 2, W / 2, C] = +(I[n, 2*y + j, 2*x + i, c]), j < 2, i < 2; O = S * 0.25; }",
+    mean_pool,
+    False,
+)
+pool(
+    "average pool 2x2 NCHW",
+    "function (I[N, C, H, W]) -> (O) { S[n, c, y, x: N, C, H / 2, W / 2] = +(I[n, c, 2*y + j, 2*x + i]), j < 2, i < 2; O = S * 0.25; }",
+    mean_pool,
+    True,
+)

@@ -1,4 +1,5 @@
-"""What embedding costs and gives: calls from libraries beside their own, layers inside PyTorch, and how long a process takes to begin."""
+"""What embedding costs and gives: calls from libraries beside their own, layers inside PyTorch, and how long a process
+takes to begin."""
 import os
 import statistics
 import subprocess
@@ -120,12 +121,20 @@ def function(text, **options):
 
 @rows.add("layer norm 3000x1000, forward and backward inside PyTorch", goal=1.0)
 def _():
-    return layer(tilec.torch.function(tilec.std.load("layer_norm", threads=1)), lambda x, g, b: F.layer_norm(x, (1000,), g, b), (3000, 1000), (1000,), (1000,))
+    return layer(
+        tilec.torch.function(tilec.std.load("layer_norm", threads=1)),
+        lambda x, g, b: F.layer_norm(x, (1000,), g, b),
+        (3000, 1000),
+        (1000,),
+        (1000,),
+    )
 
 
 @rows.add("convolution 3x3, 8x32x56x56 to 32, forward and backward inside PyTorch", goal=1.0)
 def _():
-    conv = function("function (I[N, C, H, W], K[CO, C, 3, 3]) -> (O) { O[n, co, y, x: N, CO, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[co, c, j, i]); }")
+    conv = function(
+        "function (I[N, C, H, W], K[CO, C, 3, 3]) -> (O) { O[n, co, y, x: N, CO, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[co, c, j, i]); }"
+    )
     return layer(conv, lambda i, k: F.conv2d(i, k, padding=1), (8, 32, 56, 56), (32, 32, 3, 3))
 
 
@@ -133,7 +142,9 @@ def _():
 def _():
     text = """import "std/softmax.tile";
         function attend(Q[T, D], K[T, D], V[T, D]) -> (O) { S[i, j: T, T] = +(Q[i, d] * K[j, d]); P = softmax(S / 8.0); O[i, d: T, D] = +(P[i, j] * V[j, d]); }"""
-    return layer(function(text, function="attend"), lambda q, k, v: torch.softmax(q @ k.T / 8, -1) @ v, *[(512, 64)] * 3)
+    return layer(
+        function(text, function="attend"), lambda q, k, v: torch.softmax(q @ k.T / 8, -1) @ v, *[(512, 64)] * 3
+    )
 
 
 def whole_process(command, **environment) -> float:
@@ -141,7 +152,9 @@ def whole_process(command, **environment) -> float:
     taken = []
     for _ in range(25):
         start = time.perf_counter()
-        subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL, check=True, env={**os.environ, **environment})
+        subprocess.run(
+            [str(word) for word in command], stdout=subprocess.DEVNULL, check=True, env={**os.environ, **environment}
+        )
         taken.append(time.perf_counter() - start)
     return statistics.median(taken) * 1e3
 

@@ -1,4 +1,5 @@
-"""Gradients: of convolutions over their own forward time and against PyTorch, of matrix products, of softmax and layer norm."""
+"""Gradients: of convolutions over their own forward time and against PyTorch, of matrix products, of softmax and layer
+norm."""
 import numpy as np
 import torch
 
@@ -7,7 +8,14 @@ from convolutions import NHWC, filters, flop, image, program, title, to_nhwc
 from harness import Race, Value, group, rand
 
 rows = group("gradients")
-SHAPES = [(56, 64, 64, 3, 1, 1), (56, 128, 128, 3, 2, 1), (57, 64, 64, 3, 3, 1), (28, 128, 128, 3, 1, 1), (56, 64, 256, 1, 1, 0), (224, 3, 64, 7, 2, 3)]
+SHAPES = [
+    (56, 64, 64, 3, 1, 1),
+    (56, 128, 128, 3, 2, 1),
+    (57, 64, 64, 3, 3, 1),
+    (28, 128, 128, 3, 1, 1),
+    (56, 64, 256, 1, 1, 0),
+    (224, 3, 64, 7, 2, 3),
+]
 
 
 def case(shape):
@@ -32,8 +40,15 @@ def against_torch(shape, wrt, what):
         gradient = conv.grad(wrt=[wrt])
         tI, tK, tO = image(I), filters(K), image(dO)
         mask = [wrt == "I", wrt == "K", False]
-        back = lambda: torch.ops.aten.convolution_backward(tO, tI, tK, None, [s, s], [p, p], [1, 1], False, [0, 0], 1, mask)[0 if wrt == "I" else 1]
-        return Race(lambda: gradient(I, K, dO), torch=back, shape=to_nhwc if wrt == "I" else lambda d: d.transpose(2, 3, 1, 0), flop=flop(*shape))
+        back = lambda: torch.ops.aten.convolution_backward(
+            tO, tI, tK, None, [s, s], [p, p], [1, 1], False, [0, 0], 1, mask
+        )[0 if wrt == "I" else 1]
+        return Race(
+            lambda: gradient(I, K, dO),
+            torch=back,
+            shape=to_nhwc if wrt == "I" else lambda d: d.transpose(2, 3, 1, 0),
+            flop=flop(*shape),
+        )
 
 
 over_forward(SHAPES[0], "I", "input gradient", goal=1 / 1.3)
@@ -49,15 +64,19 @@ for one in SHAPES:
 @rows.add("both gradients of matmul 512x512x512")
 def _():
     A, B, dC = rand(512, 512), rand(512, 512), rand(512, 512)
-    gradient = tilec.compile("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }").grad(wrt=["A", "B"])
+    gradient = tilec.compile("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }").grad(
+        wrt=["A", "B"]
+    )
     return Race(lambda: gradient(A, B, dC), NumPy=lambda: (dC @ B.T, A.T @ dC), flop=4 * 512 ** 3)
 
 
 @rows.add("gradient of softmax 4000x1000")
 def _():
     X, dY = rand(4000, 1000), rand(4000, 1000)
-    gradient = tilec.compile("""function (X[M, N]) -> (Y) {
-      Mx[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - Mx[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }""").grad(wrt=["X"])
+    gradient = tilec.compile(
+        """function (X[M, N]) -> (Y) {
+      Mx[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - Mx[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"""
+    ).grad(wrt=["X"])
     tX, tY = torch.from_numpy(X), torch.from_numpy(dY)
 
     def peer():                                         # from X as ours: the forward is recomputed on both sides
@@ -68,13 +87,16 @@ def _():
 @rows.add("gradient of max pool 3x3 stride 2 NHWC 64 at 112x112")
 def _():
     I, dO = rand(1, 112, 112, 64), rand(1, 56, 56, 64)
-    gradient = tilec.compile("function (I[N, H, W, C]) -> (O) { O[n, y, x, c: N, (H + 1) / 2, (W + 1) / 2, C] = >(I[n, 2*y + j - 1, 2*x + i - 1, c]), j < 3, i < 3; }").grad(wrt=["I"])
+    gradient = tilec.compile(
+        "function (I[N, H, W, C]) -> (O) { O[n, y, x, c: N, (H + 1) / 2, (W + 1) / 2, C] = >(I[n, 2*y + j - 1, 2*x + i - 1, c]), j < 3, i < 3; }"
+    ).grad(wrt=["I"])
     tI, tO = image(I), image(dO)
 
     def peer():
         _, where = torch.ops.aten.max_pool2d_with_indices(tI, [3, 3], [2, 2], [1, 1])
         return torch.ops.aten.max_pool2d_with_indices_backward(tO, tI, [3, 3], [2, 2], [1, 1], [1, 1], False, where)
-    return Race(lambda: gradient(I, dO), torch=peer, shape=to_nhwc, tolerance=1.0)  # equal maxima share the cotangent here, one gets it there
+    # equal maxima share the cotangent here, one gets it there
+    return Race(lambda: gradient(I, dO), torch=peer, shape=to_nhwc, tolerance=1.0)
 
 
 def twice(shape):
@@ -88,7 +110,9 @@ for one in (SHAPES[0], SHAPES[1]):
     @rows.add(f"double backward, own forward as peer: {title(*one)}")
     def _(shape=one):
         conv, second, forward_arguments, arguments = twice(shape)
-        return Race(lambda: second(*arguments), forward=lambda: conv(*forward_arguments), tolerance=None, flop=flop(*shape))
+        return Race(
+            lambda: second(*arguments), forward=lambda: conv(*forward_arguments), tolerance=None, flop=flop(*shape)
+        )
 
 
 @rows.add(f"double backward, bytes of scratch over bytes of its arguments: {title(*SHAPES[0])}")

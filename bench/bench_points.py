@@ -1,4 +1,5 @@
-"""Executed inner points over valid points of strided gradients: counted by walking the kernels (tests/codegen/points.h), not timed."""
+"""Executed inner points over valid points of strided gradients: counted by walking the kernels
+(tests/codegen/points.h), not timed."""
 import re
 import subprocess
 
@@ -12,8 +13,14 @@ def results():
     """`points NAME: executed E valid V idle I` lines of the test, run once."""
     if not counted:
         output = subprocess.run([BUILD / "tests/unit_codegen_points"], capture_output=True, text=True).stdout
-        for name, executed, valid, idle in re.findall(r"^points (.*): executed (\d+) valid (\d+) idle (\d+)$", output, re.M):
-            counted[name] = Value(int(executed) / max(1, int(valid)), "executed / valid", f"and {int(idle) / int(valid):.1%} idle lanes at edges")
+        for name, executed, valid, idle in re.findall(
+            r"^points (.*): executed (\d+) valid (\d+) idle (\d+)$", output, re.M
+        ):
+            counted[name] = Value(
+                int(executed) / max(1, int(valid)),
+                "executed / valid",
+                f"and {int(idle) / int(valid):.1%} idle lanes at edges",
+            )
     return counted
 
 

@@ -12,7 +12,12 @@ NCHW = """function (I[N, CI, H, W], K[CO, CI, KH, KW]) -> (O) {
 
 
 def text(layout, stride, pad):
-    return layout.replace("S*", f"{stride}*").replace("/ S", f"/ {stride}").replace("2*P", str(2 * pad)).replace("- P", f"- {pad}")
+    return (
+        layout.replace("S*", f"{stride}*")
+        .replace("/ S", f"/ {stride}")
+        .replace("2*P", str(2 * pad))
+        .replace("- P", f"- {pad}")
+    )
 
 
 def program(layout, stride, pad):
@@ -34,8 +39,19 @@ def to_nhwc(array):
 
 
 # (extent, channels in, channels out, taps, stride, padding) of ResNet-50
-RESNET = [(224, 3, 64, 7, 2, 3), (56, 64, 64, 1, 1, 0), (56, 64, 64, 3, 1, 1), (56, 64, 256, 1, 1, 0), (56, 128, 128, 3, 2, 1), (56, 256, 512, 1, 2, 0),
-          (28, 128, 128, 3, 1, 1), (28, 512, 128, 1, 1, 0), (14, 256, 256, 3, 1, 1), (14, 1024, 256, 1, 1, 0), (7, 512, 512, 3, 1, 1)]
+RESNET = [
+    (224, 3, 64, 7, 2, 3),
+    (56, 64, 64, 1, 1, 0),
+    (56, 64, 64, 3, 1, 1),
+    (56, 64, 256, 1, 1, 0),
+    (56, 128, 128, 3, 2, 1),
+    (56, 256, 512, 1, 2, 0),
+    (28, 128, 128, 3, 1, 1),
+    (28, 512, 128, 1, 1, 0),
+    (14, 256, 256, 3, 1, 1),
+    (14, 1024, 256, 1, 1, 0),
+    (7, 512, 512, 3, 1, 1),
+]
 
 
 def title(x, ci, co, k, s, p):

@@ -13,6 +13,7 @@ over what would be without the loss:
 
 `loss` is l2, at least 1, times fill. Rows are sorted by that; sectors and banks say why.
 """
+
 import json
 import pathlib
 import random
@@ -28,7 +29,14 @@ SHORTEST, LONGEST = 20e-6, 200e-6
 def row_of(case, which):
     """As executed.py reads it."""
     shapes = [case.shape_a(), case.shape(case.b)]
-    return {"name": case.text, "text": case.text, "shapes": shapes, "small": shapes, "peer": None, "wrt": [] if which == "C" else [which[1]]}
+    return {
+        "name": case.text,
+        "text": case.text,
+        "shapes": shapes,
+        "small": shapes,
+        "peer": None,
+        "wrt": [] if which == "C" else [which[1]],
+    }
 
 
 def judged(case, which):
@@ -45,7 +53,17 @@ def judged(case, which):
     largest = max(kernels.values(), key=lambda figures: figures["moved"])
     l2 = sum(figures["moved"] for figures in kernels.values()) / L2 / roof
     fill = max(1.0, MULTIPROCESSORS / (largest["blocks"] / largest["launches"]))
-    return row | factors | {"l2": l2, "fill": fill, "loss": max(l2, 1.0) * fill, "roof": roof, "launches": sum(figures["launches"] for figures in kernels.values())}
+    return (
+        row
+        | factors
+        | {
+            "l2": l2,
+            "fill": fill,
+            "loss": max(l2, 1.0) * fill,
+            "roof": roof,
+            "launches": sum(figures["launches"] for figures in kernels.values()),
+        }
+    )
 
 
 def distribution(title, rows):
@@ -55,8 +73,10 @@ def distribution(title, rows):
 
 
 def show(row):
-    return (f"  {row['loss']:6.2f}  l2 x{row['l2']:.2f}  sectors x{row['sectors']:.2f}  banks x{row['banks']:.2f}  moved x{row['moved']:.2f}  fill x{row['fill']:.2f}  "
-            f"{row['launches']:.0f} launches  roof {row['roof'] * 1e6:.0f} us  {row['which']:2s} of {row['text']}")
+    return (
+        f"  {row['loss']:6.2f}  l2 x{row['l2']:.2f}  sectors x{row['sectors']:.2f}  banks x{row['banks']:.2f}  moved x{row['moved']:.2f}  fill x{row['fill']:.2f}  "
+        f"{row['launches']:.0f} launches  roof {row['roof'] * 1e6:.0f} us  {row['which']:2s} of {row['text']}"
+    )
 
 
 def main(seed, count):
@@ -75,5 +95,9 @@ def main(seed, count):
     print(distribution("  with a window", [row for row in done if row["window"]]))
     print("\nworst ten:", *(show(row) for row in sorted(done, key=lambda row: -row["loss"])[:10]), sep="\n")
     failed = [row for row in rows if "error" in row]
-    print(f"\n{len(failed)} failed", *(f"  {row['which']:2s} {row['error']}\n     {row['text']}" for row in failed), sep="\n")
+    print(
+        f"\n{len(failed)} failed",
+        *(f"  {row['which']:2s} {row['error']}\n     {row['text']}" for row in failed),
+        sep="\n",
+    )
     return int(bool(failed)), rows

@@ -12,6 +12,7 @@ times the blocks) against its inputs and outputs. What wgmma reads is not counte
 
 Rows that fail come first, then spills, then losses: the largest of both factors, and for rows bound by memory of the third.
 """
+
 import collections
 import importlib.util
 import json
@@ -28,9 +29,29 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SIMULATED = ROOT / "build/tests/simulated"
 SECTOR = 32
 TILEC = ROOT / "build/cli/tilec"
-HEADING = re.compile(r'// (\d+) x (\d+) x (\d+) blocks of (\d+) threads\s+extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(')
-LABEL, INSTRUCTION = re.compile(r"\s*(\.L\w+):"), re.compile(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_.a-z]+)\s*(.*?)\s*;")
-MATH = {"FFMA", "DFMA", "HFMA2", "IMAD", "FADD", "FMUL", "DADD", "DMUL", "MUFU", "IDP", "HMMA", "IMMA", "HGMMA", "IGMMA", "FMNMX"}
+HEADING = re.compile(
+    r'// (\d+) x (\d+) x (\d+) blocks of (\d+) threads\s+extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\('
+)
+LABEL, INSTRUCTION = re.compile(r"\s*(\.L\w+):"), re.compile(
+    r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_.a-z]+)\s*(.*?)\s*;"
+)
+MATH = {
+    "FFMA",
+    "DFMA",
+    "HFMA2",
+    "IMAD",
+    "FADD",
+    "FMUL",
+    "DADD",
+    "DMUL",
+    "MUFU",
+    "IDP",
+    "HMMA",
+    "IMMA",
+    "HGMMA",
+    "IGMMA",
+    "FMNMX",
+}
 MULTIPLY_ADDS, TENSOR = {"FFMA", "DFMA", "HFMA2", "IDP"}, {"HMMA", "IMMA", "HGMMA", "IGMMA"}
 
 
@@ -41,7 +62,9 @@ class Missing(Exception):
 def tool(name):
     """On the path, in a CUDA toolkit, or beside Triton in this Python."""
     places = [shutil.which(name)]
-    places += [str(pathlib.Path(os.environ[v]) / "bin" / name) for v in ("CUDA_HOME", "CUDA_PATH") if v in os.environ] + ["/usr/local/cuda/bin/" + name]
+    places += [
+        str(pathlib.Path(os.environ[v]) / "bin" / name) for v in ("CUDA_HOME", "CUDA_PATH") if v in os.environ
+    ] + ["/usr/local/cuda/bin/" + name]
     triton = importlib.util.find_spec("triton")
     if triton is not None:
         places.append(str(pathlib.Path(triton.origin).parent / "backends/nvidia/bin" / name))
@@ -52,9 +75,17 @@ def tool(name):
 
 
 def output(*command, environment=None):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
+    done = subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
     if done.returncode:
-        raise RuntimeError(f"{command[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1] if done.stderr or done.stdout else 'exit %d' % done.returncode}")
+        raise RuntimeError(
+            f"{command[0]}: {(done.stderr or done.stdout).strip().splitlines()[-1] if done.stderr or done.stdout else 'exit %d' % done.returncode}"
+        )
     return done.stdout
 
 
@@ -73,7 +104,8 @@ def functions(text):
 
 
 def busiest_loop(code):
-    """From the target of a branch backward to it: the shortest one that has half of the arithmetic of all; the whole code where none loops."""
+    """From the target of a branch backward to it: the shortest one that has half of the arithmetic of all; the whole
+    code where none loops."""
     at = {label: k for k, (label, _, _) in enumerate(code) if label}
     spans = []
     for k, (_, opcode, operands) in enumerate(code):
@@ -83,7 +115,9 @@ def busiest_loop(code):
     worth = lambda name: 100 if name in TENSOR else int(name in MATH)
     work = lambda span: sum(worth(opcode.split(".")[0]) for _, opcode, _ in code[span[0]:span[1]])
     most = max(map(work, spans), default=0)
-    first, last = min((s for s in spans if most and 2 * work(s) >= most), key=lambda s: s[1] - s[0], default=(0, len(code)))
+    first, last = min(
+        (s for s in spans if most and 2 * work(s) >= most), key=lambda s: s[1] - s[0], default=(0, len(code))
+    )
     return code[first:last]
 
 
@@ -102,30 +136,74 @@ def figures(code):
         name = opcode.split(".")[0]
         if name in ("LDG", "STG", "LDS", "STS", "LDGSTS", "LDSM"):
             widths[name][width(opcode)] += 1
-    return {"instructions": len(loop), "multiply_adds": share(MULTIPLY_ADDS), "tensor": share(TENSOR), "widths": {name: dict(count) for name, count in widths.items()},
-            "spills": sum(opcode.split(".")[0] in ("LDL", "STL") for _, opcode, _ in code)}
+    return {
+        "instructions": len(loop),
+        "multiply_adds": share(MULTIPLY_ADDS),
+        "tensor": share(TENSOR),
+        "widths": {name: dict(count) for name, count in widths.items()},
+        "spills": sum(opcode.split(".")[0] in ("LDL", "STL") for _, opcode, _ in code),
+    }
 
 
 def launches(row, folder):
     text, cubin = folder / "row.tile", folder / "row.cubin"
-    usual = ["--target", "cuda:sm_90a", "--size", ",".join(f"{name}={extent}" for name, extent in sizes_of(row).items())]
+    usual = [
+        "--target",
+        "cuda:sm_90a",
+        "--size",
+        ",".join(f"{name}={extent}" for name, extent in sizes_of(row).items()),
+    ]
     text.write_text(row.text + "\n", encoding="utf-8")
     if row.wrt:
         text.write_text(output(TILEC, "grad", text, "--wrt", ",".join(row.wrt)), encoding="utf-8")
-    headings = {name: (int(x) * int(y) * int(z), int(threads)) for x, y, z, threads, name in HEADING.findall(output(TILEC, text, "--emit=cuda", *usual))}
+    headings = {
+        name: (int(x) * int(y) * int(z), int(threads))
+        for x, y, z, threads, name in HEADING.findall(output(TILEC, text, "--emit=cuda", *usual))
+    }
     output(TILEC, text, "--emit=cubin", "-o", cubin, *usual)
-    used = {name: (int(registers), int(shared)) for name, registers, shared in re.findall(r"Function (\S+):\s+REG:(\d+).*?SHARED:(\d+)", output(tool("cuobjdump"), "-res-usage", cubin))}
+    used = {
+        name: (int(registers), int(shared))
+        for name, registers, shared in re.findall(
+            r"Function (\S+):\s+REG:(\d+).*?SHARED:(\d+)", output(tool("cuobjdump"), "-res-usage", cubin)
+        )
+    }
     code = functions(output(tool("nvdisasm"), "-c", cubin))
-    return [{"kernel": name, "blocks": blocks, "threads": threads, "registers": used[name][0], "shared": used[name][1], **figures(code[name])} for name, (blocks, threads) in headings.items()]
+    return [
+        {
+            "kernel": name,
+            "blocks": blocks,
+            "threads": threads,
+            "registers": used[name][0],
+            "shared": used[name][1],
+            **figures(code[name]),
+        }
+        for name, (blocks, threads) in headings.items()
+    ]
 
 
 def executed(row, folder, blocks=8):
-    """Of a row, or of a file that has one: (bytes of the inputs and outputs that some launch is given, {kernel: what its launches ask of memory}), of all blocks as those that ran have it."""
+    """Of a row, or of a file that has one: (bytes of the inputs and outputs that some launch is given, {kernel: what
+    its launches ask of memory}), of all blocks as those that ran have it."""
     report = folder / "report"
-    environment = {"LD_LIBRARY_PATH": str(SIMULATED), "TILEC_NVRTC": str(SIMULATED), "TILEC_CACHE": "off", "SIMULATED_GPUS": "sm_90a", "SIMULATED_REPORT": str(report), "SIMULATED_BLOCKS": str(blocks)}
-    said = output(sys.executable, ROOT / "bench/gpu/executed.py", row if isinstance(row, pathlib.Path) else row.name, "cuda:sm_90a", environment=environment)
+    environment = {
+        "LD_LIBRARY_PATH": str(SIMULATED),
+        "TILEC_NVRTC": str(SIMULATED),
+        "TILEC_CACHE": "off",
+        "SIMULATED_GPUS": "sm_90a",
+        "SIMULATED_REPORT": str(report),
+        "SIMULATED_BLOCKS": str(blocks),
+    }
+    said = output(
+        sys.executable,
+        ROOT / "bench/gpu/executed.py",
+        row if isinstance(row, pathlib.Path) else row.name,
+        "cuda:sm_90a",
+        environment=environment,
+    )
     lines = [json.loads(line) for line in report.read_text().splitlines()]
-    return sum(size for address, size in json.loads(said)["ports"] if any(address in line["arguments"] for line in lines)), of_launches(lines)
+    return sum(
+        size for address, size in json.loads(said)["ports"] if any(address in line["arguments"] for line in lines)
+    ), of_launches(lines)
 
 
 def of_launches(lines):
@@ -134,7 +212,15 @@ def of_launches(lines):
     for line in lines:
         figures = kernels.setdefault(line["kernel"], collections.Counter())
         scale = line["blocks"] / line["sampled"]
-        figures.update({"launches": 1, "blocks": line["blocks"], "moved": line["moved"] * scale, "wavefronts": line["shared"]["wavefronts"] * scale, "least wavefronts": line["shared"]["least"] * scale})
+        figures.update(
+            {
+                "launches": 1,
+                "blocks": line["blocks"],
+                "moved": line["moved"] * scale,
+                "wavefronts": line["shared"]["wavefronts"] * scale,
+                "least wavefronts": line["shared"]["least"] * scale,
+            }
+        )
         for kind in ("loads", "stores"):
             figures.update({f"{kind} {name}": count * scale for name, count in line[kind].items()})
     return {name: dict(figures) for name, figures in kernels.items()}
@@ -149,8 +235,13 @@ def losses(kernels, must, bound):
     total = collections.Counter()
     for kernel in kernels:
         total.update(kernel.get("executed", {}))
-    found = {"sectors": ratio(SECTOR * (total["loads sectors"] + total["stores sectors"]), total["loads bytes"] + total["stores bytes"]), "banks": ratio(total["wavefronts"], total["least wavefronts"]),
-             "moved": ratio(total["moved"], must)}
+    found = {
+        "sectors": ratio(
+            SECTOR * (total["loads sectors"] + total["stores sectors"]), total["loads bytes"] + total["stores bytes"]
+        ),
+        "banks": ratio(total["wavefronts"], total["least wavefronts"]),
+        "moved": ratio(total["moved"], must),
+    }
     return found, max(found["sectors"], found["banks"], found["moved"] if bound == "memory" else 1.0)
 
 
@@ -158,7 +249,9 @@ def sizes_of(row):
     """The names that the text's inputs have for the row's extents."""
     heading = row.text[row.text.index("(") + 1:row.text.index(") ->")]
     named = re.findall(r"\w+\[([^\]]*)\]", heading)
-    return {name.strip(): extent for names, shape in zip(named, row.shapes) for name, extent in zip(names.split(","), shape)}
+    return {
+        name.strip(): extent for names, shape in zip(named, row.shapes) for name, extent in zip(names.split(","), shape)
+    }
 
 
 def bytes_of(row):
@@ -166,20 +259,32 @@ def bytes_of(row):
 
 
 def line_of(kernel):
-    widths = "  ".join(f"{name} " + " ".join(f"{bits}x{count}" for bits, count in sorted(counts.items(), reverse=True)) for name, counts in kernel["widths"].items())
-    parts = [f"{kernel['blocks']} x {kernel['threads']}", f"{kernel['registers']} registers", f"{kernel['shared'] / 1024:.1f} KiB shared", f"loop of {kernel['instructions']}: {100 * kernel['multiply_adds']:.0f} % multiply-adds"]
+    widths = "  ".join(
+        f"{name} " + " ".join(f"{bits}x{count}" for bits, count in sorted(counts.items(), reverse=True))
+        for name, counts in kernel["widths"].items()
+    )
+    parts = [
+        f"{kernel['blocks']} x {kernel['threads']}",
+        f"{kernel['registers']} registers",
+        f"{kernel['shared'] / 1024:.1f} KiB shared",
+        f"loop of {kernel['instructions']}: {100 * kernel['multiply_adds']:.0f} % multiply-adds",
+    ]
     if kernel["tensor"]:
         parts.append(f"{100 * kernel['tensor']:.0f} % tensor cores")
     if kernel["spills"]:
         parts.append(f"SPILLS {kernel['spills']}")
-    return f"    {kernel['kernel']}: {', '.join(parts)}  {widths}" + (f"\n        {line_of_executed(kernel['executed'])}" if "executed" in kernel else "")
+    return f"    {kernel['kernel']}: {', '.join(parts)}  {widths}" + (
+        f"\n        {line_of_executed(kernel['executed'])}" if "executed" in kernel else ""
+    )
 
 
 def line_of_executed(figures):
     parts = [f"{figures['launches']} launches"] if figures["launches"] > 1 else []
     for kind in ("loads", "stores"):
         if requests := figures[f"{kind} requests"]:
-            parts.append(f"{kind}: {figures[f'{kind} sectors'] / requests:.1f} sectors, {100 * figures[f'{kind} bytes'] / (SECTOR * figures[f'{kind} sectors']):.0f} % used")
+            parts.append(
+                f"{kind}: {figures[f'{kind} sectors'] / requests:.1f} sectors, {100 * figures[f'{kind} bytes'] / (SECTOR * figures[f'{kind} sectors']):.0f} % used"
+            )
     if figures["wavefronts"]:
         parts.append(f"banks x{ratio(figures['wavefronts'], figures['least wavefronts']):.2f}")
     return ", ".join([*parts, f"moves {figures['moved'] / 1e6:.1f} MB"])
@@ -188,7 +293,11 @@ def line_of_executed(figures):
 def heading_of(row):
     count, factors = len(row["kernels"]), row["losses"]
     ran = any("executed" in kernel for kernel in row["kernels"])
-    return f"{row['row']}: {count} kernel{'s' * (count > 1)}, {row['bytes'] / 1e6:.1f} MB" + (f" in and out; sectors x{factors['sectors']:.2f}, banks x{factors['banks']:.2f}, moved x{factors['moved']:.2f}" if ran else " in")
+    return f"{row['row']}: {count} kernel{'s' * (count > 1)}, {row['bytes'] / 1e6:.1f} MB" + (
+        f" in and out; sectors x{factors['sectors']:.2f}, banks x{factors['banks']:.2f}, moved x{factors['moved']:.2f}"
+        if ran
+        else " in"
+    )
 
 
 def main(words):
@@ -205,7 +314,13 @@ def main(words):
                 must = bytes_of(row)
                 if SIMULATED.exists():
                     must, figures_of = executed(row, pathlib.Path(folder))
-                    kernels = [{**kernel, **({"executed": figures_of[kernel["kernel"]]} if kernel["kernel"] in figures_of else {})} for kernel in kernels]
+                    kernels = [
+                        {
+                            **kernel,
+                            **({"executed": figures_of[kernel["kernel"]]} if kernel["kernel"] in figures_of else {}),
+                        }
+                        for kernel in kernels
+                    ]
             except Missing as missing:
                 print(missing, file=sys.stderr)
                 return 3, found
@@ -213,14 +328,29 @@ def main(words):
                 found.append({"row": row.name, "error": str(fault)})
                 continue
         factors, loss = losses(kernels, must, row.bound)
-        found.append({"row": row.name, "bytes": must, "spills": sum(k["spills"] for k in kernels), "losses": factors, "loss": loss, "kernels": kernels})
+        found.append(
+            {
+                "row": row.name,
+                "bytes": must,
+                "spills": sum(k["spills"] for k in kernels),
+                "losses": factors,
+                "loss": loss,
+                "kernels": kernels,
+            }
+        )
     best = lambda r: max(max(k["multiply_adds"], k["tensor"]) for k in r["kernels"])
-    found.sort(key=lambda r: (0, 0) if "error" in r else (1, -r["spills"]) if r["spills"] else (2, -round(r["loss"], 2), best(r)))
+    found.sort(
+        key=lambda r: (
+            (0, 0) if "error" in r else (1, -r["spills"]) if r["spills"] else (2, -round(r["loss"], 2), best(r))
+        )
+    )
     for row in found:
         print(f"{row['row']}: {row['error']}" if "error" in row else heading_of(row))
         for kernel in row.get("kernels", []):
             print(line_of(kernel))
     if not SIMULATED.exists():
         print(f"not executed: {SIMULATED.relative_to(ROOT)} is not built")
-    print(f"{len(found)} rows, {sum('error' in r for r in found)} failed, {sum(r.get('spills', 0) > 0 for r in found)} with spills")
+    print(
+        f"{len(found)} rows, {sum('error' in r for r in found)} failed, {sum(r.get('spills', 0) > 0 for r in found)} with spills"
+    )
     return int(any("error" in r for r in found)), found

@@ -10,9 +10,10 @@ A group file adds rows:
         A, B = rand(512, 512), rand(512, 512)
         return Race(lambda: ours(A, B), NumPy=lambda: A @ B, flop=2 * 512**3)
 
-Fair means here: ours and each peer run alternately in one process, each sample is long enough for the clock, the median counts; memory that
-was freed is reused on both sides (glibc is told to keep it); data are random; the same number of threads; OPENBLAS_* variables that
-slow NumPy down are cleared; and a row whose results differ from the peer's is no row but a failure.
+Fair means here: ours and each peer run alternately in one process, each sample is long enough for the clock, the median
+counts; memory that was freed is reused on both sides (glibc is told to keep it); data are random; the same number of
+threads; OPENBLAS_* variables that slow NumPy down are cleared; and a row whose results differ from the peer's is no row
+but a failure.
 """
 from __future__ import annotations
 
@@ -23,12 +24,21 @@ import sys
 import time
 
 # The build that is measured: the one whose library `import tilec` takes.
-BUILD = pathlib.Path(os.environ.get("TILEC_LIBRARY") or pathlib.Path(__file__).resolve().parent.parent / "build/runtime/libtilec.so").resolve().parent.parent
+BUILD = (
+    pathlib.Path(
+        os.environ.get("TILEC_LIBRARY") or pathlib.Path(__file__).resolve().parent.parent / "build/runtime/libtilec.so"
+    )
+    .resolve()
+    .parent.parent
+)
 
 
 def environment(threads: int) -> None:
-    """Before NumPy and PyTorch are loaded: starts this process again when the variables were others, for OpenBLAS reads them when loaded."""
-    wanted = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TILEC_THREADS")}
+    """Before NumPy and PyTorch are loaded: starts this process again when the variables were others, for OpenBLAS reads
+    them when loaded."""
+    wanted = {
+        name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TILEC_THREADS")
+    }
     inherited = [name for name in os.environ if name.startswith("OPENBLAS_") and name not in wanted]
     if inherited or any(os.environ.get(name) != value for name, value in wanted.items()):
         kept = {name: value for name, value in os.environ.items() if name not in inherited}
@@ -39,7 +49,8 @@ def environment(threads: int) -> None:
     libc.mallopt(M_TRIM_THRESHOLD, 2 ** 31 - 1)
 
 
-clock = time.perf_counter                               # `--busy`: time.process_time, which stands still while others have the core
+# `--busy`: time.process_time, which stands still while others have the core
+clock = time.perf_counter
 
 
 class Race:
@@ -117,7 +128,9 @@ def interleaved(functions: dict, budget: float, least: int = 3) -> dict:
         repeat[name] = max(1, int(200e-6 / max(1e-9, clock() - start)))
     samples: dict = {name: [] for name in functions}
     end = time.perf_counter() + budget
-    while len(next(iter(samples.values()))) < 51 and (time.perf_counter() < end or len(next(iter(samples.values()))) < least):
+    while len(next(iter(samples.values()))) < 51 and (
+        time.perf_counter() < end or len(next(iter(samples.values()))) < least
+    ):
         for name, f in functions.items():
             n = repeat[name]
             start = clock()
@@ -139,8 +152,13 @@ def measure(make, budget: float) -> dict:
     seconds = interleaved({"ours": made.ours, **made.peers}, budget)
     ours = seconds.pop("ours")
     best = min(seconds, key=seconds.get)
-    return {"ours_ms": ours * 1e3, "peers_ms": {name: s * 1e3 for name, s in seconds.items()}, "peer": best, "ratio": seconds[best] / ours,
-            "gflops": made.flop / ours / 1e9 if made.flop else None}
+    return {
+        "ours_ms": ours * 1e3,
+        "peers_ms": {name: s * 1e3 for name, s in seconds.items()},
+        "peer": best,
+        "ratio": seconds[best] / ours,
+        "gflops": made.flop / ours / 1e9 if made.flop else None,
+    }
 
 
 def met(row: dict) -> bool | None:

@@ -4,6 +4,7 @@ What the compiler predicts of a call (`--emit=model`, codegen/model) is of one c
 program runs on one thread again and again, and the median counts; what a call costs that computes nothing, from Python, is taken off; a program that takes less than that is left out.
 An error is predicted / measured, or the other way round where that is more: 1 is right, 2 is off by a factor of two.
 """
+
 from __future__ import annotations
 
 import random
@@ -32,10 +33,22 @@ MORE = {
     "root, 20 thousand": ("function (A[N]) -> (C) { C = sqrt(A*A); }", [(20_000,)]),
     "every fourth, 50 thousand": ("function (A[N]) -> (C) { C[i: N/4] = =(A[4*i]); }", [(200_000,)]),
     "every tenth, 20 thousand": ("function (A[N]) -> (C) { C[i: N/10] = =(A[10*i]); }", [(200_000,)]),
-    "triangle, 300 squared by 40": ("function (A[T, D], B[S, D]) -> (C) { C[t, s: T, S] = +(A[t, d] * B[s, d]), s <= t; }", [(300, 40), (300, 40)]),
-    "matrix product, 32": ("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", [(32, 32), (32, 32)]),
-    "matrix product, 100": ("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", [(100, 100), (100, 100)]),
-    "matrix product, 400": ("function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", [(400, 400), (400, 400)]),
+    "triangle, 300 squared by 40": (
+        "function (A[T, D], B[S, D]) -> (C) { C[t, s: T, S] = +(A[t, d] * B[s, d]), s <= t; }",
+        [(300, 40), (300, 40)],
+    ),
+    "matrix product, 32": (
+        "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+        [(32, 32), (32, 32)],
+    ),
+    "matrix product, 100": (
+        "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+        [(100, 100), (100, 100)],
+    ),
+    "matrix product, 400": (
+        "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+        [(400, 400), (400, 400)],
+    ),
     "outer product, 500x700": ("function (A[M], B[N]) -> (C) { C[i, j: M, N] = =(A[i] * B[j]); }", [(500,), (700,)]),
     "gather of rows": ("function (A[N, D], i32 I[M]) -> (C) { C = gather(A, I); }", None),
     "sorted positions": ("function (A[M, N]) -> (C) { C = argsort(A, 0); }", [(100, 300)]),
@@ -87,10 +100,17 @@ def of_more(words):
         if words and "more" not in words and not any(word in title for word in words):
             continue
         program = tilec.compile(text)
-        arguments = ([(generator.random(shape, dtype=np.float32) + 0.1).astype("f") for shape in shapes] if shapes else
-                     [generator.random((3000, 60), dtype=np.float32), generator.integers(0, 3000, 5000, dtype=np.int32)])
+        arguments = (
+            [(generator.random(shape, dtype=np.float32) + 0.1).astype("f") for shape in shapes]
+            if shapes
+            else [generator.random((3000, 60), dtype=np.float32), generator.integers(0, 3000, 5000, dtype=np.int32)]
+        )
         out = program(*arguments)
-        yield Case(f"more: {title}", lambda program=program, arguments=arguments, out=out: program(*arguments, out=out), [(program, arguments)])
+        yield Case(
+            f"more: {title}",
+            lambda program=program, arguments=arguments, out=out: program(*arguments, out=out),
+            [(program, arguments)],
+        )
 
 
 def of_random(seed, count, words):
@@ -100,13 +120,20 @@ def of_random(seed, count, words):
     rng, generator = random.Random(seed), np.random.default_rng(seed)
     for _ in range(count):
         case = scan.draw(rng)
-        A, B, dC = [(generator.random(s, dtype=np.float32) * 2 - 1).astype("f") for s in (case.shape_a(), case.shape(case.b), case.shape(case.c))]
+        A, B, dC = [
+            (generator.random(s, dtype=np.float32) * 2 - 1).astype("f")
+            for s in (case.shape_a(), case.shape(case.b), case.shape(case.c))
+        ]
         forward = tilec.compile(case.text)
         for which in ("C", "dA", "dB"):
             program = forward if which == "C" else forward.grad(wrt=[which[1]])
             arguments = (A, B) if which == "C" else (A, B, dC)
             out = program(*arguments)
-            yield Case(f"random: {which} of {case.text}", lambda p=program, a=arguments, o=out: p(*a, out=o), [(program, arguments)])
+            yield Case(
+                f"random: {which} of {case.text}",
+                lambda p=program, a=arguments, o=out: p(*a, out=o),
+                [(program, arguments)],
+            )
 
 
 def call_overhead() -> float:
@@ -122,15 +149,19 @@ def error_of(row) -> float:
 
 def show(row) -> str:
     ratio = row["predicted"] / row["measured"]
-    return (f"{row['error']:6.2f} {'over' if ratio > 1 else 'under':5s} {row['predicted']:10.4f} {row['measured']:10.4f} {row['core']:10.4f} "
-            f"{row['must'] / 1e6:9.2f} {row['memory'] / 1e6:9.2f} {row['last'] / 1e6:9.2f} {row['second'] / 1e6:9.2f} {row['launches']:4d}  {row['title']}")
+    return (
+        f"{row['error']:6.2f} {'over' if ratio > 1 else 'under':5s} {row['predicted']:10.4f} {row['measured']:10.4f} {row['core']:10.4f} "
+        f"{row['must'] / 1e6:9.2f} {row['memory'] / 1e6:9.2f} {row['last'] / 1e6:9.2f} {row['second'] / 1e6:9.2f} {row['launches']:4d}  {row['title']}"
+    )
 
 
 def closing(rows) -> str:
     errors = sorted(row["error"] for row in rows)
     at = lambda share: errors[min(len(errors) - 1, int(share * len(errors)))]
-    return (f"{len(errors)} programs: the error is a factor of {at(0.5):.2f} in the median, {at(0.9):.2f} at the 90th percentile, {errors[-1]:.2f} at worst; "
-            f"{sum(e <= 1.5 for e in errors) / len(errors):.0%} within 1.5, {sum(e <= 3 for e in errors) / len(errors):.0%} within 3")
+    return (
+        f"{len(errors)} programs: the error is a factor of {at(0.5):.2f} in the median, {at(0.9):.2f} at the 90th percentile, {errors[-1]:.2f} at worst; "
+        f"{sum(e <= 1.5 for e in errors) / len(errors):.0%} within 1.5, {sum(e <= 3 for e in errors) / len(errors):.0%} within 3"
+    )
 
 
 def main(words, seed: int, count: int, quick: bool) -> tuple[int, list[dict]]:
@@ -150,11 +181,18 @@ def main(words, seed: int, count: int, quick: bool) -> tuple[int, list[dict]]:
             if own < overhead:                          # Python is measured, not the program
                 short += 1
                 continue
-            row = {"title": case.title, "predicted": said["ms"], "measured": own, **{key: said[key] for key in ("core", "must", "memory", "last", "second", "launches")}}
+            row = {
+                "title": case.title,
+                "predicted": said["ms"],
+                "measured": own,
+                **{key: said[key] for key in ("core", "must", "memory", "last", "second", "launches")},
+            }
             rows.append(row | {"error": error_of(row)})
             if sys.stderr.isatty():
                 print(f"\r{len(rows)}", end="", file=sys.stderr, flush=True)
-    print(f"\n{'error':>6s} {'':5s} {'predicted':>10s} {'measured':>10s} {'core':>10s} {'MB needed':>9s} {'memory':>9s} {'last':>9s} {'second':>9s} launches; milliseconds and megabytes")
+    print(
+        f"\n{'error':>6s} {'':5s} {'predicted':>10s} {'measured':>10s} {'core':>10s} {'MB needed':>9s} {'memory':>9s} {'last':>9s} {'second':>9s} launches; milliseconds and megabytes"
+    )
     for row in sorted(rows, key=lambda row: -row["error"]):
         print(show(row))
     if rows:

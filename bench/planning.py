@@ -1,7 +1,8 @@
 """How long planning takes: everything between the reduced Program and Loops, per statement of the reduced Program.
 
-The functions of std/ that have cases in their comments, with every extent several times that of the case, and their gradients; and an
-LSTM of 16 steps with its gradient. A process for each; the least of several runs counts, for planning is the same work each time.
+The functions of std/ that have cases in their comments, with every extent several times that of the case, and their
+gradients; and an LSTM of 16 steps with its gradient. A process for each; the least of several runs counts, for planning
+is the same work each time.
 """
 from __future__ import annotations
 
@@ -35,17 +36,26 @@ def cases():
                 yield f"{path.stem}: {name}", [path, "--function", name, *words]
     m, i, n = 32, 32, 8
     zeros = lambda **shapes: [f"{name}=zeros:{'x'.join(map(str, shape))}xf32" for name, shape in shapes.items()]
-    yield "LSTM of 16 steps", [ROOT / "std/recurrent.tile", "--function", "lstm", "--define", "steps=16",
-                               *zeros(X=(16, n, i), H=(n, m), C=(n, m), WI=(4 * m, i), WH=(4 * m, m), BI=(4 * m,), BH=(4 * m,))]
+    yield "LSTM of 16 steps", [
+        ROOT / "std/recurrent.tile",
+        "--function",
+        "lstm",
+        "--define",
+        "steps=16",
+        *zeros(X=(16, n, i), H=(n, m), C=(n, m), WI=(4 * m, i), WH=(4 * m, m), BI=(4 * m,), BH=(4 * m,)),
+    ]
 
 
 def measure(arguments, times: int) -> dict | None:
-    """Milliseconds of each pass of planning, the least of `times`, and how many statements are planned; none: the case does not run so."""
+    """Milliseconds of each pass of planning, the least of `times`, and how many statements are planned; none: the case
+    does not run so."""
     least: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="tilec-planning-") as folder:
         command = [harness.BUILD / "cli/tilec", "run", *arguments, "--time"]
         for turn in range(times):
-            done = subprocess.run([*command, *(["--dump-to", folder] if turn == 0 else [])], capture_output=True, text=True)
+            done = subprocess.run(
+                [*command, *(["--dump-to", folder] if turn == 0 else [])], capture_output=True, text=True
+            )
             if done.returncode:
                 return None
             for name, ms in re.findall(r"^([a-z]+) +([0-9.]+) ms$", done.stderr, re.M):
@@ -61,17 +71,25 @@ def rows(times: int = 3):
         for gradient in ([], ["--grad"]):
             made = measure([*arguments, *gradient], times)
             if made:
-                yield made | {"title": title + (", gradient" if gradient else ""), "each": made["ms"] / made["statements"]}
+                yield made | {
+                    "title": title + (", gradient" if gradient else ""),
+                    "each": made["ms"] / made["statements"],
+                }
 
 
 def show(row: dict) -> str:
     slowest = sorted(row["passes"], key=row["passes"].get, reverse=True)[:3]
-    return f"{row['each']:7.3f} ms a statement  {row['ms']:8.2f} ms  {row['statements']:4d} statements  {row['title']:40s} " + ", ".join(f"{name} {row['passes'][name]:.2f}" for name in slowest)
+    return (
+        f"{row['each']:7.3f} ms a statement  {row['ms']:8.2f} ms  {row['statements']:4d} statements  {row['title']:40s} "
+        + ", ".join(f"{name} {row['passes'][name]:.2f}" for name in slowest)
+    )
 
 
 if __name__ == "__main__":
     measured = sorted(rows(), key=lambda row: -row["each"])
     print("\n".join(show(row) for row in measured))
     total = sum(row["ms"] for row in measured) / sum(row["statements"] for row in measured)
-    print(f"{len(measured)} programs: {total:.3f} ms a statement in the mean, {measured[0]['each']:.3f} at worst; {sum(row['each'] > 0.5 for row in measured)} above 0.5")
+    print(
+        f"{len(measured)} programs: {total:.3f} ms a statement in the mean, {measured[0]['each']:.3f} at worst; {sum(row['each'] > 0.5 for row in measured)} above 0.5"
+    )
     sys.exit(0)

@@ -1,6 +1,7 @@
 """The roof of one core: multiply-adds a second and bytes a second, measured here and now by bench/roof.cpp.
 
-Multiply-adds run in registers, in twelve independent chains of full vectors. Bytes are read from an array of 256 MiB, once, in order. The best of several goes counts, for a roof is what can be reached.
+Multiply-adds run in registers, in twelve independent chains of full vectors. Bytes are read from an array of 256 MiB,
+once, in order. The best of several goes counts, for a roof is what can be reached.
 """
 import ctypes
 import os
@@ -18,7 +19,20 @@ class Roof:
         source = pathlib.Path(__file__).with_name("roof.cpp")
         with tempfile.TemporaryDirectory() as folder:
             library = pathlib.Path(folder) / "roof.so"
-            subprocess.run([os.environ.get("CXX", "c++"), "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+            subprocess.run(
+                [
+                    os.environ.get("CXX", "c++"),
+                    "-O3",
+                    "-march=native",
+                    "-ffp-contract=fast",
+                    "-shared",
+                    "-fPIC",
+                    str(source),
+                    "-o",
+                    str(library),
+                ],
+                check=True,
+            )
             self.library = ctypes.CDLL(str(library))
         self.library.multiply_adds.restype = ctypes.c_double
         self.library.multiply_adds.argtypes = [ctypes.c_int64, ctypes.c_float, ctypes.c_void_p]

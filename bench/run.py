@@ -6,6 +6,7 @@ or what the machine code for a GPU says, without one (gpu_static.py): bench/run.
 A WORD selects a group (gemm convolution gradients elementwise rows compile overhead embedding points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
 """
+
 import argparse
 import json
 import math
@@ -23,7 +24,9 @@ GROUPS = ["gemm", "convolution", "gradients", "elementwise", "rows", "compile", 
 
 def machine() -> str:
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        model = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        model = next(
+            (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+        )
     return f"{model}, {os.cpu_count()} cores"
 
 
@@ -32,13 +35,35 @@ def markdown(head: list[str], rows: list[dict]) -> str:
     raced = sorted((r for r in rows if "ratio" in r), key=lambda r: r["ratio"])
     lost = [r for r in raced if r["ratio"] < 1]
     won = [r for r in rows if "ratio" in r and r["ratio"] >= 1]
-    line = lambda r: f"| {r['group']} | {r['title']} | {r['ours_ms']:.3f} | {r['peer']} {r['peers_ms'][r['peer']]:.3f} | **{r['ratio']:.2f}** | {goal(r)} |"
+    line = (
+        lambda r: f"| {r['group']} | {r['title']} | {r['ours_ms']:.3f} | {r['peer']} {r['peers_ms'][r['peer']]:.3f} | **{r['ratio']:.2f}** | {goal(r)} |"
+    )
     goal = lambda r: "" if r["goal"] is None else f"{r['goal']:g}{'' if harness.met(r) else ' missed'}"
     table = ["| group | row | ours, ms | best peer, ms | ratio | goal |", "|---|---|---|---|---|---|"]
     figures = ["| group | row | figure | goal |", "|---|---|---|---|"]
-    figures += [f"| {r['group']} | {r['title']} | {r['value']:.3f} {r['unit']}{' (' + r['note'] + ')' if r['note'] else ''} | {goal(r)} |" for r in rows if "value" in r]
+    figures += [
+        f"| {r['group']} | {r['title']} | {r['value']:.3f} {r['unit']}{' (' + r['note'] + ')' if r['note'] else ''} | {goal(r)} |"
+        for r in rows
+        if "value" in r
+    ]
     failed = [f"* {r['group']}: {r['title']}: {r['error']}" for r in rows if "error" in r]
-    parts = [*head, "", "## Slower than the best peer", "", *table, *map(line, lost), "", "## As fast or faster", "", *table, *map(line, won), "", "## Figures", "", *figures]
+    parts = [
+        *head,
+        "",
+        "## Slower than the best peer",
+        "",
+        *table,
+        *map(line, lost),
+        "",
+        "## As fast or faster",
+        "",
+        *table,
+        *map(line, won),
+        "",
+        "## Figures",
+        "",
+        *figures,
+    ]
     return "\n".join(parts + (["", "## Failed", "", *failed] if failed else [])) + "\n"
 
 
@@ -47,15 +72,33 @@ def main() -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, and less to rely on")
-    parser.add_argument("--busy", action="store_true", help="count this process's time on the core, not the clock: for one thread on a machine in use")
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="count this process's time on the core, not the clock: for one thread on a machine in use",
+    )
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--markdown", metavar="FILE")
     parser.add_argument("--scan", action="store_true", help="random contractions and their gradients, against the roof")
-    parser.add_argument("--model", action="store_true", help="predicted against measured times, the worst prediction first; words: gemm convolution gradients elementwise more random, or of titles")
-    parser.add_argument("--gpu-static", action="store_true", help="registers, shared memory, blocks, multiply-adds and widths of accesses of the rows of bench/gpu, from their machine code; words: of their names")
-    parser.add_argument("--gpu-scan", action="store_true", help="random contractions and their gradients on the simulated GPU: what they move, against an H100's roof")
+    parser.add_argument(
+        "--model",
+        action="store_true",
+        help="predicted against measured times, the worst prediction first; words: gemm convolution gradients elementwise more random, or of titles",
+    )
+    parser.add_argument(
+        "--gpu-static",
+        action="store_true",
+        help="registers, shared memory, blocks, multiply-adds and widths of accesses of the rows of bench/gpu, from their machine code; words: of their names",
+    )
+    parser.add_argument(
+        "--gpu-scan",
+        action="store_true",
+        help="random contractions and their gradients on the simulated GPU: what they move, against an H100's roof",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of --scan, --gpu-scan and --model")
-    parser.add_argument("--count", type=int, help="of --scan, --gpu-scan and --model: how many contractions (150, 40, 20)")
+    parser.add_argument(
+        "--count", type=int, help="of --scan, --gpu-scan and --model: how many contractions (150, 40, 20)"
+    )
     options = parser.parse_args()
     if options.scan and (options.words or options.threads != 1 or options.markdown):
         parser.error("--scan takes --seed, --count, --quick, --busy and --json")
@@ -80,8 +123,11 @@ def main() -> int:
     import numpy
     if options.scan:
         import scan
-        print(f"{machine()}; 1 thread; {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}; load {os.getloadavg()[0]:.1f} at the start"
-              f"{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}", flush=True)
+        print(
+            f"{machine()}; 1 thread; {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}; load {os.getloadavg()[0]:.1f} at the start"
+            f"{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}",
+            flush=True,
+        )
         status, rows = scan.main(options.seed, options.count or 150, options.quick)
         if options.json:
             pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -97,8 +143,10 @@ def main() -> int:
     torch.set_grad_enabled(False)
     for name in GROUPS:
         __import__(f"bench_{name}")
-    head = [f"{machine()}; {options.threads} thread(s); {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}, PyTorch {torch.__version__}; "
-            f"load {os.getloadavg()[0]:.1f} at the start{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}"]
+    head = [
+        f"{machine()}; {options.threads} thread(s); {time.strftime('%Y-%m-%d %H:%M')}; NumPy {numpy.__version__}, PyTorch {torch.__version__}; "
+        f"load {os.getloadavg()[0]:.1f} at the start{', quick' if options.quick else ''}{', time on the core' if options.busy else ''}"
+    ]
     print(head[0], flush=True)
     if os.getloadavg()[0] > 1.5 and not options.busy:
         print("the machine is busy: do not rely on these figures", flush=True)
@@ -116,10 +164,14 @@ def main() -> int:
             print(harness.show(row), flush=True)
     ratios = [r["ratio"] for r in rows if "ratio" in r]
     if ratios:
-        print(f"geometric mean of {len(ratios)} ratios {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}; {sum(r < 1 for r in ratios)} below 1; "
-              f"{sum(harness.met(r) is False for r in rows)} goals missed")
+        print(
+            f"geometric mean of {len(ratios)} ratios {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}; {sum(r < 1 for r in ratios)} below 1; "
+            f"{sum(harness.met(r) is False for r in rows)} goals missed"
+        )
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({"head": head, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        pathlib.Path(options.json).write_text(
+            json.dumps({"head": head, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
     if options.markdown:
         pathlib.Path(options.markdown).write_text(markdown(head, rows), encoding="utf-8")
     return 1 if any("error" in r for r in rows) else 0

@@ -1,13 +1,16 @@
-"""Random contractions of two tensors and both their gradients, against the roof: is there a layout that nobody thought of?
+"""Random contractions of two tensors and both their gradients, against the roof: is there a layout that nobody thought
+of?
 
-A contraction has indices of four kinds: batch (in both operands and the result), rows (first operand and result), columns (second operand and
-result), reduced (both operands). They stand in random order in all three tensors. A third of the contractions has a window: a row index x
-and a reduced index t share a dimension `S*x + D*t - P` of the first operand. Extents are drawn until the roof is 0.3 to 3 ms on a core of
-100 GF/s and 25 GB/s, so a seed names the same contractions everywhere.
+A contraction has indices of four kinds: batch (in both operands and the result), rows (first operand and result),
+columns (second operand and result), reduced (both operands). They stand in random order in all three tensors. A third
+of the contractions has a window: a row index x and a reduced index t share a dimension `S*x + D*t - P` of the first
+operand. Extents are drawn until the roof is 0.3 to 3 ms on a core of 100 GF/s and 25 GB/s, so a seed names the same
+contractions everywhere.
 
-The roof of a call is the larger of its operations at the measured rate of multiply-adds and the bytes of its three tensors at the measured
-rate of reading (roof.py). Ratio = roof / measured; the lowest twentieth of the rows is measured twice. `numpy.einsum(optimize=True)` runs beside
-those without a window; those with one are compared with einsum over strided views.
+The roof of a call is the larger of its operations at the measured rate of multiply-adds and the bytes of its three
+tensors at the measured rate of reading (roof.py). Ratio = roof / measured; the lowest twentieth of the rows is measured
+twice. `numpy.einsum(optimize=True)` runs beside those without a window; those with one are compared with einsum over
+strided views.
 """
 from __future__ import annotations
 
@@ -51,8 +54,10 @@ class Contraction:
 
     def __post_init__(self):
         element = lambda index: self.window.text() if self.window and index == self.window.x else index
-        self.text = (f"function (A[{', '.join(map(str, self.shape_a()))}], B[{', '.join(map(str, self.shape(self.b)))}]) -> (C) "
-                     f"{{ C[{', '.join(self.c)}: {', '.join(map(str, self.shape(self.c)))}] = +(A[{', '.join(map(element, self.a))}] * B[{', '.join(self.b)}]); }}")
+        self.text = (
+            f"function (A[{', '.join(map(str, self.shape_a()))}], B[{', '.join(map(str, self.shape(self.b)))}]) -> (C) "
+            f"{{ C[{', '.join(self.c)}: {', '.join(map(str, self.shape(self.c)))}] = +(A[{', '.join(map(element, self.a))}] * B[{', '.join(self.b)}]); }}"
+        )
 
     def shape(self, indices):
         return [self.extent[i] for i in indices]
@@ -65,7 +70,11 @@ class Contraction:
         points = math.prod(self.extent.values())
         if self.window:
             w = self.window
-            inside = sum(0 <= w.stride * x + w.dilation * t - w.pad < w.size for x in range(self.extent[w.x]) for t in range(self.extent[w.t]))
+            inside = sum(
+                0 <= w.stride * x + w.dilation * t - w.pad < w.size
+                for x in range(self.extent[w.x])
+                for t in range(self.extent[w.t])
+            )
             points = points // (self.extent[w.x] * self.extent[w.t]) * inside
         return 2.0 * points
 
@@ -92,7 +101,11 @@ class Contraction:
     def einsum(self, result, *operands):
         letter = {name: chr(97 + n) for n, name in enumerate(self.extent)}
         word = lambda indices: "".join(letter[i] for i in indices)
-        return np.einsum(",".join(word(i) for i, _ in operands) + "->" + word(result), *(array for _, array in operands), optimize=True)
+        return np.einsum(
+            ",".join(word(i) for i, _ in operands) + "->" + word(result),
+            *(array for _, array in operands),
+            optimize=True,
+        )
 
     def expected(self, which, A, B, dC):
         if which == "C":
@@ -116,10 +129,24 @@ class Contraction:
         return held[tuple(inside)]
 
 
-def draw(rng: random.Random, flops: float = NOMINAL_FLOPS, bandwidth: float = NOMINAL_BANDWIDTH, shortest: float = SHORTEST, longest: float = LONGEST) -> Contraction:
+def draw(
+    rng: random.Random,
+    flops: float = NOMINAL_FLOPS,
+    bandwidth: float = NOMINAL_BANDWIDTH,
+    shortest: float = SHORTEST,
+    longest: float = LONGEST,
+) -> Contraction:
     while True:
-        batch, rows, columns, reduced = (rng.choices(n, w)[0] for n, w in [((0, 1, 2), (5, 4, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1))])
-        kinds = {f"b{i}": "abc" for i in range(batch)} | {f"m{i}": "ac" for i in range(rows)} | {f"n{i}": "bc" for i in range(columns)} | {f"k{i}": "ab" for i in range(reduced)}
+        batch, rows, columns, reduced = (
+            rng.choices(n, w)[0]
+            for n, w in [((0, 1, 2), (5, 4, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1)), ((1, 2), (2, 1))]
+        )
+        kinds = (
+            {f"b{i}": "abc" for i in range(batch)}
+            | {f"m{i}": "ac" for i in range(rows)}
+            | {f"n{i}": "bc" for i in range(columns)}
+            | {f"k{i}": "ab" for i in range(reduced)}
+        )
         extent = {name: max(2, round(math.exp(rng.uniform(math.log(3), math.log(2000))))) for name in kinds}
         tensors = {which: [name for name, kind in kinds.items() if which in kind] for which in "abc"}
         for names in tensors.values():
@@ -164,7 +191,11 @@ def measured(case: Contraction, roof: Roof, generator, budget: float, wanted=("C
         if not case.window:
             runs["NumPy"] = lambda which=which: case.expected(which, A, B, dC)
         seconds = harness.interleaved(runs, budget, least=2)
-        row |= {"seconds": seconds["ours"], "numpy": seconds.get("NumPy"), "roof": roof.seconds(case.flop(), case.bytes())}
+        row |= {
+            "seconds": seconds["ours"],
+            "numpy": seconds.get("NumPy"),
+            "roof": roof.seconds(case.flop(), case.bytes()),
+        }
     return rows
 
 
@@ -173,11 +204,14 @@ def ratio(row: dict) -> float:
 
 
 def measure_again(cases: list[Contraction], rows: list[dict], roof: Roof, generator, budget: float) -> None:
-    """The lowest twentieth, once more: others disturb a shared machine for seconds, and the roof is the best of several goes too. The faster time counts, of both sides."""
+    """The lowest twentieth, once more: others disturb a shared machine for seconds, and the roof is the best of several
+    goes too. The faster time counts, of both sides."""
     lowest = sorted((row for row in rows if "seconds" in row), key=ratio)[: len(rows) // 20]
     for case in cases:
         mine = [row for row in lowest if row["text"] == case.text]
-        for row, second in zip(mine, measured(case, roof, generator, budget, [row["which"] for row in mine]) if mine else []):
+        for row, second in zip(
+            mine, measured(case, roof, generator, budget, [row["which"] for row in mine]) if mine else []
+        ):
             for time in ("seconds", "numpy"):
                 if row[time]:
                     row[time] = min(row[time], second.get(time, row[time]))
@@ -193,25 +227,35 @@ def percentile(values, share: float) -> float:
 
 def distribution(title: str, rows: list[dict]) -> str:
     ratios = [row["ratio"] for row in rows]
-    return (f"{title:28s} {len(ratios):4d}  geomean {geomean(ratios):.3f}  5 % {percentile(ratios, 0.05):.3f}  25 % {percentile(ratios, 0.25):.3f}  "
-            f"50 % {percentile(ratios, 0.5):.3f}  worst {min(ratios, default=float('nan')):.3f}")
+    return (
+        f"{title:28s} {len(ratios):4d}  geomean {geomean(ratios):.3f}  5 % {percentile(ratios, 0.05):.3f}  25 % {percentile(ratios, 0.25):.3f}  "
+        f"50 % {percentile(ratios, 0.5):.3f}  worst {min(ratios, default=float('nan')):.3f}"
+    )
 
 
 def report(rows: list[dict], roof: Roof) -> str:
     done = [row for row in rows if "ratio" in row]
-    lines = [f"roof: {roof.flops / 1e9:.1f} GF/s of multiply-adds in registers, {roof.bandwidth / 1e9:.1f} GB/s read from memory",
-             distribution("roof / measured", done)]
+    lines = [
+        f"roof: {roof.flops / 1e9:.1f} GF/s of multiply-adds in registers, {roof.bandwidth / 1e9:.1f} GB/s read from memory",
+        distribution("roof / measured", done),
+    ]
     for which, title in (("C", "results"), ("dA", "gradients by A"), ("dB", "gradients by B")):
         lines.append(distribution(f"  {title}", [row for row in done if row["which"] == which]))
     lines.append(distribution("  with a window", [row for row in done if row["window"]]))
     raced = [row for row in done if row["numpy"]]
     if raced:
-        lines.append(f"numpy.einsum: geomean {geomean([row['roof'] / row['numpy'] for row in raced]):.3f} of the roof; ours is ahead in "
-                     f"{sum(row['numpy'] > row['seconds'] for row in raced) / len(raced):.0%} of {len(raced)}, geomean of einsum / ours "
-                     f"{geomean([row['numpy'] / row['seconds'] for row in raced]):.2f}")
+        lines.append(
+            f"numpy.einsum: geomean {geomean([row['roof'] / row['numpy'] for row in raced]):.3f} of the roof; ours is ahead in "
+            f"{sum(row['numpy'] > row['seconds'] for row in raced) / len(raced):.0%} of {len(raced)}, geomean of einsum / ours "
+            f"{geomean([row['numpy'] / row['seconds'] for row in raced]):.2f}"
+        )
     lines += ["", "worst ten:"] + [show(row) for row in sorted(done, key=lambda row: row["ratio"])[:10]]
     failed = [row for row in rows if "error" in row]
-    return "\n".join(lines + ["", f"{len(failed)} failed"] + [f"  {row['which']:2s} {row['error']}\n     {row['text']}" for row in failed])
+    return "\n".join(
+        lines
+        + ["", f"{len(failed)} failed"]
+        + [f"  {row['which']:2s} {row['error']}\n     {row['text']}" for row in failed]
+    )
 
 
 def show(row: dict) -> str:

@@ -1,7 +1,9 @@
-# What `tilec bench --vs` starts as `python3 peer.py FOLDER`: a peer's own way to compute what a program does, run when asked.
+# What `tilec bench --vs` starts as `python3 peer.py FOLDER`: a peer's own way to compute what a program does, run when
+# asked.
 #
-# FOLDER holds spec.json, in0.npy … and what tilec computed, out0.npy … . Standard output has a line for each step: `ready VERSION ERROR`, or `missing`, `failed` or `differs` and why;
-# then for each line N of standard input the seconds of N calls.
+# FOLDER holds spec.json, in0.npy … and what tilec computed, out0.npy … . Standard output has a line for each step:
+# `ready VERSION ERROR`, or `missing`, `failed` or `differs` and why; then for each line N of standard input the seconds
+# of N calls.
 import ctypes
 import json
 import os
@@ -71,7 +73,13 @@ def results(value):
     """A result, or several, as arrays of NumPy."""
     items = value if isinstance(value, (tuple, list)) else [value]
     if peer == "torch":
-        return [module.as_tensor(item).detach().to(module.float64 if module.as_tensor(item).is_floating_point() else module.as_tensor(item).dtype).numpy() for item in items]
+        return [
+            module.as_tensor(item)
+            .detach()
+            .to(module.float64 if module.as_tensor(item).is_floating_point() else module.as_tensor(item).dtype)
+            .numpy()
+            for item in items
+        ]
     return [numpy.asarray(item) for item in items]
 
 
@@ -93,9 +101,15 @@ def compared(value):
         ours, theirs = ours.astype("f8"), theirs.astype("f8")
         same = (ours == theirs) | (numpy.isnan(ours) & numpy.isnan(theirs))
         with numpy.errstate(invalid="ignore"):
-            error = numpy.where(same, 0, abs(ours - theirs)).max() / max(abs(ours)[numpy.isfinite(ours)].max(initial=0), 1e-30)
+            error = numpy.where(same, 0, abs(ours - theirs)).max() / max(
+                abs(ours)[numpy.isfinite(ours)].max(initial=0), 1e-30
+            )
         if not error <= tolerances[dtype]:
-            give_up("differs", "%s has an error of %.1e of its largest value, where %.0e is allowed" % (name, error, tolerances[dtype]))
+            give_up(
+                "differs",
+                "%s has an error of %.1e of its largest value, where %.0e is allowed"
+                % (name, error, tolerances[dtype]),
+            )
         worst = max(worst, error)
     return worst
 
@@ -108,7 +122,8 @@ try:
         inputs[name] = names[name] = eval(compile(text, "<--vs>", "eval"), names)
     body = "".join("    %s = %s\n" % (name, text) for name, text in spec["lines"])
     for _, text in spec["lines"] + [["", spec["value"]]]:
-        compile(text, "<--vs>", "eval")                 # an expression each: nothing that ends a line and begins another
+        # an expression each: nothing that ends a line and begins another
+        compile(text, "<--vs>", "eval")
     exec("def call(%s):\n%s    return (%s)\n" % (", ".join(inputs), body, spec["value"]), names)
     arguments, call = list(inputs.values()), names["call"]
     if peer == "jax":

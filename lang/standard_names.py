@@ -1,4 +1,5 @@
-"""Writes the functions of std/ as a C++ table: standard_names.py OUTPUT DEPFILE STD. An entry is {file, name, heading}."""
+"""Writes the functions of std/ as a C++ table: standard_names.py OUTPUT DEPFILE STD. An entry is {file, name,
+heading}."""
 import pathlib
 import re
 import sys
@@ -8,7 +9,9 @@ HEADING = re.compile(r"^(?:\[\[.*\]\]\s*)*function\s+((\w+)(?:<[^>]*>)?[^{]*?)\s
 
 files = sorted(folder.glob("*.tile"))
 with output.open("w") as out:
-    out.write('#include "lang/idiom.h"\n\nnamespace tilec::lang {\n\nstd::span<const StandardName> standard_names() {\n')
+    out.write(
+        '#include "lang/idiom.h"\n\nnamespace tilec::lang {\n\nstd::span<const StandardName> standard_names() {\n'
+    )
     out.write("  static constexpr StandardName names[] = {\n")
     for file in files:
         for heading, name in HEADING.findall(file.read_text()):

@@ -11,7 +11,13 @@ import subprocess
 import tempfile
 import zipfile
 
-from mesonpy import build_editable, build_sdist, get_requires_for_build_editable, get_requires_for_build_sdist, get_requires_for_build_wheel  # noqa: F401
+from mesonpy import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+)  # noqa: F401
 import mesonpy
 
 # Of glibc, on every Linux that PEP 600 speaks of.
@@ -22,7 +28,9 @@ def platform_of(files) -> str:
     """manylinux_2_N of the newest symbol of glibc that ELF files ask for; linux where they need another library."""
     newest = 17
     for file in files:
-        said = subprocess.run(["readelf", "--wide", "--dynamic", "--version-info", file], check=True, capture_output=True, text=True).stdout
+        said = subprocess.run(
+            ["readelf", "--wide", "--dynamic", "--version-info", file], check=True, capture_output=True, text=True
+        ).stdout
         foreign = [name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", said) if not SYSTEM.fullmatch(name)]
         if foreign or "GLIBC_" not in said:
             return "linux_" + platform.machine()

@@ -12,7 +12,13 @@ files = sorted(folder.glob(pattern))
 
 def literal(text: str) -> str:
     """C++ string literals, a line each; compilers limit the length of one."""
-    return "\n".join('    "%s\\n"' % line.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?") for line in text.splitlines()) or '    ""'
+    return (
+        "\n".join(
+            '    "%s\\n"' % line.replace("\\", "\\\\").replace('"', '\\"').replace("?", "\\?")
+            for line in text.splitlines()
+        )
+        or '    ""'
+    )
 
 
 with output.open("w") as out:

@@ -1,7 +1,8 @@
 """Renders samples/photo.npy, the demo's picture: an evening at a lake, 192 by 256 pixels of RGB bytes. Public domain, made by us.
 
-    python samples/make_photo.py [OUTPUT]          the same bytes every time: the seed is fixed
+python samples/make_photo.py [OUTPUT]          the same bytes every time: the seed is fixed
 """
+
 import pathlib
 import sys
 
@@ -14,7 +15,9 @@ SEED = 20261121
 def ridge(rng: np.random.Generator, height: float, rough: float) -> np.ndarray:
     """The outline of mountains: sines of falling amplitude with random phases."""
     x = np.linspace(0, 1, W)
-    return height + sum(rough / k * np.sin(2 * np.pi * k * x * 1.3 + rng.uniform(0, 7)) for k in (1, 2, 3, 5, 8, 13, 21))
+    return height + sum(
+        rough / k * np.sin(2 * np.pi * k * x * 1.3 + rng.uniform(0, 7)) for k in (1, 2, 3, 5, 8, 13, 21)
+    )
 
 
 def render() -> np.ndarray:
@@ -29,7 +32,8 @@ def render() -> np.ndarray:
     for height, rough, colour in ((92, 9, (112, 92, 128)), (104, 6, (72, 66, 96)), (113, 3.5, (44, 52, 62))):
         behind = y > ridge(rng, height, rough)[None, :]
         picture[behind] = np.array(colour) + rng.normal(0, 3, (H, W, 1))[behind]
-    water = y >= shore                                                                     # the lake mirrors what is above
+    # the lake mirrors what is above
+    water = y >= shore
     mirror = np.clip(2 * shore - y + 2.5 * np.sin(y * 1.7) * (y - shore) / 40, 0, H - 1).astype(int)
     picture[water] = 0.72 * picture[mirror, x.astype(int)][water] + np.array([8, 18, 34])
     picture += (18 * np.sin(y * 2.2 + 3 * np.sin(x / 9)) * water * np.exp(-np.abs(x - 180) / 30))[..., None]
@@ -39,7 +43,8 @@ def render() -> np.ndarray:
         picture[inside] = (18, 34, 28)
         picture[(np.abs(x - at) < 2) & (y >= base) & (y < base + 8)] = (38, 26, 20)
     picture[y > 178 + 3 * np.sin(x / 17)] = (30, 40, 26)
-    picture[128:142, 96:118] = (96, 40, 32)                                                 # a boat house with a lit window
+    # a boat house with a lit window
+    picture[128:142, 96:118] = (96, 40, 32)
     picture[132:138, 103:109] = (255, 214, 120)
     roof = (y >= 118) & (y < 128) & (np.abs(x - 107) < (y - 116) * 1.2)
     picture[roof] = (52, 34, 34)

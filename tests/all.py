@@ -9,6 +9,7 @@ unit      doctest executables and the C API's test, through Meson
 samples   every sample: interpreter, CPU and OpenCL agree, gradients agree with finite differences (tests/samples.py)
 python    the package, by pytest
 """
+
 import os
 import pathlib
 import re
@@ -36,22 +37,35 @@ def counted(text: str) -> tuple[int, int]:
     ours = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
     if ours:
         return int(ours[-1][0]), int(ours[-1][1])
-    meson = {key: int(n) for key, n in re.findall(r"^(Ok|Expected Fail|Fail|Unexpected Pass|Timeout):\s+(\d+)", text, re.M)}
+    meson = {
+        key: int(n) for key, n in re.findall(r"^(Ok|Expected Fail|Fail|Unexpected Pass|Timeout):\s+(\d+)", text, re.M)
+    }
     if meson:
-        return meson.get("Ok", 0) + meson.get("Expected Fail", 0), sum(meson.get(k, 0) for k in ("Fail", "Unexpected Pass", "Timeout"))
-    pytest = {kind: int(n) for n, kind in re.findall(r"(\d+) (passed|failed|errors?)", text.splitlines()[-1] if text.strip() else "")}
+        return meson.get("Ok", 0) + meson.get("Expected Fail", 0), sum(
+            meson.get(k, 0) for k in ("Fail", "Unexpected Pass", "Timeout")
+        )
+    pytest = {
+        kind: int(n)
+        for n, kind in re.findall(r"(\d+) (passed|failed|errors?)", text.splitlines()[-1] if text.strip() else "")
+    }
     return pytest.get("passed", 0), sum(n for kind, n in pytest.items() if kind != "passed")
 
 
 def said(name: str, shows: bool) -> tuple[int, str]:
     """The exit status of a part and what it printed; on a terminal one line that renews itself shows the last of it."""
     env = dict(os.environ, POCL_CACHE_DIR=str(ROOT / "build/pocl"), TILEC_CACHE="off")
-    part = subprocess.Popen(PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    part = subprocess.Popen(
+        PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     lines = []
     for line in part.stdout:
         lines.append(line.decode("utf-8", "replace"))
         if shows:
-            print("\r\033[K" + ("%-8s %s" % (name, lines[-1].strip()))[:shutil.get_terminal_size().columns - 1], end="", flush=True)
+            print(
+                "\r\033[K" + ("%-8s %s" % (name, lines[-1].strip()))[: shutil.get_terminal_size().columns - 1],
+                end="",
+                flush=True,
+            )
     if shows:
         print("\r\033[K", end="", flush=True)
     return part.wait(), "".join(lines)

@@ -14,6 +14,7 @@
 In expected lines `…` stands for anything, a line `…` for any lines, and what depends on the machine for its kind: 4.77e-07, 1.25 ms,
 `largest error 0.0012 (allowed 0.5)`. --update writes what is printed now where it does not match.
 """
+
 import argparse
 import importlib.util
 import os
@@ -26,13 +27,22 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(tile|console|python|c|cpp)[ \t]*\n(.*?)^```[ \t]*$", re.M | re.S)
-MEASURED = re.compile(r"(?:(?<=error )|(?<=difference )|(?<=allowed ))[0-9.]+(?:e-\d+)?|\d+(?:\.\d+)?(?:e-\d+| ?(?:ms|us|µs|GF/s))\b")
+MEASURED = re.compile(
+    r"(?:(?<=error )|(?<=difference )|(?<=allowed ))[0-9.]+(?:e-\d+)?|\d+(?:\.\d+)?(?:e-\d+| ?(?:ms|us|µs|GF/s))\b"
+)
 
 
 def documents():
     """Every page in reading order. The pages of errors show fragments, which golden tests cover."""
-    found = [ROOT / "README.md", *(p for part in ("docs", "docs/language", "docs/decisions") for p in sorted((ROOT / part).glob("*.md")))]
-    folders = [p for p in sorted(ROOT.iterdir()) if p.is_dir() and p.name[0] != "." and not p.name.startswith("build") and p.name != "docs"]
+    found = [
+        ROOT / "README.md",
+        *(p for part in ("docs", "docs/language", "docs/decisions") for p in sorted((ROOT / part).glob("*.md"))),
+    ]
+    folders = [
+        p
+        for p in sorted(ROOT.iterdir())
+        if p.is_dir() and p.name[0] != "." and not p.name.startswith("build") and p.name != "docs"
+    ]
     return [p for p in found if p.exists()] + [p for folder in folders for p in sorted(folder.rglob("README.md"))]
 
 
@@ -70,17 +80,37 @@ class Page:
         (tools / "python").write_text('#!/bin/sh\nexec "%s" "$@"\n' % self.interpreter)
         (tools / "python").chmod(0o755)
         library = self.tilec.parent.parent / "runtime/libtilec.so"
-        (tools / "tilec.pc").write_text("Name: tilec\nDescription: of the checkout\nVersion: 0\nCflags: -I%s\nLibs: -L%s -ltilec\n" % (ROOT / "include", library.parent))
-        self.env = dict(os.environ, PATH="%s:%s" % (tools, os.environ["PATH"]), NO_COLOR="1", LC_ALL="C.UTF-8", TILEC_THREADS="1",
-                        PYTHONPATH=str(ROOT / "python"), TILEC_LIBRARY=str(library),
-                        PKG_CONFIG_PATH=str(tools), LD_LIBRARY_PATH=str(library.parent))
+        (tools / "tilec.pc").write_text(
+            "Name: tilec\nDescription: of the checkout\nVersion: 0\nCflags: -I%s\nLibs: -L%s -ltilec\n"
+            % (ROOT / "include", library.parent)
+        )
+        self.env = dict(
+            os.environ,
+            PATH="%s:%s" % (tools, os.environ["PATH"]),
+            NO_COLOR="1",
+            LC_ALL="C.UTF-8",
+            TILEC_THREADS="1",
+            PYTHONPATH=str(ROOT / "python"),
+            TILEC_LIBRARY=str(library),
+            PKG_CONFIG_PATH=str(tools),
+            LD_LIBRARY_PATH=str(library.parent),
+        )
 
     def fault(self, what):
         self.faults.append("%s:%d: %s" % (self.name, self.line, what))
 
     def execute(self, words, **more):
         try:
-            done = subprocess.run(words, cwd=self.scratch, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, **more)
+            done = subprocess.run(
+                words,
+                cwd=self.scratch,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=120,
+                **more,
+            )
         except subprocess.TimeoutExpired:
             return "took more than two minutes\n", 124
         return done.stdout.decode("utf-8", "replace"), done.returncode

@@ -16,6 +16,7 @@ split as a shell would; several such lines are run in turn, in one scratch folde
 
     golden.py [--tilec PATH] [--update] [-j N] [FILE | FOLDER | WORD ...]     a WORD selects paths that contain it
 """
+
 import argparse
 import concurrent.futures
 import difflib
@@ -113,7 +114,11 @@ def selected(words: list[str]) -> list[pathlib.Path]:
     if not words:
         return everything
     wanted = [(pathlib.Path(w).resolve(), w) for w in words]
-    return [p for p in everything if any(full == p or full in p.parents or w in str(p.relative_to(ROOT)) for full, w in wanted)]
+    return [
+        p
+        for p in everything
+        if any(full == p or full in p.parents or w in str(p.relative_to(ROOT)) for full, w in wanted)
+    ]
 
 
 def main() -> int:

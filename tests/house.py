@@ -10,12 +10,13 @@ citations  a file that a comment of the sources names is in the repository
 rooms    every unit of a folder, and of the folders in it, stands in the README of the folder or in theirs
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
-columns  a line of C++, and of prose in Markdown, has 120 columns, but for what stands whole: texts, names, links
+columns  a line of C++, of Python and of prose in Markdown has 120 columns, but for what stands whole: texts, names, links
 functions  a function of lang, poly, autodiff, runtime and cli has at most 60 lines, its heading included; a table of data may be longer
 targets  what the table of targets has stands where users read of them
 reference  the pages of docs/reference are what tests/reference.py writes
 library  README.md says how many functions std/ has
 """
+
 import pathlib
 import re
 import sys
@@ -53,7 +54,9 @@ def sources():
 
 
 def with_tests():
-    return [path for _, path in sources()] + [path for path in sorted((ROOT / "tests").rglob("*")) if path.suffix in (".cpp", ".h")]
+    return [path for _, path in sources()] + [
+        path for path in sorted((ROOT / "tests").rglob("*")) if path.suffix in (".cpp", ".h")
+    ]
 
 
 def arrow():
@@ -86,7 +89,9 @@ def codes():
     for path in (ROOT / "tests/golden").rglob("*.tile"):
         for line in path.read_text().splitlines():
             if line.startswith("//|"):
-                shown |= set(re.findall(r"\[([EWR]0[1-5][0-9][0-9])\]", line)) | set(re.findall(r'"code": ?"([EWR]0[1-5][0-9][0-9])"', line))
+                shown |= set(re.findall(r"\[([EWR]0[1-5][0-9][0-9])\]", line)) | set(
+                    re.findall(r'"code": ?"([EWR]0[1-5][0-9][0-9])"', line)
+                )
     # What needs a machine we do not have (a GPU that fails, memory that ends) is shown by a test that names its code.
     for path in (ROOT / "tests").rglob("*"):
         if path.suffix in (".cpp", ".c", ".py") and path.name != "house.py":
@@ -94,7 +99,11 @@ def codes():
     pages = {p.stem for p in (ROOT / "docs/errors").glob("*.md")}
     faults = ["%s has no golden test that shows it" % code for code in sorted(declared - shown - NOT_SHOWN)]
     faults += ["%s has no page docs/errors/%s.md" % (code, code) for code in sorted(declared - pages)]
-    faults += ["docs/errors/%s.md describes a code that nothing reports" % code for code in sorted(pages - declared) if CODE.match('"%s"' % code)]
+    faults += [
+        "docs/errors/%s.md describes a code that nothing reports" % code
+        for code in sorted(pages - declared)
+        if CODE.match('"%s"' % code)
+    ]
     return faults
 
 
@@ -107,12 +116,22 @@ def types():
                 space, hidden = opened[1] or space, not opened[1]
             elif re.match(r"\}  // namespace$", line):
                 hidden = False
-            elif (named := re.match(r"(?:struct|class|union|enum class|enum) (?:\[\[\w+\]\] )?([\w:]+\w)(?: final)?(?: : [^;()]*)? \{", line)) and not hidden:
+            elif (
+                named := re.match(
+                    r"(?:struct|class|union|enum class|enum) (?:\[\[\w+\]\] )?([\w:]+\w)(?: final)?(?: : [^;()]*)? \{",
+                    line,
+                )
+            ) and not hidden:
                 where.setdefault((space, named[1]), []).append(str(path.relative_to(ROOT)))
-    return ["%s::%s is defined in %s" % (space, name, " and ".join(files)) for (space, name), files in sorted(where.items()) if len(files) > 1]
+    return [
+        "%s::%s is defined in %s" % (space, name, " and ".join(files))
+        for (space, name), files in sorted(where.items())
+        if len(files) > 1
+    ]
 
 
-# Of numbers with a point, these only change a type or count bytes. What prints (explain, figures) may round as it likes.
+# Of numbers with a point, these only change a type or count bytes. What prints (explain, figures) may round as it
+# likes.
 NO_COST = {"0.0", "1.0", "2.0", "4.0"}
 PRINTS = {"explain.cpp", "figures.cpp"}
 FRACTION = re.compile(r"(?<![\w.])(\d+\.\d+(?:e-?\d+)?)(?![\w.]*\")")
@@ -126,17 +145,29 @@ def is_cost(line) -> bool:
 
 def costs():
     rooms = [ROOT / "codegen", ROOT / "codegen/choose", ROOT / "codegen/rewrite"]
-    files = [path for room in rooms for path in sorted(room.iterdir()) if path.suffix in (".cpp", ".h") and path.name not in PRINTS]
+    files = [
+        path
+        for room in rooms
+        for path in sorted(room.iterdir())
+        if path.suffix in (".cpp", ".h") and path.name not in PRINTS
+    ]
     return ["%s:%d has a cost of its own: %s" % (path.relative_to(ROOT), n, line.strip()[:80])
             for path in files for n, line in enumerate(path.read_text().splitlines(), 1) if is_cost(line)]
 
 
 def targets():
     """What the table of targets has stands where users read of them. CPUs are many: one stands for them."""
-    table = re.search(r"constexpr std::string_view names\[\] = \{(.*?)\};", (ROOT / "runtime/target_hint.cpp").read_text(), re.S)[1]
+    table = re.search(
+        r"constexpr std::string_view names\[\] = \{(.*?)\};", (ROOT / "runtime/target_hint.cpp").read_text(), re.S
+    )[1]
     names = [name for name in re.findall(r'"([^"]+)"', table) if not name.startswith("cpu:")]
     places = ["include/tilec/tilec.h", "python/tilec/_source.py", "docs/errors/E0514.md"]
-    return ["%s does not say that there is the target %s" % (place, name) for place in places for name in names if not re.search(r"(?<![\w:])%s(?![\w:=])" % re.escape(name), (ROOT / place).read_text())]
+    return [
+        "%s does not say that there is the target %s" % (place, name)
+        for place in places
+        for name in names
+        if not re.search(r"(?<![\w:])%s(?![\w:=])" % re.escape(name), (ROOT / place).read_text())
+    ]
 
 
 def anchors(page):
@@ -169,9 +200,26 @@ def links():
 FOREIGN = {"dlpack.h"}  # others' text, as they publish it
 
 
-NOT_CODE = re.compile(r"""R"([^()\s]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*""", re.S | re.M)
-# What a comment may name although no such file is here: headers of libraries, what a build makes, and what examples call a file.
-ELSEWHERE = {"CL/cl.h", "xla/ffi/api/c_api.h", "f.h", "conv.h", "f.tile", "ops.tile", "lib/ops.tile", "add.tile", "b.tile", "20b.tile", "DIR/03_gradient.tile", "docs/errors/CODE.md"}
+NOT_CODE = re.compile(
+    r"""R"([^()\s]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*""",
+    re.S | re.M,
+)
+# What a comment may name although no such file is here: headers of libraries, what a build makes, and what examples
+# call a file.
+ELSEWHERE = {
+    "CL/cl.h",
+    "xla/ffi/api/c_api.h",
+    "f.h",
+    "conv.h",
+    "f.tile",
+    "ops.tile",
+    "lib/ops.tile",
+    "add.tile",
+    "b.tile",
+    "20b.tile",
+    "DIR/03_gradient.tile",
+    "docs/errors/CODE.md",
+}
 CITED = re.compile(r"(?<![\w/.$\-{*])((?:[\w\-]+/)*[\w\-]+\.(?:cpp|h|c|py|md|tile))(?![\w/(])")
 
 
@@ -188,7 +236,11 @@ def citations():
         for comment in NOT_CODE.finditer(text):
             if comment[0].startswith(("//", "/*")):
                 line = text.count("\n", 0, comment.start()) + 1
-                faults += ["%s:%d names %s, which is not in the repository" % (path.relative_to(ROOT), line, name) for name in CITED.findall(comment[0].lstrip("/")) if name not in known]
+                faults += [
+                    "%s:%d names %s, which is not in the repository" % (path.relative_to(ROOT), line, name)
+                    for name in CITED.findall(comment[0].lstrip("/"))
+                    if name not in known
+                ]
     return faults
 
 
@@ -198,7 +250,11 @@ def units_of(room):
 
 def rooms():
     faults = []
-    inner = [str(page.parent.relative_to(ROOT)) for folder in FOLDERS for page in sorted((ROOT / folder).glob("*/**/README.md"))]
+    inner = [
+        str(page.parent.relative_to(ROOT))
+        for folder in FOLDERS
+        for page in sorted((ROOT / folder).glob("*/**/README.md"))
+    ]
     for folder in (*FOLDERS, *inner, "python", "std"):
         room = ROOT / folder
         inside = room / "tilec" if folder == "python" else room
@@ -215,8 +271,14 @@ def directives():
     header = (ROOT / "codegen/rewrite/directive.h").read_text()
     words = re.findall(r'word = "(\w+)"', header)
     head = re.findall(r"^//   (\w+) ", header, re.M)
-    hint = re.search(r"hint: directives stand in this order: (.*)", (ROOT / "tests/golden/plan/bad_directives.tile").read_text())[1]
-    faults = [] if head == words else ["codegen/rewrite/directive.h describes %s, and has %s" % (", ".join(head), ", ".join(words))]
+    hint = re.search(
+        r"hint: directives stand in this order: (.*)", (ROOT / "tests/golden/plan/bad_directives.tile").read_text()
+    )[1]
+    faults = (
+        []
+        if head == words
+        else ["codegen/rewrite/directive.h describes %s, and has %s" % (", ".join(head), ", ".join(words))]
+    )
     if re.findall(r"\w+", hint) != words:
         faults.append("tests/golden/plan/bad_directives.tile has another order than codegen/rewrite/directive.h")
     if hint not in (ROOT / "docs/errors/E0562.md").read_text().replace("`", "").replace("\n", " "):
@@ -243,32 +305,49 @@ def is_crowded(line) -> bool:
 
 
 def statements():
-    return ["%s:%d has several statements" % (path.relative_to(ROOT), n) for path in with_tests()
-            for n, line in enumerate(NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text()).splitlines(), 1) if ";" in line and is_crowded(line)]
+    return [
+        "%s:%d has several statements" % (path.relative_to(ROOT), n)
+        for path in with_tests()
+        for n, line in enumerate(NOT_CODE.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), path.read_text()).splitlines(), 1)
+        if ";" in line and is_crowded(line)
+    ]
 
 
 TEXT = re.compile(r'''"(?:[^"\\\n]|\\.)*"''')
+RAW = re.compile(r'''R"([^()\s]*)\(.*?\)\1"''', re.S)
+PYTHON_TEXT = re.compile(r"""[rbf]*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
+PYTHON_RAW = re.compile(r'''"""(?:[^\\]|\\.)*?"""|\'{3}(?:[^\\]|\\.)*?\'{3}''', re.S)
 WHOLE = re.compile(r"`[^`]*`|\[[^\]]*\]\([^)]*\)")
 FENCED = re.compile(r"^ *```.*?^ *```", re.S | re.M)
 NO_PROSE = re.compile(r"\s*(\||#|<| {4})")
-RAW = re.compile(r'''R"([^()\s]*)\(.*?\)\1"''', re.S)
+
+
+def too_long(path, text, whole):
+    """Lines of more columns than what stands whole in them explains."""
+    return [
+        "%s:%d has %d columns" % (path.relative_to(ROOT), n, len(line))
+        for n, line in enumerate(text.splitlines(), 1)
+        if len(line) > 120 and (len(whole.sub("_", line)) > 120 or not whole.search(line))
+    ]
+
+
+def lines_only(m):
+    return '""' + "\n" * m[0].count("\n")
 
 
 def columns():
     faults = []
-    here = [path for room in ("include", "samples", "tests/capi", "tests/fake") for path in sorted((ROOT / room).rglob("*.[ch]*"))]
-    for path in sorted({*with_tests(), *(path for path in here if path.suffix in (".c", ".cpp", ".h", ".hpp"))}):
-        if path.name in FOREIGN:
-            continue
-        text = RAW.sub(lambda m: '""' + "\n" * m[0].count("\n"), path.read_text())
-        faults += ["%s:%d has %d columns" % (path.relative_to(ROOT), n, len(line)) for n, line in enumerate(text.splitlines(), 1)
-                   if len(line) > 120 and not (TEXT.search(line) and len(TEXT.sub('""', line)) <= 120)]
-    for path in pages():
-        if path.parent in (ROOT / "docs/std", ROOT / "docs/reference"):  # written by scripts
-            continue
-        text = FENCED.sub(lambda m: "\n" * m[0].count("\n"), path.read_text())
-        faults += ["%s:%d has %d columns" % (path.relative_to(ROOT), n, len(line)) for n, line in enumerate(text.splitlines(), 1)
-                   if not NO_PROSE.match(line) and len(WHOLE.sub("_", line)) > 120]
+    for room in (*FOLDERS, "include", "samples", "tests", "bench", "python", "packaging"):
+        for path in sorted((ROOT / room).rglob("*")):
+            if path.suffix in (".c", ".cpp", ".h", ".hpp") and path.name not in FOREIGN:
+                faults += too_long(path, RAW.sub(lines_only, path.read_text()), TEXT)
+            elif path.suffix == ".py":
+                faults += too_long(path, PYTHON_RAW.sub(lines_only, path.read_text()), PYTHON_TEXT)
+    for page in pages():
+        if page.parent not in (ROOT / "docs/std", ROOT / "docs/reference"):  # written by scripts
+            lines = FENCED.sub(lines_only, page.read_text()).splitlines()
+            prose = "\n".join("" if NO_PROSE.match(line) else line for line in lines)
+            faults += too_long(page, prose, WHOLE)
     return faults
 
 
@@ -284,9 +363,17 @@ def functions_of(text):
         if code[at] == "{":
             heading = code[since:at]
             first = code.count("\n", 0, since + len(heading) - len(heading.lstrip())) + 1
-            scope = re.match(r"\s*(?:inline\s+)?namespace\b|\s*extern\s*$", heading) or re.search(r"\b(?:class|struct|union)\b[^()]*$", heading)
+            scope = re.match(r"\s*(?:inline\s+)?namespace\b|\s*extern\s*$", heading) or re.search(
+                r"\b(?:class|struct|union)\b[^()]*$", heading
+            )
             within = all(kind == "scope" for kind, _, _ in open_braces)
-            open_braces.append(("scope" if scope else "function" if "(" in heading and within else "other", " ".join(heading.split()), first))
+            open_braces.append(
+                (
+                    "scope" if scope else "function" if "(" in heading and within else "other",
+                    " ".join(heading.split()),
+                    first,
+                )
+            )
         elif code[at] == "}":
             kind, heading, first = open_braces.pop()
             if kind == "function":
@@ -303,12 +390,31 @@ def functions():
 def library():
     there = sum(len(re.findall(r"^function ", path.read_text(), re.M)) for path in (ROOT / "std").glob("*.tile"))
     said = re.findall(r"`std/`, (\d+) functions", (ROOT / "README.md").read_text())
-    return [] if said == [str(there)] else ["README.md says that `std/` has %s functions; it has %d" % (" and ".join(said) or "no number of", there)]
+    return (
+        []
+        if said == [str(there)]
+        else ["README.md says that `std/` has %s functions; it has %d" % (" and ".join(said) or "no number of", there)]
+    )
 
 
 def main() -> int:
-    rules = {"arrow": arrow, "vendors": vendors, "codes": codes, "types": types, "costs": costs, "reference": reference.stale, "targets": targets, "links": links, "citations": citations, "rooms": rooms,
-             "directives": directives, "statements": statements, "columns": columns, "functions": functions, "library": library}
+    rules = {
+        "arrow": arrow,
+        "vendors": vendors,
+        "codes": codes,
+        "types": types,
+        "costs": costs,
+        "reference": reference.stale,
+        "targets": targets,
+        "links": links,
+        "citations": citations,
+        "rooms": rooms,
+        "directives": directives,
+        "statements": statements,
+        "columns": columns,
+        "functions": functions,
+        "library": library,
+    }
     wanted = sys.argv[1:] or list(rules)
     faults = [(rule, fault) for rule in wanted for fault in rules[rule]()]
     for rule, fault in faults:

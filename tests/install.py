@@ -2,6 +2,7 @@
 
 install.py [BUILD]       installs BUILD into a scratch folder (DESTDIR), so that nothing of this machine is found by chance
 """
+
 import os
 import pathlib
 import re
@@ -13,7 +14,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build").resolve()
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Werror".split()
-SAMPLES = {"c": (ROOT / "samples/embed_c/conv.c", ["-std=c11"]), "cpp": (ROOT / "samples/embed_cpp/conv.cpp", ["-std=c++17"])}
+SAMPLES = {
+    "c": (ROOT / "samples/embed_c/conv.c", ["-std=c11"]),
+    "cpp": (ROOT / "samples/embed_cpp/conv.cpp", ["-std=c++17"]),
+}
 CMAKE = """cmake_minimum_required(VERSION 3.16)
 project(embed C CXX)
 find_package(Tilec %s REQUIRED)
@@ -32,7 +36,13 @@ passed, failed = 0, 0
 def check(what: str, *command, says: str = "", fails: bool = False, **environment) -> str:
     """Runs a command, counts it, and returns what it printed."""
     global passed, failed
-    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ, **environment))
+    done = subprocess.run(
+        [str(c) for c in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=dict(os.environ, **environment),
+    )
     holds = (done.returncode != 0) == fails and says in done.stdout
     passed, failed = passed + holds, failed + (not holds)
     print("%s %s" % ("ok    " if holds else "FAILED", what) + ("" if holds else ":\n%s" % done.stdout))
@@ -61,18 +71,44 @@ def main() -> int:
             source, standard = SAMPLES[language]
             for compiler in filter(shutil.which, compilers):
                 program = scratch / ("embed_" + compiler)
-                check("%s by %s" % (source.relative_to(ROOT), compiler), compiler, *standard, *STRICT, source, *flags, "-o", program)
+                check(
+                    "%s by %s" % (source.relative_to(ROOT), compiler),
+                    compiler,
+                    *standard,
+                    *STRICT,
+                    source,
+                    *flags,
+                    "-o",
+                    program,
+                )
                 check("  and it runs", program, says="dK: 9 elements agree", **run)
         if not shutil.which("cmake"):
             print("skip   CMake: not installed")
         else:
             major, minor, _ = map(int, version.split("."))
-            for asked, fails in ((version, False), (str(major), False), ("%d.%d" % (major, minor + 1), True), ("%d.0" % (major + 1), True), ("%d.9" % (major - 1), True)):
+            for asked, fails in (
+                (version, False),
+                (str(major), False),
+                ("%d.%d" % (major, minor + 1), True),
+                ("%d.0" % (major + 1), True),
+                ("%d.9" % (major - 1), True),
+            ):
                 home = scratch / ("cmake" + asked)
                 home.mkdir()
-                (home / "CMakeLists.txt").write_text(CMAKE % (asked, SAMPLES["c"][0], SAMPLES["cpp"][0], " ".join(STRICT)))
-                check("find_package(Tilec %s)%s" % (asked, " is refused" if fails else ""), "cmake", "-S", home, "-B", home / "build", "-DTilec_DIR=%s" % place("/TilecConfig.cmake").parent,
-                      says=version if fails else "", fails=fails)
+                (home / "CMakeLists.txt").write_text(
+                    CMAKE % (asked, SAMPLES["c"][0], SAMPLES["cpp"][0], " ".join(STRICT))
+                )
+                check(
+                    "find_package(Tilec %s)%s" % (asked, " is refused" if fails else ""),
+                    "cmake",
+                    "-S",
+                    home,
+                    "-B",
+                    home / "build",
+                    "-DTilec_DIR=%s" % place("/TilecConfig.cmake").parent,
+                    says=version if fails else "",
+                    fails=fails,
+                )
                 if asked == version:
                     check("  builds", "cmake", "--build", home / "build")
                     for program in ("embed_c", "embed_cpp"):

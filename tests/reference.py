@@ -5,6 +5,7 @@ docs/reference/python.md   signatures and docstrings of what the package shows: 
 
 tests/house.py looks whether they are what would be written now.
 """
+
 import ast
 import pathlib
 import re
@@ -55,7 +56,8 @@ def header_parts(text):
 
 
 def declaration_end(text, at):
-    """Behind the last of the declarations that stand together, from `at`: the first empty line or comment outside of braces."""
+    """Behind the last of the declarations that stand together, from `at`: the first empty line or comment outside of
+    braces."""
     depth = 0
     for line in text[at:].splitlines(True):
         if depth == 0 and (not line.strip() or line.startswith("/*")):
@@ -69,7 +71,13 @@ def c_page():
     text = (ROOT / "include/tilec/tilec.h").read_text()
     start = text.index("/*")
     manual = comment_text(NOTE.match(text, start)[0])
-    lines = ["# C", "", "Written by `tests/reference.py` from [`include/tilec/tilec.h`](../../include/tilec/tilec.h).", "", as_prose(manual)]
+    lines = [
+        "# C",
+        "",
+        "Written by `tests/reference.py` from [`include/tilec/tilec.h`](../../include/tilec/tilec.h).",
+        "",
+        as_prose(manual),
+    ]
     body = text[text.index("#define TILEC_VERSION_MAJOR"): text.rindex("#ifdef __cplusplus")]
     parts = SECTION.split(body)
     for title, section in zip(["Version", *parts[1::2]], parts[0::2]):
@@ -94,13 +102,22 @@ def signature(node, name):
     elif arguments.args and arguments.args[0].arg in ("self", "cls"):
         arguments.args = arguments.args[1:]
     returns = " -> %s" % ast.unparse(node.returns).strip("'\"") if node.returns else ""
-    return "%s(%s)%s" % (name, re.sub(r"^/, ", "", ast.unparse(arguments)).replace("_typing.", "").replace("typing.", ""), returns.replace("typing.", "").replace("_Any", "Any"))
+    return "%s(%s)%s" % (
+        name,
+        re.sub(r"^/, ", "", ast.unparse(arguments)).replace("_typing.", "").replace("typing.", ""),
+        returns.replace("typing.", "").replace("_Any", "Any"),
+    )
 
 
 def python_entries(path, names=None):
-    """(heading, signature or "", docstring) of what a file shows: what `__all__` or `names` lists, else what has no underscore."""
+    """(heading, signature or "", docstring) of what a file shows: what `__all__` or `names` lists, else what has no
+    underscore."""
     for node in ast.parse(path.read_text()).body:
-        if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or not is_public(node.name) or (names is not None and node.name not in names):
+        if (
+            not isinstance(node, (ast.FunctionDef, ast.ClassDef))
+            or not is_public(node.name)
+            or (names is not None and node.name not in names)
+        ):
             continue
         said = ast.get_docstring(node)
         if isinstance(node, ast.FunctionDef):
@@ -116,21 +133,37 @@ def python_entries(path, names=None):
 
 
 def shown_by_package():
-    assigned = next(node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__")
+    assigned = next(
+        node
+        for node in ast.parse((PACKAGE / "__init__.py").read_text()).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
     return [*ast.literal_eval(assigned.value), "load_ipython_extension"]
 
 
 MODULES = (  # heading, files, names: None is all
-    ("tilec", ("__init__.py", "_source.py", "_program.py", "_run.py", "_stages.py", "_package.py", "_pair.py"), shown_by_package()),
+    (
+        "tilec",
+        ("__init__.py", "_source.py", "_program.py", "_run.py", "_stages.py", "_package.py", "_pair.py"),
+        shown_by_package(),
+    ),
     ("Errors", ("errors.py",), shown_by_package()),
     ("tilec.std", ("std.py",), None),
-    ("tilec.torch", ("torch.py", "_torch_function.py", "_torch_op.py"), ("function", "Function", "op", "Op", "module", "Module", "replace", "Report")),
+    (
+        "tilec.torch",
+        ("torch.py", "_torch_function.py", "_torch_op.py"),
+        ("function", "Function", "op", "Op", "module", "Module", "replace", "Report"),
+    ),
     ("tilec.jax", ("jax.py",), ("op", "Op")),
 )
 
 
 def python_page():
-    lines = ["# Python", "", "Written by `tests/reference.py` from the docstrings of [`python/tilec`](../../python/README.md)."]
+    lines = [
+        "# Python",
+        "",
+        "Written by `tests/reference.py` from the docstrings of [`python/tilec`](../../python/README.md).",
+    ]
     for title, files, names in MODULES:
         first = ast.get_docstring(ast.parse((PACKAGE / files[0]).read_text()), clean=False) or ""
         lines += ["", "## %s" % title, "", as_prose(first).replace("```c", "```py")]
@@ -138,7 +171,16 @@ def python_page():
         if names is not None:                              # in their order, methods behind their class
             entries.sort(key=lambda entry: names.index(entry[1].partition(".")[0]))
         for level, name, called, said in entries:
-            lines += ["", "%s %s" % ("#" * level, name), "", "```py", called, "```", "", as_prose(said).replace("```c", "```py")]
+            lines += [
+                "",
+                "%s %s" % ("#" * level, name),
+                "",
+                "```py",
+                called,
+                "```",
+                "",
+                as_prose(said).replace("```c", "```py"),
+            ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
@@ -148,7 +190,11 @@ def pages():
 
 
 def stale():
-    return ["%s is not what tests/reference.py writes now: run it" % path.relative_to(ROOT) for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    return [
+        "%s is not what tests/reference.py writes now: run it" % path.relative_to(ROOT)
+        for path, text in pages().items()
+        if not path.exists() or path.read_text() != text
+    ]
 
 
 if __name__ == "__main__":

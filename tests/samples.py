@@ -2,6 +2,7 @@
 
 samples.py [--tilec PATH] [WORD ...]     a WORD selects samples whose name contains it
 """
+
 import argparse
 import os
 import pathlib
@@ -26,10 +27,14 @@ def softmax(x):
 
 def windows(image, kh, kw, stride=1, dilation=1, pad=0, fill=0.0):
     """image[h, w, ...] -> [y, x, kh, kw, ...] with `fill` outside, by the plain definition."""
-    image = np.pad(image.astype(np.float64), [(pad, pad), (pad, pad)] + [(0, 0)] * (image.ndim - 2), constant_values=fill)
+    image = np.pad(
+        image.astype(np.float64), [(pad, pad), (pad, pad)] + [(0, 0)] * (image.ndim - 2), constant_values=fill
+    )
     ys = range(0, image.shape[0] - dilation * (kh - 1), stride)
     xs = range(0, image.shape[1] - dilation * (kw - 1), stride)
-    return np.array([[[[image[y + dilation * j, x + dilation * i] for i in range(kw)] for j in range(kh)] for x in xs] for y in ys])
+    return np.array(
+        [[[[image[y + dilation * j, x + dilation * i] for i in range(kw)] for j in range(kh)] for x in xs] for y in ys]
+    )
 
 
 def conv2d(a):
@@ -50,7 +55,9 @@ def strided(a):
 
 def depthwise(a):
     k = a["K"]
-    return np.stack([np.einsum("yxjic,jic->yxc", windows(image, *k.shape[:2], 1, 1, k.shape[0] // 2), k) for image in a["I"]])
+    return np.stack(
+        [np.einsum("yxjic,jic->yxc", windows(image, *k.shape[:2], 1, 1, k.shape[0] // 2), k) for image in a["I"]]
+    )
 
 
 def max_pool(a):
@@ -122,12 +129,20 @@ def check_sample(tilec: str, name: str, folder: str) -> list[tuple[str, str]]:
         for output, value in zip(outputs_of(path), wanted) if not complaint else []:
             got = np.load("%s/out_%s.npy" % (folder, output))
             if got.shape != value.shape or not np.allclose(got, value, rtol=2e-5, atol=2e-5):
-                complaint += "%s differs from NumPy: shapes %s and %s, most by %g\n" % (output, got.shape, value.shape, np.abs(got - value).max() if got.shape == value.shape else np.nan)
+                complaint += "%s differs from NumPy: shapes %s and %s, most by %g\n" % (
+                    output,
+                    got.shape,
+                    value.shape,
+                    np.abs(got - value).max() if got.shape == value.shape else np.nan,
+                )
         results.append(("%s on %s" % (name, target), complaint))
     for target in ("cpu", "opencl"):
         cotangents = ["d%s=random:%sxf32" % (o, "x".join(map(str, v.shape))) for o, v in zip(outputs_of(path), wanted)]
         wrt = ",".join(k for k, v in arguments.items() if isinstance(v, np.ndarray))
-        complaint = run(tilec, [str(path), "--target", target, "--grad", "--wrt", wrt, "--check", "--grad-check", *words, *cotangents])
+        complaint = run(
+            tilec,
+            [str(path), "--target", target, "--grad", "--wrt", wrt, "--check", "--grad-check", *words, *cotangents],
+        )
         results.append(("gradient of %s on %s" % (name, target), complaint))
     return results
 
@@ -138,8 +153,22 @@ def check_aot_c(tilec: str, folder: str) -> list[tuple[str, str]]:
     sizes = "N=1,H=56,W=56,CI=16,KH=3,KW=3,CO=32"
     for output in ("conv.o", "conv.a", "conv.so"):
         for sources in (["main.c"], ["main.c", "threads.c"]):
-            commands = [[tilec, "build", str(here / "conv.tile"), "--size", sizes, "-o", output],
-                        ["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-I.", *(str(here / name) for name in sources), "./" + output, "-lm", "-pthread"], ["./a.out"]]
+            commands = [
+                [tilec, "build", str(here / "conv.tile"), "--size", sizes, "-o", output],
+                [
+                    "cc",
+                    "-std=c11",
+                    "-Wall",
+                    "-Wextra",
+                    "-Werror",
+                    "-I.",
+                    *(str(here / name) for name in sources),
+                    "./" + output,
+                    "-lm",
+                    "-pthread",
+                ],
+                ["./a.out"],
+            ]
             complaint = ""
             for command in commands:
                 done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)

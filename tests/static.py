@@ -2,6 +2,7 @@
 
 static.py [BUILD]       BUILD: a folder set up with -Ddefault_library=static -Dcpu=disabled (./dev static makes build-static)
 """
+
 import ctypes
 import os
 import pathlib
@@ -17,7 +18,8 @@ MATMUL = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, 
 
 def needed(path):
     lines = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
-    return {name for name in re.findall(r"NEEDED.*\[(.*)\]", lines) if not name.startswith("ld-linux")}  # the loader itself
+    # the loader itself
+    return {name for name in re.findall(r"NEEDED.*\[(.*)\]", lines) if not name.startswith("ld-linux")}
 
 
 def run(*arguments):
@@ -48,12 +50,30 @@ def main():
         ran = run("run", text, "A=arange:2x3xf32", "B=ones:3x4xf32", f"C={result}", "--target", "reference")
         good.append(check("the interpreter", ran.returncode == 0 and result.exists(), ran.stderr))
         cpu = run("run", text, "A=arange:2x3xf32", "B=ones:3x4xf32", f"C={result}")
-        good.append(check("the cpu target is refused with a code", cpu.returncode == 3 and b"E0515" in cpu.stderr, cpu.stderr))
-        cubin = run(text, "--target", "cuda:sm_90a", "--emit=cubin", "-o", f"{folder}/f.cubin", "--stats", "--size", "M=256,N=256,K=256")
+        good.append(
+            check("the cpu target is refused with a code", cpu.returncode == 3 and b"E0515" in cpu.stderr, cpu.stderr)
+        )
+        cubin = run(
+            text,
+            "--target",
+            "cuda:sm_90a",
+            "--emit=cubin",
+            "-o",
+            f"{folder}/f.cubin",
+            "--stats",
+            "--size",
+            "M=256,N=256,K=256",
+        )
         if b"E0524" in cubin.stderr:
             print("skip   machine code by NVRTC: not installed")
         else:
-            good.append(check("machine code by NVRTC", cubin.returncode == 0 and os.path.getsize(f"{folder}/f.cubin") > 1000 and b"spill" in cubin.stderr, cubin.stderr))
+            good.append(
+                check(
+                    "machine code by NVRTC",
+                    cubin.returncode == 0 and os.path.getsize(f"{folder}/f.cubin") > 1000 and b"spill" in cubin.stderr,
+                    cubin.stderr,
+                )
+            )
     return 0 if all(good) else 1
 
 

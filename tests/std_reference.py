@@ -9,6 +9,7 @@ One without a comment is described by that of the function before it, whose case
 the page's example: the command is run here, by the interpreter, and `tilec test` compares the case on the CPU. Costs are what `tilec explain`
 counts for the example's shapes.
 """
+
 import argparse
 import concurrent.futures
 import itertools
@@ -21,7 +22,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs/std"
-HEADING = re.compile(r"^(function|gradient|tangent)\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->\s*\(([^{]*?)\))\s*\{", re.M)
+HEADING = re.compile(
+    r"^(function|gradient|tangent)\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->\s*\(([^{]*?)\))\s*\{", re.M
+)
 LIBRARY = re.compile(r"\b(?:torch\w*|np|numpy|scipy|tf|jax|optax|einops)(?:\.\w+)+(?:\((?:[^()]|\([^()]*\))*\))?")
 ONNX = re.compile(r"\bONNX(?:'s)? ([A-Z]\w+)")
 WORK = re.compile(r"^  work: (\S+) operations", re.M)
@@ -59,9 +62,14 @@ def names_in(text):
 
 
 def cases_of(text, function, owner):
-    """Those that give values and end well, of the function itself. `owner`: the function right below, whose cases need not name it."""
+    """Those that give values and end well, of the function itself. `owner`: the function right below, whose cases need
+    not name it."""
     found, defines, of = [], {}, owner
-    words = re.finditer(r"^(?:(?P<begins>==)$|function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})", text, re.M)
+    words = re.finditer(
+        r"^(?:(?P<begins>==)$|function: (?P<function>\w+)|define:(?P<define>.*)|error:.*(?P<error>)|.*?(?P<random>random )?input \{(?P<values>[^}]*)\})",
+        text,
+        re.M,
+    )
     for word in words:
         if word["begins"] is not None:
             defines, of = {}, owner
@@ -137,7 +145,8 @@ NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?")
 
 
 def form_of(value, declared, whole):
-    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a size, or the type `whole`."""
+    """Of a value of a case, what a command that runs nothing takes: 2x2xf32. A whole number has none where it is a
+    size, or the type `whole`."""
     if NUMBER.fullmatch(value):
         return whole and (declared or whole) if value.isdigit() else declared or "f32"
     declared = declared or "f32"
@@ -147,12 +156,22 @@ def form_of(value, declared, whole):
 
 
 def forms(function, case, whole, valued=False):
-    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes. `valued`: they have a type and a value, which
-    a requirement reads."""
-    declared = {names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, None])[1] for each in function.inputs}
+    """Words and options for commands that run nothing. `whole`: the type of whole numbers, None where they are sizes.
+    `valued`: they have a type and a value, which a requirement reads."""
+    declared = {
+        names_in(each)[0]: (re.match(r"(bool|[uif]\d+|bf16) ", each) or [None, None])[1] for each in function.inputs
+    }
     found = {name: form_of(value, declared[name], whole) for name, value in case.values.items() if name in declared}
-    numbers = ["%s=%s" % (name, case.values[name]) for name, form in found.items() if form is None or (valued and form == whole)]
-    return ["%s=%s" % pair for pair in found.items() if pair[1] is not None] + (["--size", ",".join(numbers)] if numbers else []) + defined(case)
+    numbers = [
+        "%s=%s" % (name, case.values[name])
+        for name, form in found.items()
+        if form is None or (valued and form == whole)
+    ]
+    return (
+        ["%s=%s" % pair for pair in found.items() if pair[1] is not None]
+        + (["--size", ",".join(numbers)] if numbers else [])
+        + defined(case)
+    )
 
 
 def defined(case):
@@ -160,10 +179,22 @@ def defined(case):
 
 
 def values(function, case):
-    """Words and options for `run`. A shape alone is filled at random: `64x33xf32:0..9` of a case is `random:64x33xf32:0..9` of a command."""
+    """Words and options for `run`. A shape alone is filled at random: `64x33xf32:0..9` of a case is
+    `random:64x33xf32:0..9` of a command."""
     known = names_in(", ".join(function.inputs))
-    alone = {name: case.random and "[" not in value and not value.startswith(MADE) and not NUMBER.fullmatch(value) and "/" not in value for name, value in case.values.items()}
-    return ["%s=%s%s" % (name, "random:" if alone[name] else "", value) for name, value in case.values.items() if name in known] + defined(case)
+    alone = {
+        name: case.random
+        and "[" not in value
+        and not value.startswith(MADE)
+        and not NUMBER.fullmatch(value)
+        and "/" not in value
+        for name, value in case.values.items()
+    }
+    return [
+        "%s=%s%s" % (name, "random:" if alone[name] else "", value)
+        for name, value in case.values.items()
+        if name in known
+    ] + defined(case)
 
 
 def quoted(word):
@@ -178,7 +209,15 @@ class Asked:
         self.env = dict(os.environ, NO_COLOR="1", LC_ALL="C.UTF-8", TILEC_THREADS="1", TILEC_CACHE="off")
 
     def __call__(self, *words):
-        done = subprocess.run([self.tilec, *words], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
+        done = subprocess.run(
+            [self.tilec, *words],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=600,
+        )
         return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
@@ -208,7 +247,9 @@ def example(function, word, asked, faults):
         if forward:
             break
     else:
-        faults.append("%s: `tilec explain` does not take its example %s: %s" % (function.name, " ".join(counted_for), told))
+        faults.append(
+            "%s: `tilec explain` does not take its example %s: %s" % (function.name, " ".join(counted_for), told)
+        )
         return lines
     gradient, told = cost(asked, word, counted_for, ["--grad"])
     if not gradient and "error[E03" not in told:           # the codes of derivatives
@@ -245,32 +286,74 @@ def as_paragraphs(prose):
         lines = part.splitlines()
         block = [k for k, line in enumerate(lines) if line.startswith("  ")]
         first, last = block[0], block[-1] + 1
-        out += [text for text in ("\n".join(lines[:first]), "```\n%s\n```" % "\n".join(lines[first:last]), "\n".join(lines[last:])) if text]
+        out += [
+            text
+            for text in (
+                "\n".join(lines[:first]),
+                "```\n%s\n```" % "\n".join(lines[first:last]),
+                "\n".join(lines[last:]),
+            )
+            if text
+        ]
     return "\n\n".join(out)
 
 
 def page(family, asked, words, faults):
     text = (ROOT / "std" / (family + ".tile")).read_text()
     functions = functions_of(text)
-    lines = ["# std/%s.tile" % family, "", "Written by `tests/std_reference.py` from [`std/%s.tile`](../../std/%s.tile). `import \"std/%s.tile\";` makes these functions callable, "
-             "`import \"std/%s.tile\" as %s;` as `%s.NAME`." % (family, family, family, family, family, family), "", as_paragraphs(intro(text))]
+    lines = [
+        "# std/%s.tile" % family,
+        "",
+        "Written by `tests/std_reference.py` from [`std/%s.tile`](../../std/%s.tile). `import \"std/%s.tile\";` makes these functions callable, "
+        "`import \"std/%s.tile\" as %s;` as `%s.NAME`." % (family, family, family, family, family, family),
+        "",
+        as_paragraphs(intro(text)),
+    ]
     if not functions:
-        return "\n".join([*lines, "", "It has no functions of its own: it passes on those of the files that it imports.", ""])
+        return "\n".join(
+            [*lines, "", "It has no functions of its own: it passes on those of the files that it imports.", ""]
+        )
     lines += ["", "| function | | elsewhere |", "|---|---|---|"]
     for each in functions:
-        known = list(dict.fromkeys(re.sub(r"\(.*", "", name, flags=re.S) for name in LIBRARY.findall(each.prose))) + ["ONNX " + name for name in dict.fromkeys(ONNX.findall(each.prose))]
-        lines.append("| [`%s`](#%s) | %s | %s |" % (each.name, each.name.lower(), first_sentence(each.prose), ", ".join("`%s`" % name for name in known)))
+        known = list(dict.fromkeys(re.sub(r"\(.*", "", name, flags=re.S) for name in LIBRARY.findall(each.prose))) + [
+            "ONNX " + name for name in dict.fromkeys(ONNX.findall(each.prose))
+        ]
+        lines.append(
+            "| [`%s`](#%s) | %s | %s |"
+            % (each.name, each.name.lower(), first_sentence(each.prose), ", ".join("`%s`" % name for name in known))
+        )
     for each in functions:
         if not each.prose:
             faults.append("std/%s.tile: `%s` has no comment that says what it is" % (family, each.name))
-        lines += ["", "## %s" % each.name, "", as_paragraphs(each.prose), "", shapes(each), "", "```tile", each.text, "```", "", *example(each, words(family, each.name), asked, faults)]
+        lines += [
+            "",
+            "## %s" % each.name,
+            "",
+            as_paragraphs(each.prose),
+            "",
+            shapes(each),
+            "",
+            "```tile",
+            each.text,
+            "```",
+            "",
+            *example(each, words(family, each.name), asked, faults),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def lacking(families):
     for family in families:
         for each in functions_of((ROOT / "std" / (family + ".tile")).read_text()):
-            what = [text for text, holds in [("a comment", each.prose), ("a case", each.cases), ("another library's name", LIBRARY.search(each.prose) or ONNX.search(each.prose))] if not holds]
+            what = [
+                text
+                for text, holds in [
+                    ("a comment", each.prose),
+                    ("a case", each.cases),
+                    ("another library's name", LIBRARY.search(each.prose) or ONNX.search(each.prose)),
+                ]
+                if not holds
+            ]
             if what:
                 print("std/%s.tile: %s: no %s" % (family, each.name, ", no ".join(what)))
 
@@ -299,7 +382,10 @@ def main():
         return "std:" + (name if len(owners[name]) == 1 else "%s.%s" % (family, name))
 
     faults, stale = [], []
-    with tempfile.TemporaryDirectory(prefix="tilec-std-") as scratch, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="tilec-std-") as scratch,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
         asked = Asked(str(tilec), scratch)
         written = dict(zip(families, pool.map(lambda family: page(family, asked, word, faults), families)))
     index = index_page(all_families) if not options.words[named:] else None
@@ -311,20 +397,41 @@ def main():
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         else:
-            stale.append("%s is not what `python3 tests/std_reference.py %s--update` writes" % (path.relative_to(ROOT), name + " " if name in written else ""))
+            stale.append(
+                "%s is not what `python3 tests/std_reference.py %s--update` writes"
+                % (path.relative_to(ROOT), name + " " if name in written else "")
+            )
     if index and PAGES.exists():
-        stale += ["%s has no file of std/" % path.relative_to(ROOT) for path in sorted(PAGES.glob("*.md")) if path.stem not in ("README", "coverage", *all_families)]
+        stale += [
+            "%s has no file of std/" % path.relative_to(ROOT)
+            for path in sorted(PAGES.glob("*.md"))
+            if path.stem not in ("README", "coverage", *all_families)
+        ]
     print("\n".join(faults + stale))
     print("%d passed, %d failed" % (len(written) + bool(index) - len(stale), len(faults) + len(stale)))
     sys.exit(bool(faults or stale))
 
 
 def index_page(families):
-    lines = ["# The library, function by function", "", "Written by `tests/std_reference.py`. [std/README.md](../../std/README.md) says what each family is; every function has the shapes that it takes, its text, the names "
-             "that PyTorch, NumPy, ONNX and others have for it, an example, and what `tilec explain` counts for the example: operations, and bytes that must move. A gradient counts what it computes again of the function. [coverage.md](coverage.md) says which operators of ONNX and functions of PyTorch they cover.", "", "| file | functions |", "|---|---|"]
+    lines = [
+        "# The library, function by function",
+        "",
+        "Written by `tests/std_reference.py`. [std/README.md](../../std/README.md) says what each family is; every function has the shapes that it takes, its text, the names "
+        "that PyTorch, NumPy, ONNX and others have for it, an example, and what `tilec explain` counts for the example: operations, and bytes that must move. A gradient counts what it computes again of the function. [coverage.md](coverage.md) says which operators of ONNX and functions of PyTorch they cover.",
+        "",
+        "| file | functions |",
+        "|---|---|",
+    ]
     for family in families:
         functions = functions_of((ROOT / "std" / (family + ".tile")).read_text())
-        lines.append("| [%s](%s.md) | %s |" % (family, family, ", ".join("[`%s`](%s.md#%s)" % (each.name, family, each.name.lower()) for each in functions)))
+        lines.append(
+            "| [%s](%s.md) | %s |"
+            % (
+                family,
+                family,
+                ", ".join("[`%s`](%s.md#%s)" % (each.name, family, each.name.lower()) for each in functions),
+            )
+        )
     return "\n".join(lines) + "\n"
 
 

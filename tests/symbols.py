@@ -1,7 +1,9 @@
-"""Which symbols libtilec.so gives and which library the solver's come from, its own and those of tilec: symbols.py FILE...
+"""Which symbols libtilec.so gives and which library the solver's come from, its own and those of tilec: symbols.py
+FILE...
 
-What include/tilec/tilec.h declares leaves the library, and nothing else: a process may hold another LLVM, isl or libstdc++. Debian's libLLVM exports a private copy of isl (Polly's). A symbol that was linked against it carries LLVM's version; one that carries
-none is bound to the first library that has it, in the order in which they are needed.
+What include/tilec/tilec.h declares leaves the library, and nothing else: a process may hold another LLVM, isl or
+libstdc++. Debian's libLLVM exports a private copy of isl (Polly's). A symbol that was linked against it carries LLVM's
+version; one that carries none is bound to the first library that has it, in the order in which they are needed.
 """
 import pathlib
 import re
@@ -18,7 +20,10 @@ def output(*command):
 def faults(path):
     asked = re.findall(r"\bU (isl_\S+)", output("nm", "-D", path))
     needed = re.findall(r"NEEDED.*\[(.*)\]", output("readelf", "-d", path))
-    position = {stem: next((k for k, name in enumerate(needed) if name.startswith(stem)), None) for stem in ("libisl.so", "libLLVM")}
+    position = {
+        stem: next((k for k, name in enumerate(needed) if name.startswith(stem)), None)
+        for stem in ("libisl.so", "libLLVM")
+    }
     if not asked:
         yield "it asks for no symbol of isl: this test looks at the wrong file"
     for symbol in asked:

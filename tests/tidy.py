@@ -2,6 +2,7 @@
 
 tests/tidy.py [FILE...]      default: every source of the project. Ends with `N passed, N failed`; findings are printed as they come.
 """
+
 import concurrent.futures
 import functools
 import hashlib
@@ -14,12 +15,19 @@ root = pathlib.Path(__file__).resolve().parent.parent
 build = root / "build"
 tool = "clang-tidy-19"
 # build/ is g++'s: clang knows not all of its warnings.
-options = ["--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-declarations"]
+options = [
+    "--quiet",
+    "--warnings-as-errors=*",
+    "--extra-arg=-Wno-unknown-warning-option",
+    "--extra-arg=-Wno-deprecated-declarations",
+]
 rooms = ["lang", "poly", "autodiff", "codegen", "runtime", "cli"]
 
 
 def sources():
-    listed = subprocess.run(["git", "ls-files", *(f"{room}/*.cpp" for room in rooms)], cwd=root, check=True, capture_output=True, text=True)
+    listed = subprocess.run(
+        ["git", "ls-files", *(f"{room}/*.cpp" for room in rooms)], cwd=root, check=True, capture_output=True, text=True
+    )
     return listed.stdout.split()
 
 
@@ -52,7 +60,10 @@ def main(files):
 
     def check(file):
         path = root / file
-        mark = known / hashlib.sha256(always + file.encode() + fingerprint(read.get(str(path), [path])).encode()).hexdigest()
+        mark = (
+            known
+            / hashlib.sha256(always + file.encode() + fingerprint(read.get(str(path), [path])).encode()).hexdigest()
+        )
         if mark.exists():
             return True
         run = subprocess.run([tool, "-p", build, *options, path], cwd=root, capture_output=True, text=True)

@@ -1,7 +1,8 @@
-"""Starts one row of rows.py, or of a JSON file, once, on memory that holds zeros, through whatever stands in for the CUDA driver: executed.py ROW TARGET
+"""Starts one row of rows.py, or of a JSON file, once, on memory that holds zeros, through whatever stands in for the
+CUDA driver: executed.py ROW TARGET
 
-gpu_static.py runs it on the simulated GPU of tests/simulated, which writes down what the launches ask of memory. Inputs and outputs lie in the device's
-memory and are never touched by the host, so sizes for a device cost nothing.
+gpu_static.py runs it on the simulated GPU of tests/simulated, which writes down what the launches ask of memory. Inputs
+and outputs lie in the device's memory and are never touched by the host, so sizes for a device cost nothing.
 """
 import ctypes as c
 import json
@@ -15,7 +16,11 @@ from tilec import _library as library  # noqa: E402
 from tilec.errors import check  # noqa: E402
 from rows import ROWS, Row  # noqa: E402
 
-TYPES = {"float32": (library.DLDataType(2, 32, 1), 4), "bfloat16": (library.DLDataType(4, 16, 1), 2), "float16": (library.DLDataType(2, 16, 1), 2)}
+TYPES = {
+    "float32": (library.DLDataType(2, 32, 1), 4),
+    "bfloat16": (library.DLDataType(4, 16, 1), 2),
+    "float16": (library.DLDataType(2, 16, 1), 2),
+}
 
 
 class Driver:
@@ -23,7 +28,11 @@ class Driver:
 
     def __init__(self):
         self.cuda, context = c.CDLL("libcuda.so.1"), c.c_void_p()
-        for name, *arguments in (("cuInit", 0), ("cuDevicePrimaryCtxRetain", c.byref(context), 0), ("cuCtxPushCurrent_v2", None)):
+        for name, *arguments in (
+            ("cuInit", 0),
+            ("cuDevicePrimaryCtxRetain", c.byref(context), 0),
+            ("cuCtxPushCurrent_v2", None),
+        ):
             self.call(name, *(arguments if name != "cuCtxPushCurrent_v2" else [context]))
 
     def call(self, name, *arguments):
@@ -64,7 +73,11 @@ def made(function, program, structs, *rest):
 
 
 def main(name, target):
-    row = Row(**json.loads(pathlib.Path(name).read_text(encoding="utf-8"))) if name.endswith(".json") else next(row for row in ROWS if row.name == name)
+    row = (
+        Row(**json.loads(pathlib.Path(name).read_text(encoding="utf-8")))
+        if name.endswith(".json")
+        else next(row for row in ROWS if row.name == name)
+    )
     lib, keep, (dtype, _) = library.lib, [], TYPES[row.dtype]
     program, shapes = tilec.compile(row.text, target=target), list(row.shapes)
     if row.wrt:
@@ -73,12 +86,29 @@ def main(name, target):
         program = program.grad(wrt=row.wrt)
     kernel = made(lib.tilec_specialize, program, arguments(program.inputs, shapes, dtype, keep), None, 0)
     driver = Driver()
-    place = lambda of: (c.c_void_p * len(of))(*(driver.allocate(size * math.prod(shape)) for size, shape in of))  # noqa: E731
-    given, results = ports(kernel, lib.tilec_kernel_input_count, lib.tilec_kernel_input), ports(kernel, lib.tilec_kernel_output_count, lib.tilec_kernel_output)
+    place = lambda of: (c.c_void_p * len(of))(
+        *(driver.allocate(size * math.prod(shape)) for size, shape in of)
+    )  # noqa: E731
+    given, results = ports(kernel, lib.tilec_kernel_input_count, lib.tilec_kernel_input), ports(
+        kernel, lib.tilec_kernel_output_count, lib.tilec_kernel_output
+    )
     inputs, outputs = place(given), place(results)
-    check(lib.tilec_kernel_run_on(kernel, inputs, outputs, driver.allocate(lib.tilec_kernel_device_workspace(kernel)), None))
+    check(
+        lib.tilec_kernel_run_on(
+            kernel, inputs, outputs, driver.allocate(lib.tilec_kernel_device_workspace(kernel)), None
+        )
+    )
     driver.call("cuCtxSynchronize")
-    print(json.dumps({"ports": [[address, size * math.prod(shape)] for address, (size, shape) in zip([*inputs, *outputs], given + results)]}))
+    print(
+        json.dumps(
+            {
+                "ports": [
+                    [address, size * math.prod(shape)]
+                    for address, (size, shape) in zip([*inputs, *outputs], given + results)
+                ]
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 A row has its sizes for a device and small ones for a machine without: there `run.py --simulated` computes each row with NumPy arrays through
 whatever stands in for the CUDA driver, and holds it against PyTorch on the CPU.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -48,7 +49,8 @@ class Row:
     text: str
     shapes: list[tuple[int, ...]]                      # of the inputs
     small: list[tuple[int, ...]]                       # without a GPU
-    peer: Callable                                     # (torch, *inputs) -> result, as an expression that autograd differentiates
+    # (torch, *inputs) -> result, as an expression that autograd differentiates
+    peer: Callable
     wrt: list[str] = dataclasses.field(default_factory=list)  # none: forward
     dtype: str = "float32"
     flop: Callable = lambda shapes: 0.0                # multiply-adds count two
@@ -79,7 +81,9 @@ def conv(torch, image, filters):
 
 
 def conv_nhwc(torch, image, filters):
-    return torch.nn.functional.conv2d(image.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1), padding=1).permute(0, 2, 3, 1)
+    return torch.nn.functional.conv2d(image.permute(0, 3, 1, 2), filters.permute(3, 2, 0, 1), padding=1).permute(
+        0, 2, 3, 1
+    )
 
 
 def depthwise(torch, image, filters):
@@ -97,35 +101,166 @@ def attention(torch, q, k, v):
 image, small_image = (32, 64, 56, 56), (2, 5, 9, 11)
 nhwc, small_nhwc = (32, 56, 56, 64), (2, 9, 11, 5)
 ROWS = [
-    Row("add 2^26", "function (A[N], B[N]) -> (C) { C[i: N] = =(A[i] + B[i]); }", [(1 << 26,), (1 << 26,)], [(1003,), (1003,)], lambda torch, a, b: a + b),
-    Row("transpose 8192x8192", "function (A[M, N]) -> (B) { B[j, i: N, M] = =(A[i, j]); }", [(8192, 8192)], [(37, 70)], lambda torch, a: a.t().contiguous()),
-    Row("NHWC to NCHW", "function (A[N, H, W, C]) -> (B) { B[n, c, y, x: N, C, H, W] = =(A[n, y, x, c]); }", [(32, 112, 112, 64)], [(2, 9, 7, 5)],
-        lambda torch, a: a.permute(0, 3, 1, 2).contiguous()),
-    Row("column sums 100000x1024", "function (A[M, N]) -> (S) { S[j: N] = +(A[i, j]); }", [(100000, 1024)], [(3000, 33)], lambda torch, a: a.sum(0)),
-    Row("row sums 100000x1024", "function (A[M, N]) -> (S) { S[i: M] = +(A[i, j]); }", [(100000, 1024)], [(70, 300)], lambda torch, a: a.sum(1)),
+    Row(
+        "add 2^26",
+        "function (A[N], B[N]) -> (C) { C[i: N] = =(A[i] + B[i]); }",
+        [(1 << 26,), (1 << 26,)],
+        [(1003,), (1003,)],
+        lambda torch, a, b: a + b,
+    ),
+    Row(
+        "transpose 8192x8192",
+        "function (A[M, N]) -> (B) { B[j, i: N, M] = =(A[i, j]); }",
+        [(8192, 8192)],
+        [(37, 70)],
+        lambda torch, a: a.t().contiguous(),
+    ),
+    Row(
+        "NHWC to NCHW",
+        "function (A[N, H, W, C]) -> (B) { B[n, c, y, x: N, C, H, W] = =(A[n, y, x, c]); }",
+        [(32, 112, 112, 64)],
+        [(2, 9, 7, 5)],
+        lambda torch, a: a.permute(0, 3, 1, 2).contiguous(),
+    ),
+    Row(
+        "column sums 100000x1024",
+        "function (A[M, N]) -> (S) { S[j: N] = +(A[i, j]); }",
+        [(100000, 1024)],
+        [(3000, 33)],
+        lambda torch, a: a.sum(0),
+    ),
+    Row(
+        "row sums 100000x1024",
+        "function (A[M, N]) -> (S) { S[i: M] = +(A[i, j]); }",
+        [(100000, 1024)],
+        [(70, 300)],
+        lambda torch, a: a.sum(1),
+    ),
     Row("softmax 4096x4096", SOFTMAX, [(4096, 4096)], [(20, 300)], lambda torch, x: x.softmax(1)),
     Row("softmax 512x50000", SOFTMAX, [(512, 50000)], [(3, 9000)], lambda torch, x: x.softmax(1)),
     Row("softmax gradient 4096x4096", SOFTMAX, [(4096, 4096)], [(20, 300)], lambda torch, x: x.softmax(1), ["X"]),
     Row("layer norm 8192x1024", LAYER_NORM, [(8192, 1024), (1024,), (1024,)], [(40, 300), (300,), (300,)], layer_norm),
-    Row("layer norm gradient 8192x1024", LAYER_NORM, [(8192, 1024), (1024,), (1024,)], [(1200, 70), (70,), (70,)], layer_norm, ["X", "Gamma", "Beta"]),
-    *[Row(f"matmul {m}x{n}x{k}", MATMUL, [(m, k), (k, n)], [(m % 61 + 30, k % 53 + 30), (k % 53 + 30, n % 67 + 30)], lambda torch, a, b: a @ b, flop=matmul_flop, bound="arithmetic", goal=0.95)
-      for m, n, k in ((4096, 4096, 4096), (1000, 900, 1100), (512, 512, 512), (64, 64, 65536))],
-    Row("matmul 16384x4x4096", MATMUL, [(16384, 4096), (4096, 4)], [(200, 1500), (1500, 4)], lambda torch, a, b: a @ b, flop=matmul_flop),
-    Row("matmul bf16 4096x4096x4096", MATMUL_BF16, [(4096, 4096), (4096, 4096)], [(80, 90), (90, 70)], lambda torch, a, b: (a @ b).float(), dtype="bfloat16", flop=matmul_flop,
-        bound="arithmetic", goal=0.95),
-    *[Row(f"convolution {title}, NCHW", CONVOLUTION, [image, (64, 64, 3, 3)], [small_image, (7, 5, 3, 3)], conv, wrt, flop=convolution_flop, bound="arithmetic", goal=1.0)
-      for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))],
-    *[Row(f"convolution {title}, NHWC", CONVOLUTION_NHWC, [nhwc, (3, 3, 64, 64)], [small_nhwc, (3, 3, 5, 7)], conv_nhwc, wrt, bound="arithmetic", goal=1.0,
-          flop=lambda shapes: convolution_flop([(32, 64, 56, 56), (64, 64, 3, 3)]))
-      for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))],
-    *[Row(f"depthwise convolution {title}", DEPTHWISE, [(32, 128, 56, 56), (128, 3, 3)], [(2, 6, 9, 11), (6, 3, 3)], depthwise, wrt, goal=1.0)
-      for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))],
-    *[Row(f"attention 16x1024x64 {title}", ATTENTION, [(16, 1024, 64)] * 3, [(2, 40, 8)] * 3, attention, wrt, bound="arithmetic", flop=lambda shapes: 4.0 * 16 * 1024 * 1024 * 64)
-      for title, wrt in (("forward", []), ("gradient", ["Q", "K", "V"]))],
-    Row("A[k, a, b] B[j, k] to C[j, b, a]", "function (A[K, I, J], B[M, K]) -> (C) { C[m, j, i: M, J, I] = +(A[k, i, j] * B[m, k]); }", [(512, 128, 200), (300, 512)], [(40, 12, 9), (31, 40)],
-        einsum("kij,mk->mji"), bound="arithmetic", goal=1.5, flop=lambda shapes: 2.0 * 512 * 128 * 200 * 300),
-    Row("A[n, j, m, i] B[k, m, n, l] to C[l, k, j, i]", "function (A[N, J, M, I], B[K, M, N, L]) -> (C) { C[l, k, j, i: L, K, J, I] = +(A[n, j, m, i] * B[k, m, n, l]); }",
-        [(24, 72, 32, 72), (72, 32, 24, 72)], [(3, 6, 5, 7), (6, 5, 3, 4)], einsum("njmi,kmnl->lkji"), bound="arithmetic", goal=1.5, flop=lambda shapes: 2.0 * 72**4 * 24 * 32),
-    Row("batched A[b, i, k] B[k, b, j]", "function (A[B, M, K], C[K, B, N]) -> (O) { O[i, b, j: M, B, N] = +(A[b, i, k] * C[k, b, j]); }", [(64, 300, 256), (256, 64, 200)],
-        [(3, 20, 33), (33, 3, 17)], einsum("bik,kbj->ibj"), bound="arithmetic", goal=1.5, flop=lambda shapes: 2.0 * 64 * 300 * 200 * 256),
+    Row(
+        "layer norm gradient 8192x1024",
+        LAYER_NORM,
+        [(8192, 1024), (1024,), (1024,)],
+        [(1200, 70), (70,), (70,)],
+        layer_norm,
+        ["X", "Gamma", "Beta"],
+    ),
+    *[
+        Row(
+            f"matmul {m}x{n}x{k}",
+            MATMUL,
+            [(m, k), (k, n)],
+            [(m % 61 + 30, k % 53 + 30), (k % 53 + 30, n % 67 + 30)],
+            lambda torch, a, b: a @ b,
+            flop=matmul_flop,
+            bound="arithmetic",
+            goal=0.95,
+        )
+        for m, n, k in ((4096, 4096, 4096), (1000, 900, 1100), (512, 512, 512), (64, 64, 65536))
+    ],
+    Row(
+        "matmul 16384x4x4096",
+        MATMUL,
+        [(16384, 4096), (4096, 4)],
+        [(200, 1500), (1500, 4)],
+        lambda torch, a, b: a @ b,
+        flop=matmul_flop,
+    ),
+    Row(
+        "matmul bf16 4096x4096x4096",
+        MATMUL_BF16,
+        [(4096, 4096), (4096, 4096)],
+        [(80, 90), (90, 70)],
+        lambda torch, a, b: (a @ b).float(),
+        dtype="bfloat16",
+        flop=matmul_flop,
+        bound="arithmetic",
+        goal=0.95,
+    ),
+    *[
+        Row(
+            f"convolution {title}, NCHW",
+            CONVOLUTION,
+            [image, (64, 64, 3, 3)],
+            [small_image, (7, 5, 3, 3)],
+            conv,
+            wrt,
+            flop=convolution_flop,
+            bound="arithmetic",
+            goal=1.0,
+        )
+        for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))
+    ],
+    *[
+        Row(
+            f"convolution {title}, NHWC",
+            CONVOLUTION_NHWC,
+            [nhwc, (3, 3, 64, 64)],
+            [small_nhwc, (3, 3, 5, 7)],
+            conv_nhwc,
+            wrt,
+            bound="arithmetic",
+            goal=1.0,
+            flop=lambda shapes: convolution_flop([(32, 64, 56, 56), (64, 64, 3, 3)]),
+        )
+        for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))
+    ],
+    *[
+        Row(
+            f"depthwise convolution {title}",
+            DEPTHWISE,
+            [(32, 128, 56, 56), (128, 3, 3)],
+            [(2, 6, 9, 11), (6, 3, 3)],
+            depthwise,
+            wrt,
+            goal=1.0,
+        )
+        for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))
+    ],
+    *[
+        Row(
+            f"attention 16x1024x64 {title}",
+            ATTENTION,
+            [(16, 1024, 64)] * 3,
+            [(2, 40, 8)] * 3,
+            attention,
+            wrt,
+            bound="arithmetic",
+            flop=lambda shapes: 4.0 * 16 * 1024 * 1024 * 64,
+        )
+        for title, wrt in (("forward", []), ("gradient", ["Q", "K", "V"]))
+    ],
+    Row(
+        "A[k, a, b] B[j, k] to C[j, b, a]",
+        "function (A[K, I, J], B[M, K]) -> (C) { C[m, j, i: M, J, I] = +(A[k, i, j] * B[m, k]); }",
+        [(512, 128, 200), (300, 512)],
+        [(40, 12, 9), (31, 40)],
+        einsum("kij,mk->mji"),
+        bound="arithmetic",
+        goal=1.5,
+        flop=lambda shapes: 2.0 * 512 * 128 * 200 * 300,
+    ),
+    Row(
+        "A[n, j, m, i] B[k, m, n, l] to C[l, k, j, i]",
+        "function (A[N, J, M, I], B[K, M, N, L]) -> (C) { C[l, k, j, i: L, K, J, I] = +(A[n, j, m, i] * B[k, m, n, l]); }",
+        [(24, 72, 32, 72), (72, 32, 24, 72)],
+        [(3, 6, 5, 7), (6, 5, 3, 4)],
+        einsum("njmi,kmnl->lkji"),
+        bound="arithmetic",
+        goal=1.5,
+        flop=lambda shapes: 2.0 * 72**4 * 24 * 32,
+    ),
+    Row(
+        "batched A[b, i, k] B[k, b, j]",
+        "function (A[B, M, K], C[K, B, N]) -> (O) { O[i, b, j: M, B, N] = +(A[b, i, k] * C[k, b, j]); }",
+        [(64, 300, 256), (256, 64, 200)],
+        [(3, 20, 33), (33, 3, 17)],
+        einsum("bik,kbj->ibj"),
+        bound="arithmetic",
+        goal=1.5,
+        flop=lambda shapes: 2.0 * 64 * 300 * 200 * 256,
+    ),
 ]

@@ -8,6 +8,7 @@
 
 Exit status 1: something computed a wrong number. Slow rows fail nothing. Times are medians of CUDA events, ours and the peers' in turns.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -31,7 +32,9 @@ def find_nvrtc() -> None:
         return
     import torch
     site = pathlib.Path(torch.__file__).resolve().parent.parent
-    found = sorted(glob.glob(str(site / "nvidia/*/lib/libnvrtc.so.*")) + glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.*"))
+    found = sorted(
+        glob.glob(str(site / "nvidia/*/lib/libnvrtc.so.*")) + glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.*")
+    )
     found = [path for path in found if "builtins" not in path and "alt" not in path]
     if found:
         os.environ["TILEC_NVRTC"] = found[-1]
@@ -66,13 +69,31 @@ def checks(log: Log) -> bool:
 
     tilec = str(BUNDLE / "tilec")
     case("std", [tilec, "test", "--target", "cuda", "--threads", "4", *files])
-    sanitizer = shutil.which("compute-sanitizer") or next(iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None)
+    sanitizer = shutil.which("compute-sanitizer") or next(
+        iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None
+    )
     if sanitizer:
         for tool in ("memcheck", "racecheck"):
             for name in ("linear", "conv", "norm", "softmax"):
                 file = BUNDLE / f"std/{name}.tile"
                 if file.exists():
-                    case(f"{tool} {name}", [sanitizer, "--tool", tool, "--error-exitcode", "9", tilec, "test", "--target", "cuda", "--threads", "1", str(file)])
+                    case(
+                        f"{tool} {name}",
+                        [
+                            sanitizer,
+                            "--tool",
+                            tool,
+                            "--error-exitcode",
+                            "9",
+                            tilec,
+                            "test",
+                            "--target",
+                            "cuda",
+                            "--threads",
+                            "1",
+                            str(file),
+                        ],
+                    )
     else:
         log.say("skip   compute-sanitizer: not installed")
     log.keep("checks.json", found)
@@ -81,8 +102,16 @@ def checks(log: Log) -> bool:
 
 def difference(torch, ours, theirs) -> float:
     """The largest error of an element, as a share of the largest value."""
-    pairs = zip(ours if isinstance(ours, (tuple, list)) else [ours], theirs if isinstance(theirs, (tuple, list)) else [theirs])
-    return max(float((torch.as_tensor(a).double().cpu() - b.double().cpu()).abs().max() / b.double().abs().max().cpu().clamp(min=1e-30)) for a, b in pairs)
+    pairs = zip(
+        ours if isinstance(ours, (tuple, list)) else [ours], theirs if isinstance(theirs, (tuple, list)) else [theirs]
+    )
+    return max(
+        float(
+            (torch.as_tensor(a).double().cpu() - b.double().cpu()).abs().max()
+            / b.double().abs().max().cpu().clamp(min=1e-30)
+        )
+        for a, b in pairs
+    )
 
 
 class Made:
@@ -92,7 +121,9 @@ class Made:
         self.row, self.torch = row, torch
         shapes = row.shapes if device == "cuda" else row.small
         torch.manual_seed(1)
-        self.inputs = [torch.rand(shape, device=device).mul_(2).sub_(1).to(getattr(torch, row.dtype)) for shape in shapes]
+        self.inputs = [
+            torch.rand(shape, device=device).mul_(2).sub_(1).to(getattr(torch, row.dtype)) for shape in shapes
+        ]
         program = tilec.compile(row.text, target=target)
         names = row.inputs_of_text()
         self.wrt = [self.inputs[names.index(name)] for name in row.wrt]
@@ -158,7 +189,9 @@ def bytes_of(torch, row) -> float:
     inputs = sum(size * int(torch.Size(shape).numel()) for shape in row.shapes)
     names = row.inputs_of_text()
     with torch.no_grad():
-        out = row.peer(torch, *[torch.empty(shape, device="meta", dtype=getattr(torch, row.dtype)) for shape in row.shapes])
+        out = row.peer(
+            torch, *[torch.empty(shape, device="meta", dtype=getattr(torch, row.dtype)) for shape in row.shapes]
+        )
     results = out.numel() * out.element_size()
     return inputs + results + sum(size * int(torch.Size(row.shapes[names.index(name)]).numel()) for name in row.wrt)
 
@@ -168,8 +201,15 @@ def measure(log: Log, chosen, compiled: bool) -> bool:
     import tilec
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
-    about = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda, "copy GB/s": copy_bandwidth(torch) / 1e9}
-    log.say(f"{about['device']}, PyTorch {about['torch']}, CUDA {about['cuda']}; a copy moves {about['copy GB/s']:.0f} GB/s")
+    about = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "copy GB/s": copy_bandwidth(torch) / 1e9,
+    }
+    log.say(
+        f"{about['device']}, PyTorch {about['torch']}, CUDA {about['cuda']}; a copy moves {about['copy GB/s']:.0f} GB/s"
+    )
     log.say(f"{'row':46}{'ours us':>11}{'peer us':>11}  ratio   goal")
     rows, good = [], True
     for row in chosen:
@@ -186,10 +226,19 @@ def measure(log: Log, chosen, compiled: bool) -> bool:
                 function = torch.compile(lambda *inputs, peer=row.peer: peer(torch, *inputs))
                 calls["torch.compile"] = made.peer(lambda _, *inputs: function(*inputs))
             entry["seconds"] = seconds(torch, calls)
-            ours, peer = entry["seconds"]["ours"], min(value for name, value in entry["seconds"].items() if name != "ours")
-            entry |= {"ratio": peer / ours, "goal": row.goal, "TFLOP/s": row.flop(row.shapes) / ours / 1e12, "of copy": bytes_of(torch, row) / ours / (about["copy GB/s"] * 1e9)}
+            ours, peer = entry["seconds"]["ours"], min(
+                value for name, value in entry["seconds"].items() if name != "ours"
+            )
+            entry |= {
+                "ratio": peer / ours,
+                "goal": row.goal,
+                "TFLOP/s": row.flop(row.shapes) / ours / 1e12,
+                "of copy": bytes_of(torch, row) / ours / (about["copy GB/s"] * 1e9),
+            }
             share = f"{entry['of copy']:.0%} of a copy" if row.bound == "memory" else f"{entry['TFLOP/s']:.1f} TFLOP/s"
-            log.say(f"{row.name:46}{ours * 1e6:11.1f}{peer * 1e6:11.1f}  {peer / ours:5.2f}  {row.goal:5.2f}  {'' if peer / ours >= row.goal else 'below '}{share}")
+            log.say(
+                f"{row.name:46}{ours * 1e6:11.1f}{peer * 1e6:11.1f}  {peer / ours:5.2f}  {row.goal:5.2f}  {'' if peer / ours >= row.goal else 'below '}{share}"
+            )
         except Exception as fault:  # noqa: BLE001: the other rows go on
             good = False
             entry["fault"] = f"{type(fault).__name__}: {fault}"
@@ -198,7 +247,9 @@ def measure(log: Log, chosen, compiled: bool) -> bool:
         log.keep("rows.json", {"about": about, "rows": rows})
     ratios = [entry["ratio"] for entry in rows if "ratio" in entry]
     if ratios:
-        log.say(f"gpu: {len(ratios)} rows, geomean peer / ours {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}")
+        log.say(
+            f"gpu: {len(ratios)} rows, geomean peer / ours {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}"
+        )
     return good
 
 

@@ -1,4 +1,5 @@
-"""Calls that were prepared, found again and run in one call of C (runtime/python.cpp), by the types, shapes and strides of their arguments."""
+"""Calls that were prepared, found again and run in one call of C (runtime/python.cpp), by the types, shapes and strides
+of their arguments."""
 from __future__ import annotations
 
 import ctypes as c
@@ -19,7 +20,8 @@ class Calls:
     def __init__(self):
         self.handle = _c.python.tilec_python_calls_create()
         self.torch: "Torch | None" = None                     # where tensors of PyTorch are among the arguments
-        self._known: "dict[int, tuple]" = {}                  # what C points to, or knows by its address: element types too, as another may come to lie there
+        # what C points to, or knows by its address: element types too, as another may come to lie there
+        self._known: "dict[int, tuple]" = {}
 
     def __del__(self):
         if _c is not None and getattr(self, "handle", None):
@@ -36,7 +38,8 @@ class Calls:
             return None
         try:
             made = _call(self.handle, arguments, given)
-        except RuntimeError:                                  # a tensor that has no memory of its own: what it is will be said
+        # a tensor that has no memory of its own: what it is will be said
+        except RuntimeError:
             return None
         if given and self.torch is not None and made is not None:
             note_written(given)
@@ -55,9 +58,20 @@ class Calls:
             makers = tuple(part for maker in torch.makers(prepared) for part in (maker, ()))
         if torch is not None:
             self.torch = torch
-        number = _c.python.tilec_python_calls_add(self.handle, prepared.handle, tuple(arguments), tuple(out or ()), makers, (c.c_int32 * max(1, len(sources)))(*sources))
+        number = _c.python.tilec_python_calls_add(
+            self.handle,
+            prepared.handle,
+            tuple(arguments),
+            tuple(out or ()),
+            makers,
+            (c.c_int32 * max(1, len(sources)))(*sources),
+        )
         if number >= 0:
-            self._known[number] = prepared, makers, [value.dtype for value in (*arguments, *(out or ())) if type(value) is np.ndarray]
+            self._known[number] = (
+                prepared,
+                makers,
+                [value.dtype for value in (*arguments, *(out or ())) if type(value) is np.ndarray],
+            )
 
     def in_order_of_use(self) -> "list[Prepared]":
         """The last one was used last."""
@@ -75,8 +89,19 @@ def _begin():
         return _unknown
     def place(name):
         return c.cast(getattr(c.pythonapi, name), c.c_void_p)
-    names = ("Py_IncRef", "Py_DecRef", "PyObject_CallObject", "PyTuple_New", "PyTuple_SetItem", "PyErr_Occurred", "PyEval_SaveThread", "PyEval_RestoreThread")
-    _c.python.tilec_python_begin(c.byref(_c.Interpreter(HEADER, id(np.ndarray), id(float), id(None), *map(place, names))))
+    names = (
+        "Py_IncRef",
+        "Py_DecRef",
+        "PyObject_CallObject",
+        "PyTuple_New",
+        "PyTuple_SetItem",
+        "PyErr_Occurred",
+        "PyEval_SaveThread",
+        "PyEval_RestoreThread",
+    )
+    _c.python.tilec_python_begin(
+        c.byref(_c.Interpreter(HEADER, id(np.ndarray), id(float), id(None), *map(place, names)))
+    )
     return _c.python.tilec_python_call
 
 

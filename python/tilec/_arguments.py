@@ -1,4 +1,5 @@
-"""What a call may be given, as an array that C can take or a plain number; and what is said of everything else, with its name."""
+"""What a call may be given, as an array that C can take or a plain number; and what is said of everything else, with
+its name."""
 from __future__ import annotations
 
 import collections.abc
@@ -23,7 +24,10 @@ _ADVICE = {
 }
 
 # Element types that NumPy has not, by their names in ml_dtypes, and what can be passed instead.
-_NARROW = (("float[468]_.*", "convert it with .astype(np.float32)"), ("int[1-7]|uint[1-7]", "convert it with .astype(np.int8), or np.uint8"))
+_NARROW = (
+    ("float[468]_.*", "convert it with .astype(np.float32)"),
+    ("int[1-7]|uint[1-7]", "convert it with .astype(np.int8), or np.uint8"),
+)
 
 
 def is_tile_type(dtype: np.dtype) -> bool:
@@ -44,21 +48,31 @@ def check_type(name: str, dtype: np.dtype) -> None:
     else:
         narrow = next((advice for pattern, advice in _NARROW if re.fullmatch(pattern, dtype.name)), None)
         advice = narrow or _ADVICE.get(dtype.kind, "convert it with .astype")
-    raise TypeError("%s: element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s" % (name, dtype, advice))
+    raise TypeError(
+        "%s: element type %s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s"
+        % (name, dtype, advice)
+    )
 
 
 def check_mask(name: str, array: np.ndarray) -> None:
     """A mask would be lost: Tile has none."""
     if isinstance(array, np.ma.MaskedArray):
-        raise TypeError("%s: a masked array, and Tile has no masks; pass .filled(value), or .data to ignore the mask" % name)
+        raise TypeError(
+            "%s: a masked array, and Tile has no masks; pass .filled(value), or .data to ignore the mask" % name
+        )
 
 
 def as_argument(name: str, value):
-    """An array, a plain number, anything with __dlpack__ or __array__, nested lists: as an array that C can take, or a number."""
+    """An array, a plain number, anything with __dlpack__ or __array__, nested lists: as an array that C can take, or a
+    number."""
     if isinstance(value, np.bool_):
         return bool(value)
     if value is None or isinstance(value, (bool, int, float)):
-        return value if type(value) in (bool, int, float, type(None)) else float(value) if isinstance(value, float) else int(value)
+        return (
+            value
+            if type(value) in (bool, int, float, type(None))
+            else float(value) if isinstance(value, float) else int(value)
+        )
     return _as_array(name, value if isinstance(value, (np.ndarray, np.generic)) else _foreign(name, value))
 
 
@@ -68,7 +82,8 @@ def _foreign(name: str, value) -> np.ndarray:
         return library.view(name, value)
     check_host(name, value)
     dtype = getattr(value, "dtype", None)
-    exchanged = hasattr(value, "__dlpack__") and not (isinstance(dtype, np.dtype) and dtype.kind == "V")   # NumPy's DLPack knows none of ml_dtypes
+    # NumPy's DLPack knows none of ml_dtypes
+    exchanged = hasattr(value, "__dlpack__") and not (isinstance(dtype, np.dtype) and dtype.kind == "V")
     try:
         array = np.from_dlpack(value) if exchanged else np.asarray(value)
     except Exception as fault:                                # whatever a foreign object raises
@@ -100,10 +115,14 @@ def names_to_add(accumulate, outputs: "tuple[str, ...]") -> "tuple[str, ...]":
     try:
         names = (accumulate,) if isinstance(accumulate, str) else tuple(accumulate)
     except TypeError:
-        raise TypeError("accumulate= is a bool, the name of an output or a sequence of them, not %r" % (accumulate,)) from None
+        raise TypeError(
+            "accumulate= is a bool, the name of an output or a sequence of them, not %r" % (accumulate,)
+        ) from None
     unknown = [name for name in names if name not in outputs]
     if unknown:
-        raise ValueError("accumulate=: %s is no output; there are %s" % (", ".join(map(str, unknown)), ", ".join(outputs)))
+        raise ValueError(
+            "accumulate=: %s is no output; there are %s" % (", ".join(map(str, unknown)), ", ".join(outputs))
+        )
     return names
 
 
@@ -116,7 +135,10 @@ def as_outputs(names: "tuple[str, ...]", out) -> list:
     except TypeError:
         raise TypeError("out= is a %s, not an array or a sequence of arrays" % type(out).__name__) from None
     if len(arrays) != len(names):
-        raise ValueError("out= has %s, the program has %s (%s)" % (counted(len(arrays), "array"), counted(len(names), "output"), ", ".join(names)))
+        raise ValueError(
+            "out= has %s, the program has %s (%s)"
+            % (counted(len(arrays), "array"), counted(len(names), "output"), ", ".join(names))
+        )
     for name, array in zip(names, arrays):
         if type(array) is np.ndarray:
             continue
@@ -137,7 +159,10 @@ def as_written(names: "tuple[str, ...]", arrays: list) -> "list[np.ndarray]":
             library.check_no_graph("out= for " + name, array)
         view = array if isinstance(array, np.ndarray) else _foreign("out= for " + name, array)
         if getattr(array, "is_neg", None) is not None and array.is_neg():
-            raise ValueError("out= for %s is a view that PyTorch negates when it is read: give a tensor that is none, and copy it there" % name)
+            raise ValueError(
+                "out= for %s is a view that PyTorch negates when it is read: give a tensor that is none, and copy it there"
+                % name
+            )
         views.append(view)
     return views
 
@@ -202,7 +227,10 @@ def define_value(name: str, value) -> "str | float":
     except (TypeError, ValueError):
         raise TypeError("define=: %s is %r, not a number and not the name of a function" % (name, value)) from None
     if isinstance(value, (int, np.integer)) and int(number) != int(value):
-        raise ValueError("define=: %s is %s, which is passed as a 64-bit float and does not fit one exactly; give the float that is meant" % (name, shortened(int(value))))
+        raise ValueError(
+            "define=: %s is %s, which is passed as a 64-bit float and does not fit one exactly; give the float that is meant"
+            % (name, shortened(int(value)))
+        )
     return number
 
 

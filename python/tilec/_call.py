@@ -1,7 +1,8 @@
 """Calls: NumPy arrays in, prepared argument blocks, NumPy arrays out (_libraries.py does the same for other libraries).
 
-The first call with some shapes, types and strides specialises the program and keeps a Prepared under that key. A later call reads
-the key off the arrays, copies pointers into a ctypes array and calls C: no dictionary of arguments, no struct, no conversion.
+The first call with some shapes, types and strides specialises the program and keeps a Prepared under that key. A later
+call reads the key off the arrays, copies pointers into a ctypes array and calls C: no dictionary of arguments, no
+struct, no conversion.
 """
 from __future__ import annotations
 
@@ -17,17 +18,31 @@ from . import _library as _c
 from .errors import ArgumentTypeError, ShapeError, check
 
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_TYPES = {(0, 8): np.int8, (0, 16): np.int16, (0, 32): np.int32, (0, 64): np.int64, (1, 8): np.uint8, (1, 16): np.uint16,
-          (1, 32): np.uint32, (1, 64): np.uint64, (2, 16): np.float16, (2, 32): np.float32, (2, 64): np.float64, (6, 8): np.bool_}
+_TYPES = {
+    (0, 8): np.int8,
+    (0, 16): np.int16,
+    (0, 32): np.int32,
+    (0, 64): np.int64,
+    (1, 8): np.uint8,
+    (1, 16): np.uint16,
+    (1, 32): np.uint32,
+    (1, 64): np.uint64,
+    (2, 16): np.float16,
+    (2, 32): np.float32,
+    (2, 64): np.float64,
+    (6, 8): np.bool_,
+}
 _BFLOAT = (4, 16)
 
 
-_STAND_IN = np.dtype([("bf16", np.uint16)])                # of bf16 where NumPy has none: its bytes, as tensors of PyTorch bring them
+# of bf16 where NumPy has none: its bytes, as tensors of PyTorch bring them
+_STAND_IN = np.dtype([("bf16", np.uint16)])
 
 
 @functools.cache
 def bfloat16() -> np.dtype:
-    """NumPy's bfloat16 comes from ml_dtypes; without it a type of the same bytes stands in, which no result of NumPy is given in."""
+    """NumPy's bfloat16 comes from ml_dtypes; without it a type of the same bytes stands in, which no result of NumPy is
+    given in."""
     try:
         import ml_dtypes
     except ImportError:
@@ -41,7 +56,11 @@ def spelled(dtype: np.dtype) -> str:
 
 def dl_type(dtype: np.dtype) -> _c.DLDataType:
     """Of one of Tile's types (_arguments.check_type)."""
-    return _c.DLDataType(*_BFLOAT, 1) if dtype.kind not in _CODES else _c.DLDataType(_CODES[dtype.kind], dtype.itemsize * 8, 1)
+    return (
+        _c.DLDataType(*_BFLOAT, 1)
+        if dtype.kind not in _CODES
+        else _c.DLDataType(_CODES[dtype.kind], dtype.itemsize * 8, 1)
+    )
 
 
 def numpy_type(dtype: _c.DLDataType) -> np.dtype:
@@ -49,8 +68,9 @@ def numpy_type(dtype: _c.DLDataType) -> np.dtype:
     return bfloat16() if key == _BFLOAT else np.dtype(_TYPES[key])
 
 
-# What every object of Python begins with. Behind it a NumPy array has its data, number of dimensions, shape, strides, base, element type and flags, in
-# every NumPy there has been. Looked at once: where it is not so, the slow way is taken.
+# What every object of Python begins with. Behind it a NumPy array has its data, number of dimensions, shape, strides,
+# base, element type and flags, in every NumPy there has been. Looked at once: where it is not so, the slow way is
+# taken.
 HEADER = object.__basicsize__
 
 
@@ -58,9 +78,18 @@ def arrays_lie_as_known() -> bool:
     array = np.arange(60, dtype=np.int16).reshape(3, 4, 5)[1:, ::-2, 2:4]
     array.flags.writeable = False
     word, at = c.sizeof(c.c_void_p), id(array) + HEADER
-    sizes = [list((c.c_int64 * 3).from_address(c.c_void_p.from_address(at + k * word).value)) for k in (2, 3)] if c.c_int.from_address(at + word).value == 3 else []
-    return (sizes == [list(array.shape), list(array.strides)] and c.c_void_p.from_address(at).value == array.ctypes.data and c.c_void_p.from_address(at + 5 * word).value == id(array.dtype)
-            and c.c_int.from_address(at + 6 * word).value & 0x0400 == 0 and c.c_int.from_address(id(array.base) + HEADER + 6 * word).value & 0x0400 != 0)
+    sizes = (
+        [list((c.c_int64 * 3).from_address(c.c_void_p.from_address(at + k * word).value)) for k in (2, 3)]
+        if c.c_int.from_address(at + word).value == 3
+        else []
+    )
+    return (
+        sizes == [list(array.shape), list(array.strides)]
+        and c.c_void_p.from_address(at).value == array.ctypes.data
+        and c.c_void_p.from_address(at + 5 * word).value == id(array.dtype)
+        and c.c_int.from_address(at + 6 * word).value & 0x0400 == 0
+        and c.c_int.from_address(id(array.base) + HEADER + 6 * word).value & 0x0400 != 0
+    )
 
 
 if sys.implementation.name == "cpython" and arrays_lie_as_known():
@@ -74,7 +103,8 @@ else:
 class Block:
     """Arguments in C's form. Keeps what they point to alive."""
 
-    def __init__(self, items, add=(), stand_in=False):  # [(name or None, array that C can take, or number)]; names of results that are added to
+    # [(name or None, array that C can take, or number)]; names of results that are added to
+    def __init__(self, items, add=(), stand_in=False):
         self.count = len(items)
         self.structs = (_c.Argument * max(1, self.count))()
         self.keep = []
@@ -89,13 +119,16 @@ class Block:
 
     def tensor(self, array):
         rank, size = array.ndim, array.itemsize
-        shape, strides = (c.c_int64 * max(1, rank))(*array.shape), (c.c_int64 * max(1, rank))(*[s // size for s in array.strides])
+        shape, strides = (c.c_int64 * max(1, rank))(*array.shape), (c.c_int64 * max(1, rank))(
+            *[s // size for s in array.strides]
+        )
         self.keep += [shape, strides, array]
         return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
 
 
 def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
-    """What as_argument() gave, as code that is compiled for one type and shape takes it: a number that the type has, or a row-major array."""
+    """What as_argument() gave, as code that is compiled for one type and shape takes it: a number that the type has, or
+    a row-major array."""
     if isinstance(value, np.ndarray):
         if value.dtype != dtype:
             raise ArgumentTypeError("%s is %s but is given %s" % (name, spelled(dtype), spelled(value.dtype)))
@@ -119,10 +152,12 @@ def fits(number: int, dtype: np.dtype) -> bool:
 class Prepared:
     """One specialised kernel and the ctypes blocks of a call to it."""
 
-    def __init__(self, handle: int, names: "typing.Sequence[str] | None" = None):  # None: those of the kernel, in its order
+    # None: those of the kernel, in its order
+    def __init__(self, handle: int, names: "typing.Sequence[str] | None" = None):
         self.handle = handle
         lib, port = _c.lib, _c.Port()
-        self.sources, self.outputs = [], []  # (position of the argument, dtype, shape) per kernel input; (name, dtype, shape) per output
+        # (position of the argument, dtype, shape) per kernel input; (name, dtype, shape) per output
+        self.sources, self.outputs = [], []
         self.port_names = []
         for k in range(lib.tilec_kernel_input_count(handle)):
             lib.tilec_kernel_input(handle, k, c.byref(port))
@@ -139,7 +174,8 @@ class Prepared:
         self.output_block = c.c_void_p * max(1, len(self.outputs))
         self.new = [(shape, dtype) for _, dtype, shape in self.outputs]
         self.of_torch = None                                  # the same for tensors of PyTorch, once there were some
-        self.sizes = set(range(len(names))) - {position for position, _, _ in self.sources}  # arguments whose values are compiled in
+        # arguments whose values are compiled in
+        self.sizes = set(range(len(names))) - {position for position, _, _ in self.sources}
         self.local = threading.local()
         self.run = lib.tilec_kernel_run
 
@@ -196,8 +232,9 @@ def in_64_bits(value) -> bool:
 
 
 def plain_number(name, value, stand_in=False):
-    """A plain integer is an i64 until it meets something; one of 2**63 and more goes as its bits. Of one that 64 bits do not hold a
-    specialisation may take 1 instead: `number_as` refuses it once the program has said that it is no float."""
+    """A plain integer is an i64 until it meets something; one of 2**63 and more goes as its bits. Of one that 64 bits
+    do not hold a specialisation may take 1 instead: `number_as` refuses it once the program has said that it is no
+    float."""
     if not in_64_bits(value):
         if not stand_in:
             raise ValueError("%s: %s does not fit in 64 bits" % (name, shortened(value)))
@@ -206,7 +243,8 @@ def plain_number(name, value, stand_in=False):
 
 
 def settle_sizes(names, values, sizes):
-    """Leaves out those that are not given; of those that a 1 stood for, refuses the ones whose values were compiled in."""
+    """Leaves out those that are not given; of those that a 1 stood for, refuses the ones whose values were compiled
+    in."""
     sizes.difference_update([k for k in sizes if values[k] is None])
     for k in sizes:
         if type(values[k]) is int:
@@ -214,12 +252,24 @@ def settle_sizes(names, values, sizes):
 
 
 def number_as(name, value, dtype):
-    """A plain number in the type the program gives it: rounded by a float, though not to infinity; an integer has it as it is or not at all."""
+    """A plain number in the type the program gives it: rounded by a float, though not to infinity; an integer has it as
+    it is or not at all."""
     if dtype.kind in "biu":
         bits = dtype.itemsize * 8
-        low, high = (0, 1) if dtype.kind == "b" else (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+        low, high = (
+            (0, 1)
+            if dtype.kind == "b"
+            else (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype.kind == "i" else (0, (1 << bits) - 1)
+        )
         if type(value) is int and not in_64_bits(value) and bits == 64:
-            raise ValueError("%s: %s does not fit in 64 bits%s" % (name, shortened(value), "; give a float, or declare it one: `f32 %s`" % name if abs(value) < 2**127 else ""))
+            raise ValueError(
+                "%s: %s does not fit in 64 bits%s"
+                % (
+                    name,
+                    shortened(value),
+                    "; give a float, or declare it one: `f32 %s`" % name if abs(value) < 2**127 else "",
+                )
+            )
         if not low <= value <= high or value != int(value):
             raise ValueError("%s: %s does not fit in %s" % (name, shortened(value), dtype.name))
         return np.array(int(value), dtype)

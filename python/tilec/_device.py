@@ -6,6 +6,7 @@
 
 A Place is a library whose arrays lie there: it says where an array is, and makes others beside it.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -40,7 +41,9 @@ def _row_major(name: str, shape: "tuple[int, ...]", strides: "tuple[int, ...] | 
     step = item
     for size, stride in zip(reversed(shape), reversed(strides if strides is not None else ())):
         if size > 1 and stride != step and 0 not in shape:
-            raise ValueError("%s has strides, and a kernel takes row-major arrays in the GPU's memory: pass a contiguous one" % name)
+            raise ValueError(
+                "%s has strides, and a kernel takes row-major arrays in the GPU's memory: pass a contiguous one" % name
+            )
         step *= size
 
 
@@ -99,7 +102,8 @@ class TorchPlace(Place):
         return self.torch.cuda.current_stream(self.device).cuda_stream
 
     def _for_stream(self, tensor, stream: int):
-        if stream != self.stream():                           # its memory is not to be given to others before that stream is done
+        # its memory is not to be given to others before that stream is done
+        if stream != self.stream():
             tensor.record_stream(self.torch.cuda.ExternalStream(stream, self.device))
         return tensor
 
@@ -108,7 +112,9 @@ class TorchPlace(Place):
 
     def filled(self, what: str, value: np.ndarray, stream: int) -> typing.Any:
         with self.torch.cuda.stream(self.torch.cuda.ExternalStream(stream, self.device)):
-            return self._for_stream(self.torch.full((), value.item(), dtype=self.library.type_of(value.dtype), device=self.device), stream)
+            return self._for_stream(
+                self.torch.full((), value.item(), dtype=self.library.type_of(value.dtype), device=self.device), stream
+            )
 
 
 class CupyPlace(Place):
@@ -151,15 +157,21 @@ def _number_of(stream) -> int:
             return value
     if hasattr(stream, "__cuda_stream__"):                    # cuda.core: (version, handle)
         return stream.__cuda_stream__()[1]
-    raise TypeError("stream= is a %s, not a number and not a stream of PyTorch, CuPy, Numba or cuda.core" % type(stream).__name__)
+    raise TypeError(
+        "stream= is a %s, not a number and not a stream of PyTorch, CuPy, Numba or cuda.core" % type(stream).__name__
+    )
 
 
 def refuse_stream(title: str, target: str) -> typing.NoReturn:
-    raise ValueError("stream= is for programs of target cuda, and %s is compiled for %s, where a call waits for its results" % (title, target))
+    raise ValueError(
+        "stream= is for programs of target cuda, and %s is compiled for %s, where a call waits for its results"
+        % (title, target)
+    )
 
 
 class Placed:
-    """A kernel for arrays on the GPU, and memory of its own there for each stream, on which runs follow each other, whatever thread starts them."""
+    """A kernel for arrays on the GPU, and memory of its own there for each stream, on which runs follow each other,
+    whatever thread starts them."""
 
     def __init__(self, prepared: Prepared):
         self.prepared, self.used, self.sizes = prepared, 0, prepared.sizes
@@ -171,7 +183,9 @@ class Placed:
             return 0
         found = self.workspaces.get((place.name, stream))
         if found is None:
-            made = place.empty("a workspace of %d bytes" % self.workspace_bytes, (self.workspace_bytes,), np.dtype(np.uint8), stream)
+            made = place.empty(
+                "a workspace of %d bytes" % self.workspace_bytes, (self.workspace_bytes,), np.dtype(np.uint8), stream
+            )
             found = self.workspaces.setdefault((place.name, stream), made)
         return place.see("workspace", found).address
 
@@ -198,10 +212,15 @@ def describe(names: typing.Sequence[str], values: typing.Sequence, gpu: "int | N
 class Call:
     """The arguments of one call on the GPU, looked at."""
 
-    def __init__(self, title: str, inputs: "tuple[str, ...]", outputs: "tuple[str, ...]", arguments: typing.Sequence, out, stream):
+    def __init__(
+        self, title: str, inputs: "tuple[str, ...]", outputs: "tuple[str, ...]", arguments: typing.Sequence, out, stream
+    ):
         arrays = [value for value in arguments if on_gpu(value)]
         if not arrays:
-            raise ValueError("stream= is for arrays in the GPU's memory, and %s is given none: arrays of the host are copied there and back, and waited for" % title)
+            raise ValueError(
+                "stream= is for arrays in the GPU's memory, and %s is given none: arrays of the host are copied there and back, and waited for"
+                % title
+            )
         self.place, self.inputs, self.outputs = _place_of(arrays[0]), inputs, outputs
         self.gpu = self.place.gpu(arrays[0])
         self.stream: int = self.place.stream() if stream is None else _number_of(stream)
@@ -210,13 +229,19 @@ class Call:
         if out is not None:
             self.out = list(out) if isinstance(out, (list, tuple)) else [out]
             if len(self.out) != len(outputs):
-                raise ValueError("out= has %s, the program has %s (%s)" % (counted(len(self.out), "array"), counted(len(outputs), "output"), ", ".join(outputs)))
+                raise ValueError(
+                    "out= has %s, the program has %s (%s)"
+                    % (counted(len(self.out), "array"), counted(len(outputs), "output"), ", ".join(outputs))
+                )
 
     def _seen(self, name: str, value) -> typing.Any:
         if on_gpu(value):
             place = _place_of(value)
             if type(place) is not type(self.place):
-                raise TypeError("%s is of %s and another array of %s: give all arrays in one library" % (name, place.name, self.place.name))
+                raise TypeError(
+                    "%s is of %s and another array of %s: give all arrays in one library"
+                    % (name, place.name, self.place.name)
+                )
             self._check_gpu(name, place.gpu(value))
             return place.see(name, value)
         if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
@@ -227,11 +252,20 @@ class Call:
 
     def _check_gpu(self, name: str, gpu: "int | None") -> None:
         if gpu != self.gpu:
-            raise ValueError("%s lies on GPU %s, and another array on GPU %s: move one to the other's" % (name, gpu, self.gpu))
+            raise ValueError(
+                "%s lies on GPU %s, and another array on GPU %s: move one to the other's" % (name, gpu, self.gpu)
+            )
 
     def key(self, sizes: "set[int]") -> tuple:
         """What it is compiled for; `sizes`: positions of arguments whose values are compiled in."""
-        return ("gpu", self.gpu, *((value.dtype, value.shape) if isinstance(value, Seen) else value if k in sizes else type(value) for k, value in enumerate(self.values)))
+        return (
+            "gpu",
+            self.gpu,
+            *(
+                (value.dtype, value.shape) if isinstance(value, Seen) else value if k in sizes else type(value)
+                for k, value in enumerate(self.values)
+            ),
+        )
 
     def prepare(self, program: int, heard) -> Placed:
         structs, (count, keep) = describe(self.inputs, self.values, self.gpu)
@@ -248,23 +282,48 @@ class Call:
         for position, dtype, shape in prepared.sources:
             value = None if position is None else self.values[position]
             if not isinstance(value, Seen):
-                name = "the value of %s" % prepared.names[position] if position is not None else "an input that is not read"
-                numbers.append(place.empty(name, shape, dtype, stream) if value is None else place.filled(name, number_as(prepared.names[position], value, dtype), stream))
+                name = (
+                    "the value of %s" % prepared.names[position]
+                    if position is not None
+                    else "an input that is not read"
+                )
+                numbers.append(
+                    place.empty(name, shape, dtype, stream)
+                    if value is None
+                    else place.filled(name, number_as(prepared.names[position], value, dtype), stream)
+                )
                 value = place.see(name, numbers[-1])
             pointers.append(value.address)
-        made = self.out if self.out is not None else [place.empty("the output %s" % name, shape, dtype, stream) for name, dtype, shape in prepared.outputs]
+        made = (
+            self.out
+            if self.out is not None
+            else [place.empty("the output %s" % name, shape, dtype, stream) for name, dtype, shape in prepared.outputs]
+        )
         results = []
         for array, (name, dtype, shape) in zip(made, prepared.outputs):
             seen = self._written(name, array)
             if (seen.dtype, seen.shape) != (dtype, shape):
-                raise ValueError("out= for %s is %s %s, but the program gives %s %s" % (name, seen.dtype, list(seen.shape), dtype, list(shape)))
+                raise ValueError(
+                    "out= for %s is %s %s, but the program gives %s %s"
+                    % (name, seen.dtype, list(seen.shape), dtype, list(shape))
+                )
             results.append(seen.address)
-        check(_c.lib.tilec_kernel_run_on(prepared.handle, prepared.input_block(*pointers), prepared.output_block(*results), placed.workspace(place, stream), stream))
+        check(
+            _c.lib.tilec_kernel_run_on(
+                prepared.handle,
+                prepared.input_block(*pointers),
+                prepared.output_block(*results),
+                placed.workspace(place, stream),
+                stream,
+            )
+        )
         return made[0] if len(made) == 1 else tuple(made)
 
     def _written(self, name: str, array) -> Seen:
         if not on_gpu(array) or type(_place_of(array)) is not type(self.place):
-            raise ValueError("out= for %s is no array of %s in the GPU's memory, as the inputs are" % (name, self.place.name))
+            raise ValueError(
+                "out= for %s is no array of %s in the GPU's memory, as the inputs are" % (name, self.place.name)
+            )
         self._check_gpu("out= for " + name, self.place.gpu(array))
         if not self.place.is_writable(array):
             raise ValueError("out= for %s is read-only" % name)

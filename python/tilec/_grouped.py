@@ -6,6 +6,7 @@ A dict or a named tuple gives an input by each of its names. A tuple that holds 
 array, as a list always is. Arguments by position stand in front of groups by name, as in any call of Python. Nothing is guessed: a name that is no input,
 that is given twice or that is missing is a TypeError, which lists all of them.
 """
+
 from __future__ import annotations
 
 import collections.abc
@@ -29,7 +30,13 @@ def _fields(value) -> "typing.Mapping | None":
     if isinstance(value, tuple):
         names = getattr(value, "_fields", None)
         return dict(zip(names, value)) if isinstance(names, tuple) else None
-    return value if isinstance(value, collections.abc.Mapping) and not hasattr(value, "__array__") and not hasattr(value, "__dlpack__") else None
+    return (
+        value
+        if isinstance(value, collections.abc.Mapping)
+        and not hasattr(value, "__array__")
+        and not hasattr(value, "__dlpack__")
+        else None
+    )
 
 
 def _in_order(value) -> bool:
@@ -41,19 +48,31 @@ _NO_GROUPS = frozenset((np.ndarray, float, int, type(None)))  # most arguments
 
 
 def _is_group(value) -> bool:
-    return type(value) not in _NO_GROUPS and isinstance(value, (tuple, collections.abc.Mapping)) and (_fields(value) is not None or _in_order(value))
+    return (
+        type(value) not in _NO_GROUPS
+        and isinstance(value, (tuple, collections.abc.Mapping))
+        and (_fields(value) is not None or _in_order(value))
+    )
 
 
 def has_groups(arguments: typing.Iterable) -> bool:
     return any(map(_is_group, arguments))
 
 
-def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Sequence, named: "dict[str, typing.Any]", optional: "typing.Container[str]" = (),
-                usual: "typing.Mapping[str, typing.Any]" = {}, options: "tuple[str, ...]" = (),
-                taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None, about: "typing.Callable[[str], str | None] | None" = None) -> list:
-    """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of some that are not. `options` are names that
-    a call gives another meaning. `taken`: of which names so many arguments by position are, beside those by name; None: the first. `about`: what else to say of a name
-    that is none.
+def by_position(
+    title: str,
+    names: "typing.Sequence[str]",
+    arguments: typing.Sequence,
+    named: "dict[str, typing.Any]",
+    optional: "typing.Container[str]" = (),
+    usual: "typing.Mapping[str, typing.Any]" = {},
+    options: "tuple[str, ...]" = (),
+    taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None,
+    about: "typing.Callable[[str], str | None] | None" = None,
+) -> list:
+    """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of
+    some that are not. `options` are names that a call gives another meaning. `taken`: of which names so many arguments
+    by position are, beside those by name; None: the first. `about`: what else to say of a name that is none.
     """
     twice: "list[str]" = []
     tuples, by_call = any(map(_in_order, arguments)), named
@@ -61,7 +80,10 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
         arguments, named, twice = _apart(title, arguments, named)
     if len(arguments) > len(names):
         hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else ""
-        raise TypeError("%s takes %s (%s) but %d were given%s" % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint))
+        raise TypeError(
+            "%s takes %s (%s) but %d were given%s"
+            % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint)
+        )
     unexpected = [n for n in named if n not in names]
     placed = dict(zip(names if taken is None else taken(len(arguments), named), arguments))
     twice += [n for n in placed if n in named]
@@ -70,16 +92,44 @@ def by_position(title: str, names: "typing.Sequence[str]", arguments: typing.Seq
     if unexpected or twice or missing:
         known = {n: said for n in unexpected if about is not None and (said := about(n))}
         parts = [(missing, "missing: %s"), (unexpected, "unexpected: %s"), (twice, "given twice: %s")]
-        meant = ["did you mean %s?" % near for near in (nearest(n, names) for n in unexpected if n not in known) if near]
+        meant = [
+            "did you mean %s?" % near for near in (nearest(n, names) for n in unexpected if n not in known) if near
+        ]
         meant += known.values()
-        meant += ["%s by name is an option of the call: give the input by its position, or in a dict" % n for n in missing if n in options]
-        meant += ["%s= is taken by a plain call of the program only" % n if n in by_call else "%s is an option of the call: give it as %s=" % (n, n) for n in unexpected if n in options]
-        meant += ["%s is a group in a group: give its fields to the call" % n for n in unexpected if _is_group(named[n])]
-        raise TypeError("%s(%s): %s" % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant)))
+        meant += [
+            "%s by name is an option of the call: give the input by its position, or in a dict" % n
+            for n in missing
+            if n in options
+        ]
+        meant += [
+            (
+                "%s= is taken by a plain call of the program only" % n
+                if n in by_call
+                else "%s is an option of the call: give it as %s=" % (n, n)
+            )
+            for n in unexpected
+            if n in options
+        ]
+        meant += [
+            "%s is a group in a group: give its fields to the call" % n for n in unexpected if _is_group(named[n])
+        ]
+        raise TypeError(
+            "%s(%s): %s"
+            % (title, ", ".join(names), "; ".join([text % ", ".join(found) for found, text in parts if found] + meant))
+        )
     for name, value in zip(names, values):
         if _is_group(value):
-            raise TypeError("%s: %s" % (name, "a tuple of arrays is a group of arguments; np.stack makes one array of them" if _in_order(value) else
-                                        "a %s is no array and no number" % type(value).__name__))
+            raise TypeError(
+                "%s: %s"
+                % (
+                    name,
+                    (
+                        "a tuple of arrays is a group of arguments; np.stack makes one array of them"
+                        if _in_order(value)
+                        else "a %s is no array and no number" % type(value).__name__
+                    ),
+                )
+            )
     return values
 
 
@@ -91,7 +141,9 @@ def _apart(title: str, arguments: typing.Sequence, named: dict) -> "tuple[list, 
     for value in arguments:
         fields = _fields(value)
         if fields is None and groups:
-            raise TypeError("%s: an argument by position stands behind a dict or a named tuple: give it first, or by name" % title)
+            raise TypeError(
+                "%s: an argument by position stands behind a dict or a named tuple: give it first, or by name" % title
+            )
         if fields is None:
             positional += value if _in_order(value) else [value]
             continue

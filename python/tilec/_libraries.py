@@ -6,6 +6,7 @@
 A Library says how a value is seen as a NumPy array over the same memory (`view`) and how a kernel is run so that its outputs are values of
 the library (`run`). NumPy needs none: None stands for it. No library is imported here: who passes its values has imported it.
 """
+
 from __future__ import annotations
 
 import functools
@@ -32,7 +33,10 @@ _NARROW = (
 
 
 def refuse_device(name: str, where) -> None:
-    raise ValueError("%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch" % (name, where))
+    raise ValueError(
+        "%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch"
+        % (name, where)
+    )
 
 
 class Torch:
@@ -43,13 +47,34 @@ class Torch:
         self.torch, self.kinds = torch, (torch.Tensor, torch.nn.Parameter)
         self.grad_enabled, self.host = torch.is_grad_enabled, torch.device("cpu")
         names = {np.bool_: "bool", np.float16: "float16"}
-        types = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32, np.float64, np.bool_]
+        types = [
+            np.int8,
+            np.int16,
+            np.int32,
+            np.int64,
+            np.uint8,
+            np.uint16,
+            np.uint32,
+            np.uint64,
+            np.float16,
+            np.float32,
+            np.float64,
+            np.bool_,
+        ]
         self.types = {np.dtype(t): getattr(torch, names.get(t, np.dtype(t).name)) for t in types}
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
-        self.forward_ad, self.pre_dispatch, self.proxy = torch.autograd.forward_ad, torch._C.DispatchKey.PreDispatch, torch._C._TorchDispatchModeKey.PROXY
-        self.mode_count, self.has_key, self.jit_state = torch._C._len_torch_dispatch_stack, torch._C._dispatch_tls_is_dispatch_key_included, torch._C._get_tracing_state
+        self.forward_ad, self.pre_dispatch, self.proxy = (
+            torch.autograd.forward_ad,
+            torch._C.DispatchKey.PreDispatch,
+            torch._C._TorchDispatchModeKey.PROXY,
+        )
+        self.mode_count, self.has_key, self.jit_state = (
+            torch._C._len_torch_dispatch_stack,
+            torch._C._dispatch_tls_is_dispatch_key_included,
+            torch._C._get_tracing_state,
+        )
         for kind in self.kinds:
             exchange = getattr(kind, "__dlpack_c_exchange_api__", None)  # PyTorch 2.10 and later
             if exchange is not None:
@@ -60,24 +85,40 @@ class Torch:
         if not isinstance(value, self.torch.Tensor):
             return
         if value.requires_grad and self.grad_enabled():
-            raise ValueError("%s requires grad, and a plain call is no part of autograd's graph: call tilec.torch.function(program), or call under torch.no_grad(), "
-                             "or pass %s.detach()" % (name, name))
+            raise ValueError(
+                "%s requires grad, and a plain call is no part of autograd's graph: call tilec.torch.function(program), or call under torch.no_grad(), "
+                "or pass %s.detach()" % (name, name)
+            )
         if self.is_dual(value):
-            raise ValueError("%s has a tangent, and a plain call has no forward mode: call tilec.torch.function(program), "
-                             "or pass its primal, as torch.autograd.forward_ad.unpack_dual gives it" % name)
+            raise ValueError(
+                "%s has a tangent, and a plain call has no forward mode: call tilec.torch.function(program), "
+                "or pass its primal, as torch.autograd.forward_ad.unpack_dual gives it" % name
+            )
 
     def is_dual(self, value) -> bool:
         """Does forward mode follow it?"""
-        return self.forward_ad._current_level >= 0 and self.torch._C._is_fwd_grad_enabled() and self.forward_ad.unpack_dual(value).tangent is not None
+        return (
+            self.forward_ad._current_level >= 0
+            and self.torch._C._is_fwd_grad_enabled()
+            and self.forward_ad.unpack_dual(value).tangent is not None
+        )
 
     def is_traced(self) -> bool:
         """Does PyTorch write down what is called: make_fx, with what is built on it, or torch.jit.trace?"""
-        return (self.mode_count() > 0 and self.torch._C._get_dispatch_mode(self.proxy) is not None) or self.jit_state() is not None or \
-               (self.has_key(self.pre_dispatch) and self.torch._ops._get_dispatch_mode_pre_dispatch(self.proxy) is not None)
+        return (
+            (self.mode_count() > 0 and self.torch._C._get_dispatch_mode(self.proxy) is not None)
+            or self.jit_state() is not None
+            or (
+                self.has_key(self.pre_dispatch)
+                and self.torch._ops._get_dispatch_mode_pre_dispatch(self.proxy) is not None
+            )
+        )
 
     def check_not_traced(self) -> None:
         if self.is_traced():
-            raise TypeError("PyTorch traces (make_fx, torch.func.linearize, torch.jit.trace), and a plain call or function() is no part of its graph: call tilec.torch.op(program)")
+            raise TypeError(
+                "PyTorch traces (make_fx, torch.func.linearize, torch.jit.trace), and a plain call or function() is no part of its graph: call tilec.torch.op(program)"
+            )
 
     def is_freed(self, value) -> bool:
         """Does its storage not hold its elements any more, as storage.resize_() leaves it?"""
@@ -90,8 +131,13 @@ class Torch:
         torch = self.torch
         spelled = str(value.dtype)[len("torch."):]
         if value.dtype not in self.taken:
-            advice = next((advice for pattern, advice in _NARROW if re.fullmatch(pattern, spelled)), "convert it with .to(…)")
-            raise TypeError("%s: element type torch.%s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s" % (name, spelled, advice))
+            advice = next(
+                (advice for pattern, advice in _NARROW if re.fullmatch(pattern, spelled)), "convert it with .to(…)"
+            )
+            raise TypeError(
+                "%s: element type torch.%s is none of Tile's (bool, u8 … u64, i8 … i64, f16, bf16, f32, f64); %s"
+                % (name, spelled, advice)
+            )
         if value.layout is not torch.strided:
             raise TypeError("%s: a tensor of layout %s has no strides; pass .to_dense()" % (name, value.layout))
         if value.device.type != "cpu":
@@ -101,17 +147,27 @@ class Torch:
         except Exception:                                     # no memory of its own
             freed = False
         if freed:
-            raise TypeError("%s: its memory was freed, or made smaller: its storage has %d bytes" % (name, value.untyped_storage().nbytes()))
+            raise TypeError(
+                "%s: its memory was freed, or made smaller: its storage has %d bytes"
+                % (name, value.untyped_storage().nbytes())
+            )
         try:
             plain = value.detach().resolve_neg()
-            if plain.dtype is torch.bfloat16:                 # by DLPack: numpy() would forbid that its memory is ever resized, as FSDP does
+            # by DLPack: numpy() would forbid that its memory is ever resized, as FSDP does
+            if plain.dtype is torch.bfloat16:
                 return np.from_dlpack(plain.view(torch.int16)).view(bfloat16())
             return np.from_dlpack(plain)
-        except Exception as fault:                            # tensors without memory of their own, and modes that take none that has: those of torch.func, torch.compile and the like
-            raise TypeError("%s: a %s cannot be taken as an array; where PyTorch traces or transforms, call tilec.torch.op(program): %s" % (name, type(value).__name__, fault)) from fault
+        # tensors without memory of their own, and modes that take none that has: those of torch.func, torch.compile and
+        # the like
+        except Exception as fault:
+            raise TypeError(
+                "%s: a %s cannot be taken as an array; where PyTorch traces or transforms, call tilec.torch.op(program): %s"
+                % (name, type(value).__name__, fault)
+            ) from fault
 
     def key(self, values, out) -> "list | None":
-        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its address, none is a tensor, or PyTorch traces."""
+        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its
+        address, none is a tensor, or PyTorch traces."""
         if self.is_traced():
             return None
         key, tensor, parameter = [], *self.kinds
@@ -140,22 +196,40 @@ class Torch:
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
-        return value.is_cpu and not value.is_neg() and not (value.requires_grad and self.grad_enabled()) and not self.is_dual(value) and not self.is_freed(value)
+        return (
+            value.is_cpu
+            and not value.is_neg()
+            and not (value.requires_grad and self.grad_enabled())
+            and not self.is_dual(value)
+            and not self.is_freed(value)
+        )
 
     def is_recorded(self, values) -> bool:
-        """Is one among them that autograd may follow, that is negated when it is read or whose memory was freed? Or may PyTorch trace?"""
-        if self.mode_count() or self.jit_state() or self.has_key(self.pre_dispatch) or self.forward_ad._current_level >= 0:
+        """Is one among them that autograd may follow, that is negated when it is read or whose memory was freed? Or may
+        PyTorch trace?"""
+        if (
+            self.mode_count()
+            or self.jit_state()
+            or self.has_key(self.pre_dispatch)
+            or self.forward_ad._current_level >= 0
+        ):
             return True                                       # the long way tells which
         tensor, parameter = self.kinds
         for value in values:
             kind = type(value)
-            if (kind is tensor or kind is parameter) and (value.is_neg() or (value.requires_grad and self.grad_enabled()) or (value.storage_offset() and self.is_freed(value))):
+            if (kind is tensor or kind is parameter) and (
+                value.is_neg()
+                or (value.requires_grad and self.grad_enabled())
+                or (value.storage_offset() and self.is_freed(value))
+            ):
                 return True                                   # freed without an offset: its address is 0, which C sees
         return False
 
     def differs(self, value, array) -> bool:
         """Is what became an argument a copy?"""
-        return array.size > 0 and address(array) != value.data_ptr() if type(value) in self.kinds else array is not value
+        return (
+            array.size > 0 and address(array) != value.data_ptr() if type(value) in self.kinds else array is not value
+        )
 
     def type_of(self, dtype: np.dtype):
         return self.types.get(dtype, self.torch.bfloat16)
@@ -190,21 +264,30 @@ class Torch:
             out = [make() for make in prepared.of_torch]
         for k, value in enumerate(out):
             kind = type(value)
-            outs[k] = (value.data_ptr() or self.nowhere(value)) if kind is tensor or kind is parameter else address(value) if kind is np.ndarray else self.nowhere(value)
+            outs[k] = (
+                (value.data_ptr() or self.nowhere(value))
+                if kind is tensor or kind is parameter
+                else address(value) if kind is np.ndarray else self.nowhere(value)
+            )
         status = prepared.run(prepared.handle, ins, outs)
         if status:
             check(status)
         return out[0] if len(out) == 1 else tuple(out)
 
     def nowhere(self, tensor) -> int:
-        """An address for a tensor without elements, which has none of its own, as have those that PyTorch makes while it traces."""
+        """An address for a tensor without elements, which has none of its own, as have those that PyTorch makes while
+        it traces."""
         if type(tensor) not in self.kinds or not tensor.is_cpu or tensor.numel():
-            raise TypeError("a %s has no memory: where PyTorch traces or transforms, call tilec.torch.op(program)" % type(tensor).__name__)
+            raise TypeError(
+                "a %s has no memory: where PyTorch traces or transforms, call tilec.torch.op(program)"
+                % type(tensor).__name__
+            )
         return _NOWHERE
 
 
 class Jax:
-    """JAX. Its arrays are never written: results are memory that NumPy made and nobody else holds, aligned so that JAX takes it over."""
+    """JAX. Its arrays are never written: results are memory that NumPy made and nobody else holds, aligned so that JAX
+    takes it over."""
     name = "jax"
 
     def __init__(self, jax):
@@ -229,7 +312,9 @@ class Jax:
             return prepared(values, out)
         made = [_aligned(shape, dtype) for _, dtype, shape in prepared.outputs]
         prepared(values, made)
-        results = [self.jax.device_put(array, self.jax.local_devices(backend="cpu")[0], may_alias=True) for array in made]
+        results = [
+            self.jax.device_put(array, self.jax.local_devices(backend="cpu")[0], may_alias=True) for array in made
+        ]
         return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -254,7 +339,9 @@ class Exchange:
         try:
             return self.namespace.from_dlpack(array)
         except Exception as fault:                            # whatever a foreign library raises
-            raise TypeError("%s: %s does not take an array of %s: %s" % (name, self.name, array.dtype, fault)) from fault
+            raise TypeError(
+                "%s: %s does not take an array of %s: %s" % (name, self.name, array.dtype, fault)
+            ) from fault
 
 
 _some_bytes = np.zeros(64, np.uint8)
@@ -322,7 +409,10 @@ def one_library(names, values) -> "Torch | Jax | Exchange | None":
         if library is None or library is found:
             continue
         if found is not None:
-            raise TypeError("%s is of %s and %s of %s: give all arrays in one library (NumPy's go with any other)" % (owner, found.name, name, library.name))
+            raise TypeError(
+                "%s is of %s and %s of %s: give all arrays in one library (NumPy's go with any other)"
+                % (owner, found.name, name, library.name)
+            )
         found, owner = library, name
     return found
 

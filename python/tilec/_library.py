@@ -24,8 +24,17 @@ class DLTensor(c.Structure):
 
 
 class Diagnostic(c.Structure):
-    _fields_ = [("severity", c.c_int), ("code", c.c_char_p), ("message", c.c_char_p), ("file", c.c_char_p), ("line", c.c_int),
-                ("column", c.c_int), ("end_line", c.c_int), ("end_column", c.c_int), ("hint", c.c_char_p)]
+    _fields_ = [
+        ("severity", c.c_int),
+        ("code", c.c_char_p),
+        ("message", c.c_char_p),
+        ("file", c.c_char_p),
+        ("line", c.c_int),
+        ("column", c.c_int),
+        ("end_line", c.c_int),
+        ("end_column", c.c_int),
+        ("hint", c.c_char_p),
+    ]
 
 
 class Define(c.Structure):
@@ -37,15 +46,36 @@ class Size(c.Structure):
 
 
 class Options(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("function", c.c_char_p), ("target", c.c_char_p), ("file_name", c.c_char_p),
-                ("defines", c.POINTER(Define)), ("define_count", c.c_size_t), ("sizes", c.POINTER(Size)), ("size_count", c.c_size_t),
-                ("threads", c.c_int), ("include", c.POINTER(c.c_char_p)), ("include_count", c.c_size_t), ("checked", c.c_int), ("kernels", c.c_size_t),
-                ("plan", c.c_char_p), ("room", c.c_int64), ("cache", c.c_char_p),
-                ("ranks", c.POINTER(Size)), ("rank_count", c.c_size_t)]
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("function", c.c_char_p),
+        ("target", c.c_char_p),
+        ("file_name", c.c_char_p),
+        ("defines", c.POINTER(Define)),
+        ("define_count", c.c_size_t),
+        ("sizes", c.POINTER(Size)),
+        ("size_count", c.c_size_t),
+        ("threads", c.c_int),
+        ("include", c.POINTER(c.c_char_p)),
+        ("include_count", c.c_size_t),
+        ("checked", c.c_int),
+        ("kernels", c.c_size_t),
+        ("plan", c.c_char_p),
+        ("room", c.c_int64),
+        ("cache", c.c_char_p),
+        ("ranks", c.POINTER(Size)),
+        ("rank_count", c.c_size_t),
+    ]
 
 
 class Argument(c.Structure):
-    _fields_ = [("name", c.c_char_p), ("kind", c.c_int), ("tensor", c.POINTER(DLTensor)), ("integer", c.c_int64), ("real", c.c_double)]
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("kind", c.c_int),
+        ("tensor", c.POINTER(DLTensor)),
+        ("integer", c.c_int64),
+        ("real", c.c_double),
+    ]
 
 
 class Port(c.Structure):
@@ -54,12 +84,25 @@ class Port(c.Structure):
 
 
 class Cost(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("operations", c.c_int64), ("exact", c.c_int), ("bytes_read", c.c_int64), ("bytes_written", c.c_int64),
-                ("milliseconds", c.c_double), ("memory_bytes", c.c_double)]
+    _fields_ = [
+        ("size", c.c_size_t),
+        ("operations", c.c_int64),
+        ("exact", c.c_int),
+        ("bytes_read", c.c_int64),
+        ("bytes_written", c.c_int64),
+        ("milliseconds", c.c_double),
+        ("memory_bytes", c.c_double),
+    ]
 
 
 class TuneProgress(c.Structure):
-    _fields_ = [("elapsed", c.c_double), ("seconds", c.c_double), ("measured", c.c_size_t), ("first", c.c_double), ("best", c.c_double)]
+    _fields_ = [
+        ("elapsed", c.c_double),
+        ("seconds", c.c_double),
+        ("measured", c.c_size_t),
+        ("first", c.c_double),
+        ("best", c.c_double),
+    ]
 
 
 GoesOn = c.CFUNCTYPE(c.c_int, c.POINTER(TuneProgress), c.c_void_p)
@@ -74,15 +117,31 @@ class Stage(c.Structure):
 
 
 class Interpreter(c.Structure):
-    _fields_ = [("header", c.c_size_t)] + [(name, c.c_void_p) for name in ("array_type", "float_type", "none", "increase", "decrease", "call", "new_tuple", "set_item", "error",
-                                                                           "save_thread", "restore_thread")]
+    _fields_ = [("header", c.c_size_t)] + [
+        (name, c.c_void_p)
+        for name in (
+            "array_type",
+            "float_type",
+            "none",
+            "increase",
+            "decrease",
+            "call",
+            "new_tuple",
+            "set_item",
+            "error",
+            "save_thread",
+            "restore_thread",
+        )
+    ]
 
 
 def _find() -> str:
     """TILEC_LIBRARY, beside this package (a wheel), or the build folder of a checkout."""
     here = pathlib.Path(__file__).resolve().parent
     asked = os.environ.get("TILEC_LIBRARY")
-    candidates = [pathlib.Path(asked)] if asked else [here / "libtilec.so", here.parent.parent / "build/runtime/libtilec.so"]
+    candidates = (
+        [pathlib.Path(asked)] if asked else [here / "libtilec.so", here.parent.parent / "build/runtime/libtilec.so"]
+    )
     for candidate in candidates:
         if candidate.exists():
             return str(candidate)
@@ -102,7 +161,10 @@ def _load() -> c.CDLL:
     number = library.tilec_version()
     found = number // 10000, number // 100 % 100, number % 100
     if found[0] != VERSION[0] or found[1] < VERSION[1]:
-        raise ImportError("%s is version %d.%d.%d; this package takes version %d.%d and later ones before %d.0" % (_path, *found, *VERSION[:2], VERSION[0] + 1))
+        raise ImportError(
+            "%s is version %d.%d.%d; this package takes version %d.%d and later ones before %d.0"
+            % (_path, *found, *VERSION[:2], VERSION[0] + 1)
+        )
     handle, text, count = c.c_void_p, c.c_char_p, c.c_size_t
     arguments = [c.POINTER(Argument), count]
     signatures = {
@@ -124,9 +186,25 @@ def _load() -> c.CDLL:
         "tilec_standard_file_text": (text, [count]),
         "tilec_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
         "tilec_jvp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
-        "tilec_value_and_gradient": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)]),
+        "tilec_value_and_gradient": (
+            c.c_int,
+            [handle, c.POINTER(text), count, c.POINTER(text), count, c.POINTER(handle)],
+        ),
         "tilec_vmap": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(handle)]),
-        "tilec_vjp": (c.c_int, [handle, c.POINTER(text), count, c.POINTER(text), count, *arguments, *arguments, c.POINTER(handle), c.POINTER(handle)]),
+        "tilec_vjp": (
+            c.c_int,
+            [
+                handle,
+                c.POINTER(text),
+                count,
+                c.POINTER(text),
+                count,
+                *arguments,
+                *arguments,
+                c.POINTER(handle),
+                c.POINTER(handle),
+            ],
+        ),
         "tilec_with_plan": (c.c_int, [handle, text, count, c.POINTER(handle)]),
         "tilec_tune": (c.c_int, [handle, *arguments, c.POINTER(TuneOptions), c.POINTER(handle)]),
         "tilec_program_destroy": (None, [handle]),
@@ -174,15 +252,21 @@ def _load() -> c.CDLL:
 def _load_python() -> c.PyDLL:
     """What looks at objects of Python, and keeps the GIL for that."""
     handle, count = c.c_void_p, c.c_size_t
-    return _declared(c.PyDLL(_path), {
-        "tilec_python_begin": (None, [c.POINTER(Interpreter)]),
-        "tilec_python_exchange": (None, [handle, handle]),
-        "tilec_python_calls_create": (handle, []),
-        "tilec_python_calls_destroy": (None, [handle]),
-        "tilec_python_calls_add": (c.c_int, [handle, handle, c.py_object, c.py_object, c.py_object, c.POINTER(c.c_int32)]),
-        "tilec_python_calls_used": (c.c_uint64, [handle, c.c_int]),
-        "tilec_python_call": (c.py_object, [handle, c.py_object, c.py_object]),
-    })
+    return _declared(
+        c.PyDLL(_path),
+        {
+            "tilec_python_begin": (None, [c.POINTER(Interpreter)]),
+            "tilec_python_exchange": (None, [handle, handle]),
+            "tilec_python_calls_create": (handle, []),
+            "tilec_python_calls_destroy": (None, [handle]),
+            "tilec_python_calls_add": (
+                c.c_int,
+                [handle, handle, c.py_object, c.py_object, c.py_object, c.POINTER(c.c_int32)],
+            ),
+            "tilec_python_calls_used": (c.c_uint64, [handle, c.c_int]),
+            "tilec_python_call": (c.py_object, [handle, c.py_object, c.py_object]),
+        },
+    )
 
 
 _path = _find()

@@ -6,13 +6,24 @@ import contextvars
 import os
 import typing
 
-_USUAL: "dict[str, typing.Any]" = {"target": "cpu", "include": (), "threads": 0, "checked": False, "kernels": 0, "room": None, "cache": True}
+_USUAL: "dict[str, typing.Any]" = {
+    "target": "cpu",
+    "include": (),
+    "threads": 0,
+    "checked": False,
+    "kernels": 0,
+    "room": None,
+    "cache": True,
+}
 # The options here, and what was here before them.
-_current: "contextvars.ContextVar[tuple[dict[str, typing.Any], typing.Any]]" = contextvars.ContextVar("tilec.options", default=(_USUAL, None))
+_current: "contextvars.ContextVar[tuple[dict[str, typing.Any], typing.Any]]" = contextvars.ContextVar(
+    "tilec.options", default=(_USUAL, None)
+)
 
 
 class Options(contextlib.ContextDecorator):
-    """What options() gives: for a `with`, or as a decorator. May be entered again, inside itself, and by several threads."""
+    """What options() gives: for a `with`, or as a decorator. May be entered again, inside itself, and by several
+    threads."""
 
     def __init__(self, given: "dict[str, typing.Any]"):
         self._given = given
@@ -29,9 +40,17 @@ class Options(contextlib.ContextDecorator):
         _current.set(_current.get()[1] or (_USUAL, None))     # none: it was entered in another context
 
 
-def options(*, target: "str | None" = None, include: "typing.Sequence[str | os.PathLike[str]] | None" = None, threads: "int | None" = None,
-            checked: "bool | None" = None, kernels: "int | None" = None, room: "int | None" = None,
-            cache: "bool | str | os.PathLike[str] | None" = None, **unknown: typing.Any) -> Options:
+def options(
+    *,
+    target: "str | None" = None,
+    include: "typing.Sequence[str | os.PathLike[str]] | None" = None,
+    threads: "int | None" = None,
+    checked: "bool | None" = None,
+    kernels: "int | None" = None,
+    room: "int | None" = None,
+    cache: "bool | str | os.PathLike[str] | None" = None,
+    **unknown: typing.Any,
+) -> Options:
     """What compile() and load() take inside a `with` where they are not told; tilec.std.load() too.
 
         with tilec.options(target="opencl", threads=1):
@@ -45,8 +64,20 @@ def options(*, target: "str | None" = None, include: "typing.Sequence[str | os.P
     if unknown:
         name = next(iter(unknown))
         own = name in ("define", "size", "function", "plan", "name")
-        raise TypeError("%s= belongs to one text: give it to compile() or load()" % name if own else "no option %s=; there are %s" % (name, ", ".join(_USUAL)))
-    given = {"target": target, "include": include, "threads": threads, "checked": checked, "kernels": kernels, "room": room, "cache": cache}
+        raise TypeError(
+            "%s= belongs to one text: give it to compile() or load()" % name
+            if own
+            else "no option %s=; there are %s" % (name, ", ".join(_USUAL))
+        )
+    given = {
+        "target": target,
+        "include": include,
+        "threads": threads,
+        "checked": checked,
+        "kernels": kernels,
+        "room": room,
+        "cache": cache,
+    }
     return Options({name: value for name, value in given.items() if value is not None})
 
 

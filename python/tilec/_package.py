@@ -20,9 +20,10 @@ MAGIC = b"tilec package "
 
 
 class Package:
-    """What Program.save() wrote and tilec.load() read. Call it with arrays of the shapes and types it was saved for, by position or by
-    name; a plain number fits a scalar. Inputs that are not row-major are copied. `out=` takes the row-major array or arrays to write
-    instead of new ones. One that was saved with `accumulate=` adds to them, and is called with the same `accumulate=`.
+    """What Program.save() wrote and tilec.load() read. Call it with arrays of the shapes and types it was saved for, by
+    position or by name; a plain number fits a scalar. Inputs that are not row-major are copied. `out=` takes the
+    row-major array or arrays to write instead of new ones. One that was saved with `accumulate=` adds to them, and is
+    called with the same `accumulate=`.
     May be used from several threads at once.
     """
 
@@ -35,7 +36,9 @@ class Package:
         self._calls = Calls()
         self.inputs: "tuple[str, ...]" = tuple(self._prepared.port_names)
         self.outputs: "tuple[str, ...]" = tuple(name for name, _, _ in self._prepared.outputs)
-        self._adds = tuple(name for k, name in enumerate(self.outputs) if _c.lib.tilec_kernel_adds(self._prepared.handle, k))
+        self._adds = tuple(
+            name for k, name in enumerate(self.outputs) if _c.lib.tilec_kernel_adds(self._prepared.handle, k)
+        )
 
     def __repr__(self) -> str:
         def ports(each):
@@ -46,23 +49,39 @@ class Package:
     def _taken(self, values):
         """Arguments as the kernel takes them, and the library of the results."""
         library = library_of_call(self.inputs, values)
-        taken = [as_compiled(name, as_argument(name, value), dtype, shape) for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)]
+        taken = [
+            as_compiled(name, as_argument(name, value), dtype, shape)
+            for name, value, (_, dtype, shape) in zip(self.inputs, values, self._prepared.sources)
+        ]
         return taken, library
 
     def stats(self) -> Stats:
-        """What a call takes: launches, bytes of code, workspace, inputs and outputs. Operations are not known: a package has no text."""
+        """What a call takes: launches, bytes of code, workspace, inputs and outputs. Operations are not known: a
+        package has no text."""
         return stats_of(self._prepared)
 
     def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
-        """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are thrown away."""
-        return profile_of(self._prepared, self._taken(by_position("the package", self.inputs, arguments, named))[0], fit("runs=", runs, 1, 2**31))
+        """Calls the package `runs` times, and once before that, and gives the median time of each launch. Results are
+        thrown away."""
+        return profile_of(
+            self._prepared,
+            self._taken(by_position("the package", self.inputs, arguments, named))[0],
+            fit("runs=", runs, 1, 2**31),
+        )
 
     def _check_adds(self, accumulate, out) -> None:
         """Adding is compiled in, and a call has to say the same."""
         asked = tuple(name for name in self.outputs if name in names_to_add(accumulate, self.outputs))
         if asked != self._adds:
-            here = ("adds to %s" % ", ".join(self._adds), "accumulate=%r" % list(self._adds)) if self._adds else ("writes its results", "no accumulate=")
-            raise TypeError("the package %s, and the call says otherwise: write %s, or save another, program.save(path, …, accumulate=%r)" % (*here, list(asked) or False))
+            here = (
+                ("adds to %s" % ", ".join(self._adds), "accumulate=%r" % list(self._adds))
+                if self._adds
+                else ("writes its results", "no accumulate=")
+            )
+            raise TypeError(
+                "the package %s, and the call says otherwise: write %s, or save another, program.save(path, …, accumulate=%r)"
+                % (*here, list(asked) or False)
+            )
         if asked and out is None:
             raise TypeError("the package adds to arrays: give them as out=")
 
@@ -76,11 +95,21 @@ class Package:
         values = by_position("the package", self.inputs, arguments, named)
         return self._pair(*self._taken(values), values)
 
-    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False, stream: object = None, **named: typing.Any) -> typing.Any:
+    def __call__(
+        self,
+        /,
+        *arguments: typing.Any,
+        out: typing.Any = None,
+        accumulate: "bool | str | typing.Sequence[str]" = False,
+        stream: object = None,
+        **named: typing.Any,
+    ) -> typing.Any:
         if accumulate is not False or self._adds:
             self._check_adds(accumulate, out)
         if stream is not None:
-            raise TypeError("stream=: a package takes arrays of the host. Call the program of the text with target=\"cuda\", f(…, stream=s)")
+            raise TypeError(
+                "stream=: a package takes arrays of the host. Call the program of the text with target=\"cuda\", f(…, stream=s)"
+            )
         if not named and not self._adds:
             made = self._calls.run(arguments, out)
             if made is not None:
@@ -98,9 +127,15 @@ class Package:
         given = as_written(self.outputs, wanted)
         for array, (name, dtype, shape) in zip(given, self._prepared.outputs):
             if array.dtype != dtype or array.shape != shape:
-                raise ValueError("out= for %s is %s %s, but the package gives %s %s" % (name, spelled(array.dtype), list(array.shape), spelled(dtype), list(shape)))
+                raise ValueError(
+                    "out= for %s is %s %s, but the package gives %s %s"
+                    % (name, spelled(array.dtype), list(array.shape), spelled(dtype), list(shape))
+                )
             if not (array.flags.writeable and array.flags.c_contiguous and array.flags.aligned):
-                raise ValueError("out= for %s is %s: a package writes row-major arrays" % (name, "strided" if array.flags.writeable else "read-only"))
+                raise ValueError(
+                    "out= for %s is %s: a package writes row-major arrays"
+                    % (name, "strided" if array.flags.writeable else "read-only")
+                )
         self._prepared(taken, given)
         note_written(wanted)
         if all(a is b for a, b in zip(wanted, given)):

@@ -28,14 +28,24 @@ class Pair:
         outputs = made[: self.count]
         known = dict(zip(self.inputs, values))
         known.update((name, as_argument(name, value)) for name, value in zip(self.names, made))
-        tensors = [(name, value) for name, value in [*zip(self.inputs, given), *zip(self.names, outputs)] if name in self.wanted]
-        backward = Backward(self, {name: known[name] for name in self.wanted if name in known}, library, [(name, value, version_of(value)) for name, value in tensors])
+        tensors = [
+            (name, value)
+            for name, value in [*zip(self.inputs, given), *zip(self.names, outputs)]
+            if name in self.wanted
+        ]
+        backward = Backward(
+            self,
+            {name: known[name] for name in self.wanted if name in known},
+            library,
+            [(name, value, version_of(value)) for name, value in tensors],
+        )
         return outputs[0] if self.count == 1 else tuple(outputs), backward
 
 
 class Backward:
-    """The backward pass of one call: the second of what vjp() gives. Called with the cotangents of outputs, in order or by name, it gives the gradients: one as
-    its array, several as a tuple, in the library of the call. It may be called more than once; arrays of the call must not have changed:
+    """The backward pass of one call: the second of what vjp() gives. Called with the cotangents of outputs, in order or
+    by name, it gives the gradients: one as its array, several as a tuple, in the library of the call. It may be called
+    more than once; arrays of the call must not have changed:
     RuntimeError where tensors of PyTorch have, which count changes. Not pickled.
     """
 
@@ -48,18 +58,25 @@ class Backward:
 
     @property
     def kept(self) -> "dict[str, int]":
-        """Values in between that forward stored for backward, with their bytes; arguments and results are not among them."""
+        """Values in between that forward stored for backward, with their bytes; arguments and results are not among
+        them."""
         return {name: self._held[name].nbytes for name in self._pair.names[self._pair.count:] if name in self._held}
 
     def __repr__(self) -> str:
-        return "<tilec.Backward (%s) -> (%s), keeps %d bytes>" % (", ".join(self._pair.cotangents), ", ".join(name for name, _, _ in self._pair.backward.outputs), sum(self.kept.values()))
+        return "<tilec.Backward (%s) -> (%s), keeps %d bytes>" % (
+            ", ".join(self._pair.cotangents),
+            ", ".join(name for name, _, _ in self._pair.backward.outputs),
+            sum(self.kept.values()),
+        )
 
     def __call__(self, /, *cotangents: typing.Any, **named: typing.Any) -> typing.Any:
         pair = self._pair
         for name, tensor, version in self._versions:
             if tensor._version != version:
-                raise RuntimeError("%s, which is needed for gradient computation, has been modified by an inplace operation: it is at version %d; expected version %d instead"
-                                   % (name, tensor._version, version))
+                raise RuntimeError(
+                    "%s, which is needed for gradient computation, has been modified by an inplace operation: it is at version %d; expected version %d instead"
+                    % (name, tensor._version, version)
+                )
         given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
         library = library_of_call(given, given.values())
         library = self._library or library

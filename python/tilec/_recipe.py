@@ -1,4 +1,5 @@
-"""How a program was made of its text: options, function, and what was derived from it, one step after another. It can be pickled and compared."""
+"""How a program was made of its text: options, function, and what was derived from it, one step after another. It can
+be pickled and compared."""
 from __future__ import annotations
 
 import ctypes
@@ -16,26 +17,47 @@ if typing.TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True)
 class Recipe:
     function: "str | None"
-    options: "dict[str, typing.Any]"                          # target, threads, checked, kernels, room, cache, define, size, rank
-    steps: "tuple[tuple[typing.Any, ...], ...]" = ()          # ("grad", ["X"], []): a method of Program and its arguments
+    # target, threads, checked, kernels, room, cache, define, size, rank
+    options: "dict[str, typing.Any]"
+    # ("grad", ["X"], []): a method of Program and its arguments
+    steps: "tuple[tuple[typing.Any, ...], ...]" = ()
 
     @staticmethod
-    def given(function: "str | None", define: "typing.Mapping[str, float | str] | None", size: "typing.Mapping[str, int] | None",
-              rank: "typing.Mapping[str, int] | None", chosen: "dict[str, typing.Any]") -> "Recipe":
+    def given(
+        function: "str | None",
+        define: "typing.Mapping[str, float | str] | None",
+        size: "typing.Mapping[str, int] | None",
+        rank: "typing.Mapping[str, int] | None",
+        chosen: "dict[str, typing.Any]",
+    ) -> "Recipe":
         """Of what compile() was given, or the error for it."""
         cache = chosen["cache"]
-        return Recipe(function, {
-            "target": chosen["target"], "checked": flag("checked=", chosen["checked"]),
-            "threads": fit("threads=", chosen["threads"], 0, 4096), "kernels": fit("kernels=", chosen["kernels"], 0, 2**31),
-            "room": None if chosen["room"] is None else fit("room=", chosen["room"], 0, 2**62),
-            "cache": bool(cache) if isinstance(cache, bool) or not cache else as_path("cache=", cache),
-            "define": {name: define_value(name, value) for name, value in items_of("define=", define)},
-            "size": {name: fit("size=: %s" % name, value, -(2**63), 2**63 - 1) for name, value in items_of("size=", size)},
-            "rank": {name: fit("rank=: %s" % name, value, 0, 2**31) for name, value in items_of("rank=", rank)}})
+        return Recipe(
+            function,
+            {
+                "target": chosen["target"],
+                "checked": flag("checked=", chosen["checked"]),
+                "threads": fit("threads=", chosen["threads"], 0, 4096),
+                "kernels": fit("kernels=", chosen["kernels"], 0, 2**31),
+                "room": None if chosen["room"] is None else fit("room=", chosen["room"], 0, 2**62),
+                "cache": bool(cache) if isinstance(cache, bool) or not cache else as_path("cache=", cache),
+                "define": {name: define_value(name, value) for name, value in items_of("define=", define)},
+                "size": {
+                    name: fit("size=: %s" % name, value, -(2**63), 2**63 - 1) for name, value in items_of("size=", size)
+                },
+                "rank": {name: fit("rank=: %s" % name, value, 0, 2**31) for name, value in items_of("rank=", rank)},
+            },
+        )
 
     def as_c(self) -> "_c.Options":
         given = self.options
-        made = _c.Options(size=ctypes.sizeof(_c.Options), target=encoded("target=", given["target"]), threads=given["threads"], checked=given["checked"], kernels=given["kernels"])
+        made = _c.Options(
+            size=ctypes.sizeof(_c.Options),
+            target=encoded("target=", given["target"]),
+            threads=given["threads"],
+            checked=given["checked"],
+            kernels=given["kernels"],
+        )
         if self.function is not None:
             made.function = encoded("function=", self.function)
         if given["room"] is not None:
@@ -43,7 +65,10 @@ class Recipe:
         if given["cache"] is not True:
             made.cache = os.fsencode(given["cache"] or "")
         values = [(encoded("define=", name), value) for name, value in given["define"].items()]
-        defines = [_c.Define(name, 0.0, encoded("define=", value)) if isinstance(value, str) else _c.Define(name, value, None) for name, value in values]
+        defines = [
+            _c.Define(name, 0.0, encoded("define=", value)) if isinstance(value, str) else _c.Define(name, value, None)
+            for name, value in values
+        ]
         sizes = [_c.Size(encoded("size=", name), value) for name, value in given["size"].items()]
         made.defines, made.define_count = (_c.Define * max(1, len(defines)))(*defines), len(defines)
         ranks = [_c.Size(encoded("rank=", name), value) for name, value in given["rank"].items()]
@@ -52,7 +77,14 @@ class Recipe:
         return made
 
     def key(self) -> tuple:
-        return (self.function, *((name, tuple(sorted(value.items())) if isinstance(value, dict) else value) for name, value in self.options.items()), self.steps)
+        return (
+            self.function,
+            *(
+                (name, tuple(sorted(value.items())) if isinstance(value, dict) else value)
+                for name, value in self.options.items()
+            ),
+            self.steps,
+        )
 
     def of(self, function: str) -> "Recipe":
         return dataclasses.replace(self, function=function)

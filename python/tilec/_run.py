@@ -22,14 +22,17 @@ if typing.TYPE_CHECKING:
     from ._recipe import Recipe
 
 _LARGE = 2**63
-_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")      # of calls, so inputs of these names are given by position
+# of calls, so inputs of these names are given by position
+_BY_POSITION = ("out", "accumulate", "of", "wrt", "vjp", "runs", "stream")
 _ONE = float("1")                                          # of no caller: the cotangent that was left out
 
 
 class Runnable:
     """What a Program is to its calls."""
 
-    def __init__(self, handle: int, recipe: Recipe, origin: "Runnable | None" = None, heard: "tuple[Diagnostic, ...]" = ()):
+    def __init__(
+        self, handle: int, recipe: Recipe, origin: "Runnable | None" = None, heard: "tuple[Diagnostic, ...]" = ()
+    ):
         lib = _c.lib
         self._recipe = recipe
         self._of_cuda: bool = recipe.options["target"].startswith("cuda")
@@ -38,20 +41,29 @@ class Runnable:
         self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
         self.diagnostics: "tuple[Diagnostic, ...]" = origin.diagnostics if origin is not None else heard
         self.name: str = lib.tilec_program_name(handle).decode()
-        self.inputs: tuple[str, ...] = tuple(lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle)))
+        self.inputs: tuple[str, ...] = tuple(
+            lib.tilec_input_name(handle, k).decode() for k in range(lib.tilec_input_count(handle))
+        )
         # Of a derivative, what it does not read need not be given; of a function, what has a default in the text.
-        self._optional = frozenset(name for k, name in enumerate(self.inputs) if origin is not None or lib.tilec_input_is_optional(handle, k))
+        self._optional = frozenset(
+            name for k, name in enumerate(self.inputs) if origin is not None or lib.tilec_input_is_optional(handle, k)
+        )
         # Of the function itself; behind them stand cotangents and tangents of a derivative.
         self._own: int = origin._own if origin is not None else len(self.inputs)
         self._has_defaults: bool = origin._has_defaults if origin is not None else bool(self._optional)
         self._heading: typing.Any = origin._heading if origin is not None else None   # of a function of std/
-        self.outputs: tuple[str, ...] = tuple(lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle)))
+        self.outputs: tuple[str, ...] = tuple(
+            lib.tilec_output_name(handle, k).decode() for k in range(lib.tilec_output_count(handle))
+        )
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._calls = Calls()
-        self._cache: "dict[tuple, typing.Any]" = {}          # kernels by the kind of call: Prepared, and Placed on a GPU
+        # kernels by the kind of call: Prepared, and Placed on a GPU
+        self._cache: "dict[tuple, typing.Any]" = {}
         self._pairs: "dict[tuple, Pair]" = {}
-        self._made: "dict[tuple[int, ...], tuple[str, ...]]" = {}   # outputs of calls without the inputs at these positions
-        self._ones: "frozenset[str]" = frozenset()            # cotangents that are 1 where they are not given, if they are scalars
+        # outputs of calls without the inputs at these positions
+        self._made: "dict[tuple[int, ...], tuple[str, ...]]" = {}
+        # cotangents that are 1 where they are not given, if they are scalars
+        self._ones: "frozenset[str]" = frozenset()
         self._handle = handle                                 # last: what has one is whole
         self._hear(last_said())
 
@@ -59,7 +71,8 @@ class Runnable:
         if _c is not None and getattr(self, "_handle", None):
             self._pairs.clear()
             self._calls = None
-            self._cache.clear()                               # kernels first, so that the program is the last to hold them
+            # kernels first, so that the program is the last to hold them
+            self._cache.clear()
             _c.lib.tilec_program_destroy(self._handle)
 
     def _hear(self, said: "list[tuple[Diagnostic, str]]") -> None:
@@ -69,8 +82,15 @@ class Runnable:
     def _heard(self) -> "set[tuple]":
         return {diagnostic.place() for diagnostic in self.diagnostics}
 
-    def __call__(self, /, *arguments: typing.Any, out: typing.Any = None, accumulate: "bool | str | typing.Sequence[str]" = False,
-                 stream: typing.Any = None, **named: typing.Any) -> typing.Any:
+    def __call__(
+        self,
+        /,
+        *arguments: typing.Any,
+        out: typing.Any = None,
+        accumulate: "bool | str | typing.Sequence[str]" = False,
+        stream: typing.Any = None,
+        **named: typing.Any,
+    ) -> typing.Any:
         if stream is not None:
             return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
@@ -81,7 +101,8 @@ class Runnable:
                 return made
         return self._run(arguments, out, accumulate, None)
 
-    __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # torch.compile breaks its graph here, and does not look at what calls C
+    # torch.compile breaks its graph here, and does not look at what calls C
+    __call__._torchdynamo_disable = True  # type: ignore[attr-defined]
     __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"  # type: ignore[attr-defined]
 
     def _run(self, arguments: typing.Sequence, out, accumulate, library):
@@ -92,7 +113,8 @@ class Runnable:
             if kind is np.ndarray:
                 key.append((value.dtype, value.shape, value.strides))
             elif kind is int or kind is bool:
-                key.append(int if value < _LARGE or value >= 2 * _LARGE else np.uint64)  # what no i64 holds is another program
+                # what no i64 holds is another program
+                key.append(int if value < _LARGE or value >= 2 * _LARGE else np.uint64)
             elif kind is float or value is None:
                 key.append(kind)
             else:
@@ -125,7 +147,8 @@ class Runnable:
             if library is None and accumulate is False:
                 self._remember(prepared, arguments, out)
             return made
-        except ShapeError as fault:                           # an input that C cannot address is copied; an output stays refused
+        # an input that C cannot address is copied; an output stays refused
+        except ShapeError as fault:
             plain = self._as_arguments(arguments) if fault.code == "E0556" else arguments
             if all(a is b for a, b in zip(plain, arguments)):
                 raise
@@ -148,7 +171,8 @@ class Runnable:
                     if accumulate is False:
                         self._remember(found, arguments, given, torch)
                     return made
-            except RuntimeError as fault:                     # a tensor without memory of its own: what it is will be said
+            # a tensor without memory of its own: what it is will be said
+            except RuntimeError as fault:
                 if isinstance(fault, Error):
                     raise
             except ShapeError as fault:                       # one that C cannot address is copied
@@ -164,7 +188,9 @@ class Runnable:
         note_written(given)
         return given[0] if len(given) == 1 else tuple(given)
 
-    def _prepared_for(self, torch: Torch, arguments: typing.Sequence, out: "list | None", accumulate) -> "Prepared | None":
+    def _prepared_for(
+        self, torch: Torch, arguments: typing.Sequence, out: "list | None", accumulate
+    ) -> "Prepared | None":
         """What runs on these tensors as they lie. None: some are not to be taken by their address."""
         key = torch.key(arguments, out)
         if key is None:
@@ -176,7 +202,9 @@ class Runnable:
             if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
                 return None
             try:
-                found = self._prepare(plain, None if out is None else as_written(self._results(plain), out), accumulate or ())
+                found = self._prepare(
+                    plain, None if out is None else as_written(self._results(plain), out), accumulate or ()
+                )
             except ShapeError as fault:
                 raise self._about_cotangents(arguments, fault) from None
             self._keep(key, arguments, found)
@@ -188,9 +216,13 @@ class Runnable:
         title = self.name or "the function"
         if not self._of_cuda:
             refuse_stream(title, self._recipe.options["target"])
-        call = GpuCall(title, self.inputs, self.outputs if out is None else self._results(arguments), arguments, out, stream)
+        call = GpuCall(
+            title, self.inputs, self.outputs if out is None else self._results(arguments), arguments, out, stream
+        )
         if accumulate is not False and self._outputs_to_add(accumulate, out):
-            raise ValueError("accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs))
+            raise ValueError(
+                "accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs)
+            )
         placed = self._cache.get(call.key(self._sizes))
         if placed is None:
             placed = call.prepare(self._handle, self._heard())
@@ -204,7 +236,10 @@ class Runnable:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
         if fault.code != "E0517" or not left_out:
             return fault
-        said = "%s was left out, which means 1 where the output is a scalar: pass %s=, in the shape of its output" % (left_out[0], left_out[0])
+        said = "%s was left out, which means 1 where the output is a scalar: pass %s=, in the shape of its output" % (
+            left_out[0],
+            left_out[0],
+        )
         return ShapeError("%s\n%s" % (said, fault), fault.diagnostics)
 
     def _as_arguments(self, arguments: typing.Sequence) -> list:
@@ -231,7 +266,8 @@ class Runnable:
         return tuple(key)
 
     def _keep(self, key: list, arguments: typing.Sequence, prepared: Prepared) -> None:
-        """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that fork() could leave closed."""
+        """Under the key by which the next such call looks. Single operations on a dict, so threads need no lock that
+        fork() could leave closed."""
         if not prepared.sizes <= self._sizes:
             self._sizes = self._sizes | prepared.sizes
         self._insert(self._with_sizes(key, arguments), prepared)
@@ -247,28 +283,46 @@ class Runnable:
             self._cache.pop(old[0], None)
             self._calls = Calls()
 
-    def _remember(self, prepared: Prepared, arguments: typing.Sequence, out: "list | None", torch: "Torch | None" = None) -> None:
+    def _remember(
+        self, prepared: Prepared, arguments: typing.Sequence, out: "list | None", torch: "Torch | None" = None
+    ) -> None:
         """A call that has run on these as they lie: the next one of its kind finds it in C."""
         if self._calls.is_full:
             self._calls = Calls()
         self._calls.add(prepared, arguments, out, torch)
 
     def _refuse_beyond(self, values: list, prepare: "typing.Callable[[list, None], Prepared]") -> None:
-        """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are floats."""
+        """Integers that 64 bits do not hold, as a call with them does: what it compiles says whether they are
+        floats."""
         if any(type(value) is int and not in_64_bits(value) for value in values):
             prepare(values, None).check_numbers(values)
 
     def _by_position(self, arguments: typing.Sequence, named: dict) -> list:
         """Arguments in order. None: not given, which is fine for an input that what is asked does not need."""
-        return in_order(self.name or "the function", self.inputs, arguments, named, self._optional, {name: _ONE for name in self._ones}, _BY_POSITION, self._taken, self._about_name)
+        return in_order(
+            self.name or "the function",
+            self.inputs,
+            arguments,
+            named,
+            self._optional,
+            {name: _ONE for name in self._ones},
+            _BY_POSITION,
+            self._taken,
+            self._about_name,
+        )
 
     def _about_name(self, name: str) -> "str | None":
         """Of a name that is no input, where it belongs."""
         return self._heading.about_parameter(name) if self._heading is not None else None
 
     def _taken(self, count: int, named: "typing.Container[str]") -> "tuple[str, ...]":
-        """The inputs that so many arguments by position are: of a derivative the last ones are cotangents or tangents, where none of them has its name."""
-        if not self._has_defaults or count >= len(self.inputs) or any(name in named for name in self.inputs[self._own:]):
+        """The inputs that so many arguments by position are: of a derivative the last ones are cotangents or tangents,
+        where none of them has its name."""
+        if (
+            not self._has_defaults
+            or count >= len(self.inputs)
+            or any(name in named for name in self.inputs[self._own :])
+        ):
             return self.inputs[:count]
         return tuple(self.inputs[_c.lib.tilec_input_at(self._handle, count, k)] for k in range(count))
 
@@ -279,7 +333,9 @@ class Runnable:
             return self.outputs
         found = self._made.get(absent)
         if found is None:
-            found = self._made[absent] = tuple(name for name, _, _ in self._ports(self._as_arguments(arguments)).outputs)
+            found = self._made[absent] = tuple(
+                name for name, _, _ in self._ports(self._as_arguments(arguments)).outputs
+            )
         return found
 
     def _outputs_to_add(self, accumulate, out) -> "tuple[str, ...]":
@@ -290,7 +346,8 @@ class Runnable:
 
     def _named_outputs(self, accumulate) -> "tuple[str, ...]":
         names = names_to_add(accumulate, self.outputs)
-        return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)  # `C` of `-> (C, C)` is both
+        # `C` of `-> (C, C)` is both
+        return tuple(n for n, same in zip(self.outputs, self._same) if n in names or same in names)
 
     def _ports(self, values: list) -> Prepared:
         """Types and shapes of what a call with these takes and gives; it cannot be run."""
@@ -309,7 +366,12 @@ class Runnable:
         results = Block(list(zip(named, out or ())), add)
         handle = ctypes.c_void_p()
         try:
-            check(_c.lib.tilec_specialize(self._handle, block.structs, block.count, results.structs, results.count, ctypes.byref(handle)), self._heard())
+            check(
+                _c.lib.tilec_specialize(
+                    self._handle, block.structs, block.count, results.structs, results.count, ctypes.byref(handle)
+                ),
+                self._heard(),
+            )
         except ArgumentTypeError as fault:
             if fault.code != "E0557":
                 raise

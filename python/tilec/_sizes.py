@@ -5,6 +5,7 @@
 Where every input has sizes by name, the compiler prints the formulas (stage `contraction`). Where inputs are of any rank it prints none: an output's
 size is then the one of the inputs' that it follows when all are changed to primes. What is found must give the sizes of the call itself.
 """
+
 from __future__ import annotations
 
 import ast
@@ -12,15 +13,27 @@ import re
 
 from .errors import Error
 
-_PRIMES = ((1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069), (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087))
+_PRIMES = (
+    (1009, 1013, 1019, 1021, 1031, 1033, 1039, 1049, 1051, 1061, 1063, 1069),
+    (2003, 2011, 2017, 2027, 2029, 2039, 2053, 2063, 2069, 2081, 2083, 2087),
+)
 
 
 class SizeFormulas:
     def __init__(self, program):
         self._program, self._read = program, None
 
-    def apply(self, shapes: "dict[str, tuple]", hints: "dict[str, list[int]]", expected: "list[tuple[int, ...]]", infer, larger, smaller) -> "list[tuple] | None":
-        """Output shapes in symbols. `hints` are the sizes that the symbols stand for and `expected` what they lead to; None: no formula is known that does."""
+    def apply(
+        self,
+        shapes: "dict[str, tuple]",
+        hints: "dict[str, list[int]]",
+        expected: "list[tuple[int, ...]]",
+        infer,
+        larger,
+        smaller,
+    ) -> "list[tuple] | None":
+        """Output shapes in symbols. `hints` are the sizes that the symbols stand for and `expected` what they lead to;
+        None: no formula is known that does."""
         if self._read is None:
             self._read = self._formulas()
         inputs, _, _ = self._read
@@ -55,7 +68,8 @@ class SizeFormulas:
         try:
             for name, sizes in inputs.items():
                 for symbol, size in zip(sizes, shapes.get(name, ())):
-                    if symbol.isidentifier() and values.setdefault(symbol, size) != size:  # PyTorch notes that they are equal: a symbol beside a number is one
+                    # PyTorch notes that they are equal: a symbol beside a number is one
+                    if symbol.isidentifier() and values.setdefault(symbol, size) != size:
                         return None
             if any(of(left) != of(right) for left, right in assumed):
                 return None
@@ -77,7 +91,8 @@ def _split(text: str) -> "list[str]":
 
 
 def _value(node, values, larger, smaller):
-    """A size as Tile prints it: names, integers, + - *, division that rounds down, max and min. KeyError: something else."""
+    """A size as Tile prints it: names, integers, + - *, division that rounds down, max and min. KeyError: something
+    else."""
     def of(inner):
         return _value(inner, values, larger, smaller)
     if isinstance(node, ast.Constant) and type(node.value) is int:
@@ -88,11 +103,21 @@ def _value(node, values, larger, smaller):
         return -of(node.operand)
     if isinstance(node, ast.BinOp):
         left, right = of(node.left), of(node.right)
-        kinds = {ast.Add: lambda: left + right, ast.Sub: lambda: left - right, ast.Mult: lambda: left * right, ast.Div: lambda: left // right}
+        kinds = {
+            ast.Add: lambda: left + right,
+            ast.Sub: lambda: left - right,
+            ast.Mult: lambda: left * right,
+            ast.Div: lambda: left // right,
+        }
         return kinds[type(node.op)]()
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
         left, right = map(of, node.args)
-        return {"max": lambda: larger(left, right), "min": lambda: smaller(left, right), "div": lambda: left // right, "floordiv": lambda: left // right}[node.func.id]()
+        return {
+            "max": lambda: larger(left, right),
+            "min": lambda: smaller(left, right),
+            "div": lambda: left // right,
+            "floordiv": lambda: left // right,
+        }[node.func.id]()
     raise KeyError(type(node).__name__)
 
 
@@ -109,7 +134,12 @@ def _followed(shapes, hints, expected, infer) -> "list[tuple] | None":
         def value(size):
             return size if isinstance(size, int) else int(size.node.expr.xreplace(chosen))
         try:
-            trials.append(([value(size) for size in made_of], infer({name: [value(size) for size in shape] for name, shape in shapes.items()})))
+            trials.append(
+                (
+                    [value(size) for size in made_of],
+                    infer({name: [value(size) for size in shape] for name, shape in shapes.items()}),
+                )
+            )
         except Error:                                         # sizes that cannot be apart
             return None
     result = []
@@ -119,7 +149,11 @@ def _followed(shapes, hints, expected, infer) -> "list[tuple] | None":
             if all(len(found[k]) > d and found[k][d] == size for _, found in trials):
                 made.append(size)
                 continue
-            same = [each for j, each in enumerate(made_of) if all(len(found[k]) > d and found[k][d] == values[j] for values, found in trials)]
+            same = [
+                each
+                for j, each in enumerate(made_of)
+                if all(len(found[k]) > d and found[k][d] == values[j] for values, found in trials)
+            ]
             if not same:
                 return None
             made.append(same[0])

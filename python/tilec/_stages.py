@@ -21,5 +21,8 @@ def stages() -> "dict[str, Stage]":
     """All stages of the compiler by name, in the order of work."""
     count = ctypes.c_size_t()
     rows = _c.lib.tilec_stages(ctypes.byref(count))
-    made = [Stage(s.name.decode(), s.description.decode(), s.target.decode() if s.target else None, bool(s.is_text)) for s in rows[:count.value]]
+    made = [
+        Stage(s.name.decode(), s.description.decode(), s.target.decode() if s.target else None, bool(s.is_text))
+        for s in rows[: count.value]
+    ]
     return {stage.name: stage for stage in made}

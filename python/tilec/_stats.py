@@ -23,7 +23,8 @@ def _bytes(count: float) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Stats:
-    """What one call takes. None: not known, as of a package, which has no text to count in, or of the interpreter, which has no plan."""
+    """What one call takes. None: not known, as of a package, which has no text to count in, or of the interpreter,
+    which has no plan."""
     launches: "tuple[str, ...]"
     "In order, by the names of their kernels in the code: `k0_C` makes the tensor C."
     code: int
@@ -44,8 +45,18 @@ class Stats:
     "Milliseconds on one core, by the same model."
 
     def __str__(self) -> str:
-        lines = ["launches     %d: %s" % (len(self.launches), ", ".join(self.launches)) if self.launches else "launches     none: the interpreter runs"]
-        lines += ["code         %s" % _bytes(self.code), "workspace    %s" % _bytes(self.workspace), "bytes        %s of inputs and outputs" % _bytes(self.bytes)]
+        lines = [
+            (
+                "launches     %d: %s" % (len(self.launches), ", ".join(self.launches))
+                if self.launches
+                else "launches     none: the interpreter runs"
+            )
+        ]
+        lines += [
+            "code         %s" % _bytes(self.code),
+            "workspace    %s" % _bytes(self.workspace),
+            "bytes        %s of inputs and outputs" % _bytes(self.bytes),
+        ]
         if self.statement_bytes is not None:
             lines.append("             %s of the statements one by one" % _bytes(self.statement_bytes))
         if self.memory_bytes is not None:
@@ -65,8 +76,8 @@ class Launch(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Measured times, in milliseconds: medians over `runs` runs, of each launch and of the call from C. The interpreter has no launches; a device copies
-    inputs and outputs besides, and waits after each launch.
+    """Measured times, in milliseconds: medians over `runs` runs, of each launch and of the call from C. The interpreter
+    has no launches; a device copies inputs and outputs besides, and waits after each launch.
     """
     launches: "tuple[Launch, ...]"
     milliseconds: float
@@ -74,26 +85,49 @@ class Profile:
 
     def __str__(self) -> str:
         width = max([len(launch.name) for launch in self.launches] + [len("call")])
-        lines = ["%-*s %10.4f ms %4.0f %%" % (width, launch.name, launch.milliseconds, 100 * launch.milliseconds / self.milliseconds) for launch in self.launches]
+        lines = [
+            "%-*s %10.4f ms %4.0f %%"
+            % (width, launch.name, launch.milliseconds, 100 * launch.milliseconds / self.milliseconds)
+            for launch in self.launches
+        ]
         return "\n".join(lines + ["%-*s %10.4f ms, medians of %d runs" % (width, "call", self.milliseconds, self.runs)])
 
 
 def stats_of(prepared: Prepared, cost: "_c.Cost | None" = None) -> Stats:
     lib, handle = _c.lib, prepared.handle
-    launches = tuple(lib.tilec_kernel_launch_name(handle, k).decode() for k in range(lib.tilec_kernel_launch_count(handle)))
+    launches = tuple(
+        lib.tilec_kernel_launch_name(handle, k).decode() for k in range(lib.tilec_kernel_launch_count(handle))
+    )
     ports = [(dtype, shape) for _, dtype, shape in prepared.sources + prepared.outputs]
-    known = Stats(launches, lib.tilec_kernel_code_size(handle), lib.tilec_kernel_workspace(handle) or lib.tilec_kernel_device_workspace(handle),
-                  sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in ports))
+    known = Stats(
+        launches,
+        lib.tilec_kernel_code_size(handle),
+        lib.tilec_kernel_workspace(handle) or lib.tilec_kernel_device_workspace(handle),
+        sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in ports),
+    )
     if cost is None:
         return known
-    return dataclasses.replace(known, operations=cost.operations, exact=bool(cost.exact), statement_bytes=cost.bytes_read + cost.bytes_written,
-                               memory_bytes=round(cost.memory_bytes) if launches else None, predicted=cost.milliseconds or None)
+    return dataclasses.replace(
+        known,
+        operations=cost.operations,
+        exact=bool(cost.exact),
+        statement_bytes=cost.bytes_read + cost.bytes_written,
+        memory_bytes=round(cost.memory_bytes) if launches else None,
+        predicted=cost.milliseconds or None,
+    )
 
 
 def profile_of(prepared: Prepared, values: typing.Sequence, runs: int) -> Profile:
     """Values as as_argument() gives them."""
-    held = [value if isinstance(value, np.ndarray) else np.zeros(shape, dtype) if value is None else number_as(prepared.names[position], value, dtype)
-            for position, dtype, shape in prepared.sources for value in [None if position is None else values[position]]]
+    held = [
+        (
+            value
+            if isinstance(value, np.ndarray)
+            else np.zeros(shape, dtype) if value is None else number_as(prepared.names[position], value, dtype)
+        )
+        for position, dtype, shape in prepared.sources
+        for value in [None if position is None else values[position]]
+    ]
     made = [np.empty(shape, dtype) for _, dtype, shape in prepared.outputs]
     ins, outs = prepared.input_block(*map(address, held)), prepared.output_block(*map(address, made))
     names = stats_of(prepared).launches

@@ -1,9 +1,10 @@
 """A program as a differentiable function of PyTorch's tensors, by torch.autograd.Function on the pair of kernels that vjp() makes.
 
-    Y = f(X, W)            forward kernel; X, W, and what backward reads of its results and of what it kept, are saved
-    Y.backward(dY)         backward kernel of the pair
-    with create_graph=True the gradient is the function of program.grad(…), which is differentiated in turn
+Y = f(X, W)            forward kernel; X, W, and what backward reads of its results and of what it kept, are saved
+Y.backward(dY)         backward kernel of the pair
+with create_graph=True the gradient is the function of program.grad(…), which is differentiated in turn
 """
+
 from __future__ import annotations
 
 import torch
@@ -19,7 +20,9 @@ Tensor, grad_enabled = torch.Tensor, torch.is_grad_enabled
 
 def refuse_other(program) -> None:
     if not isinstance(program, Program):
-        raise TypeError("a tilec.Program is wanted, which tilec.compile() or tilec.load() gives, not a %s" % type(program).__name__)
+        raise TypeError(
+            "a tilec.Program is wanted, which tilec.compile() or tilec.load() gives, not a %s" % type(program).__name__
+        )
 
 
 def as_tuple(results) -> tuple:
@@ -53,7 +56,11 @@ class Function:
         self._pairs: dict = {}
 
     def __repr__(self) -> str:
-        return "<tilec.torch.Function %s(%s) -> (%s)>" % (self.program.name or "without a name", ", ".join(self.program.inputs), ", ".join(self.program.outputs))
+        return "<tilec.torch.Function %s(%s) -> (%s)>" % (
+            self.program.name or "without a name",
+            ", ".join(self.program.inputs),
+            ", ".join(self.program.outputs),
+        )
 
     def __copy__(self) -> "Function":
         return self
@@ -78,7 +85,8 @@ class Function:
                     wrt += (k,)
         return _Recorded.apply(self, wrt, *arguments) if wrt else program(*arguments)
 
-    __call__._torchdynamo_disable = True                      # torch.compile breaks its graph here: in one graph, it is op()
+    # torch.compile breaks its graph here: in one graph, it is op()
+    __call__._torchdynamo_disable = True
     __call__._torchdynamo_disable_msg = "in one graph, call tilec.torch.op(program)"
 
     def derivative(self, mode: str, of: "tuple[str, ...]", wrt: "tuple[str, ...]") -> "Function":
@@ -130,7 +138,8 @@ class _Kernels:
         if pair is None:
             return
         self.backward, self.names = pair.backward, pair.wanted
-        self.saved = [k for k, name in enumerate(pair.names) if name in pair.wanted and name not in program.inputs]  # of what forward gives
+        # of what forward gives
+        self.saved = [k for k, name in enumerate(pair.names) if name in pair.wanted and name not in program.inputs]
         known = [*program.inputs, *[pair.names[k] for k in self.saved], *pair.cotangents]
         self.wanted = [known.index(name) for name in pair.wanted]
         self.gradients = [2 + k for k in wrt]                 # where backward puts them
@@ -178,10 +187,19 @@ class _Recorded(torch.autograd.Function):
             if all(seed is None for seed in seeds):
                 return tuple(found)
             ports = [made.forward.outputs[k] for k in made.floats]
-            seeds = [torch.zeros(shape, dtype=made.library.type_of(dtype), device=made.library.host) if seed is None else seed for seed, (_, dtype, shape) in zip(seeds, ports)]
+            seeds = [
+                (
+                    torch.zeros(shape, dtype=made.library.type_of(dtype), device=made.library.host)
+                    if seed is None
+                    else seed
+                )
+                for seed, (_, dtype, shape) in zip(seeds, ports)
+            ]
         if grad_enabled() or is_transformed() or forward_ad._current_level >= 0:
             program = ctx.function.program
-            gradients = ctx.function.derivative("grad", tuple(program.outputs[k] for k in made.floats), made.wrt)(*known[: len(program.inputs)], *seeds)
+            gradients = ctx.function.derivative("grad", tuple(program.outputs[k] for k in made.floats), made.wrt)(
+                *known[: len(program.inputs)], *seeds
+            )
         else:
             known += [seed.contiguous().resolve_neg() for seed in seeds]
             wanted = [known[k] for k in made.wanted]
@@ -225,7 +243,11 @@ class _Transformed(torch.autograd.Function):
     def backward(ctx, *cotangents):
         program = ctx.function.program
         values, results = _Transformed.saved(ctx)
-        wrt = tuple(name for name, needed, v in zip(program.inputs, ctx.needs_input_grad[1:], values) if needed and v.is_floating_point())
+        wrt = tuple(
+            name
+            for name, needed, v in zip(program.inputs, ctx.needs_input_grad[1:], values)
+            if needed and v.is_floating_point()
+        )
         given, made = dict(zip(program.outputs, cotangents)), dict(zip(program.outputs, results))
         if not wrt or all(given[name] is None for name in ctx.floats):
             return (None,) * (1 + len(values))
@@ -254,10 +276,12 @@ class _Transformed(torch.autograd.Function):
 def function(program: Program) -> Function:
     """A program as a function of tensors that autograd differentiates, in eager mode.
 
-    Gradients are asked for inputs that require grad only; backward runs the pair of vjp(), on what forward kept. Backward of backward (create_graph=True) goes
-    through program.grad(), to any order, for which all tensors of the call stay alive until backward. torch.func's grad, vjp, jvp, vmap and hessian
-    apply, as does forward mode; vmap is the program for a batch. Inputs of integers and booleans, and numbers, have no gradient.
-    Where nothing requires grad, or under torch.no_grad(), it is the program itself. Element types are taken as they are, under autocast too: op() casts.
+    Gradients are asked for inputs that require grad only; backward runs the pair of vjp(), on what forward kept.
+    Backward of backward (create_graph=True) goes through program.grad(), to any order, for which all tensors of the
+    call stay alive until backward. torch.func's grad, vjp, jvp, vmap and hessian apply, as does forward mode; vmap is
+    the program for a batch. Inputs of integers and booleans, and numbers, have no gradient.
+    Where nothing requires grad, or under torch.no_grad(), it is the program itself. Element types are taken as they
+    are, under autocast too: op() casts.
     """
     refuse_other(program)
     return Function(program)

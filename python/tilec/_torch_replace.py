@@ -5,6 +5,7 @@
 LAYERS says for each type of module what it is in Tile, with the module's own attributes as parameters. A module that is replaced stays the object that
 it was, with its parameters, buffers, hooks and attributes: its class becomes one that derives from it, whose forward calls the operator of that text.
 """
+
 from __future__ import annotations
 
 import dataclasses
@@ -30,7 +31,8 @@ class Uncovered(Exception):
     """Why a module is not replaced."""
 
 
-# ---- shapes: from the tensors that a layer is called with to those that its function takes, and back ----------------------------
+# ---- shapes: from the tensors that a layer is called with to those that its function takes, and back
+# ----------------------------
 
 def _as_is(run, *inputs):
     return run(*inputs)
@@ -71,7 +73,10 @@ def _channels(run, x):
 def _last_dimensions(sizes: "tuple[int, ...]", run, x):
     """Functions of X[M, C], where C is all the last dimensions, of these sizes."""
     if x.shape[-len(sizes):] != sizes:
-        raise ValueError("the last dimensions of the input are %s; the layer's normalized_shape is %s" % (list(x.shape[-len(sizes):]), list(sizes)))
+        raise ValueError(
+            "the last dimensions of the input are %s; the layer's normalized_shape is %s"
+            % (list(x.shape[-len(sizes) :]), list(sizes))
+        )
     return run(x) if len(sizes) == 1 and x.dim() == 2 else run(x.reshape(-1, math.prod(sizes))).reshape(x.shape)
 
 
@@ -95,29 +100,42 @@ def _looked_up(run, indices):
     return rows.reshape(*indices.shape, rows.shape[-1])
 
 
-# ---- the table ------------------------------------------------------------------------------------------------------------------
+# ---- the table
+# ------------------------------------------------------------------------------------------------------------------
 
 @dataclasses.dataclass
 class Layer:
-    """`call` is an expression of Tile, or statements the last of which gives Y. In braces stand attributes of the module, spelled for each direction where
-    the module has directions. `X` are the sizes of what the layer is called with, `tensors` those of its parameters and buffers.
+    """`call` is an expression of Tile, or statements the last of which gives Y. In braces stand attributes of the
+    module, spelled for each direction where the module has directions. `X` are the sizes of what the layer is called
+    with, `tensors` those of its parameters and buffers.
     """
     call: str
     file: str                                                 # of std/, "a b": two
     X: "str | None" = None                                    # None: any rank
     tensors: "dict[str, str]" = dataclasses.field(default_factory=dict)
-    absent: "dict[str, str]" = dataclasses.field(default_factory=dict)  # statements that stand for tensors that are None
+    # statements that stand for tensors that are None
+    absent: "dict[str, str]" = dataclasses.field(default_factory=dict)
     shaped: typing.Callable = _as_is
     outputs: str = "Y"
-    narrow: bool = False                                      # under autocast its tensors become what autocast says; else the widest type among them
+    # under autocast its tensors become what autocast says; else the widest type among them
+    narrow: bool = False
     checked: bool = False
-    double: "dict | None" = None                              # values in braces that are others where it is called with f64
+    # values in braces that are others where it is called with f64
+    double: "dict | None" = None
 
 
 def _per_direction(module: nn.Module, rank: int) -> "dict[str, tuple]":
     """Attributes that are one number for all directions, or one for each."""
-    values = {name: getattr(module, name) for name in ("kernel_size", "stride", "padding", "dilation", "output_padding") if hasattr(module, name)}
-    return {name: tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank for name, value in values.items() if not isinstance(value, str)}
+    values = {
+        name: getattr(module, name)
+        for name in ("kernel_size", "stride", "padding", "dilation", "output_padding")
+        if hasattr(module, name)
+    }
+    return {
+        name: tuple(value) if isinstance(value, (tuple, list)) else (value,) * rank
+        for name, value in values.items()
+        if not isinstance(value, str)
+    }
 
 
 def _sizes(*first: str, rank: int, kernel: bool = False) -> str:
@@ -130,7 +148,8 @@ def _on_channels(name: str, size: str, rank: int) -> str:
 
 def _conv(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     values = _per_direction(module, rank)
-    if module.padding_mode != "zeros" or module.padding == "valid":  # another padding is put around the image before, by PyTorch, as its own layer does
+    # another padding is put around the image before, by PyTorch, as its own layer does
+    if module.padding_mode != "zeros" or module.padding == "valid":
         values["before"] = values["after"] = (0,) * rank
     elif module.padding == "same":
         total = [d * (k - 1) for d, k in zip(values["dilation"], values["kernel_size"])]
@@ -138,14 +157,41 @@ def _conv(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     else:
         values["before"] = values["after"] = values["padding"]
     call = "conv%s<{stride}, {dilation}, {before}, {groups}, {after}>(X, weight)" % _HW[rank]
-    return _with_bias(module, rank, Layer(call, "conv_nchw", _sizes("N", "GC", rank=rank), {"weight": _sizes("CO", "CI", rank=rank, kernel=True)},
-                                          shaped=functools.partial(_images, rank), narrow=True), "CO"), values
+    return (
+        _with_bias(
+            module,
+            rank,
+            Layer(
+                call,
+                "conv_nchw",
+                _sizes("N", "GC", rank=rank),
+                {"weight": _sizes("CO", "CI", rank=rank, kernel=True)},
+                shaped=functools.partial(_images, rank),
+                narrow=True,
+            ),
+            "CO",
+        ),
+        values,
+    )
 
 
 def _conv_transpose(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
-    call = "conv%s<{stride}, {dilation}, {padding}, {output_padding}, {groups}>(X, weight)" % _HW[rank].replace("d_", "d_transpose_")
-    return _with_bias(module, rank, Layer(call, "conv_nchw", _sizes("N", "CI", rank=rank), {"weight": _sizes("CI", "GC", rank=rank, kernel=True)},
-                                          shaped=functools.partial(_images, rank), narrow=True), "CO"), _per_direction(module, rank)
+    call = "conv%s<{stride}, {dilation}, {padding}, {output_padding}, {groups}>(X, weight)" % _HW[rank].replace(
+        "d_", "d_transpose_"
+    )
+    return _with_bias(
+        module,
+        rank,
+        Layer(
+            call,
+            "conv_nchw",
+            _sizes("N", "CI", rank=rank),
+            {"weight": _sizes("CI", "GC", rank=rank, kernel=True)},
+            shaped=functools.partial(_images, rank),
+            narrow=True,
+        ),
+        "CO",
+    ), _per_direction(module, rank)
 
 
 def _with_bias(module: nn.Module, rank: int, layer: Layer, size: str) -> Layer:
@@ -161,12 +207,19 @@ def _pool(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
         raise Uncovered("return_indices=True: the functions of std/ give no indices")
     if which == "max":
         call = "max_pool%s<{kernel_size}, {stride}, {padding}, {dilation}, {ceil_mode}>(X)" % _HW[rank]
-    elif not module.ceil_mode and (module.count_include_pad or not any(values["padding"])) and getattr(module, "divisor_override", None) is None:
+    elif (
+        not module.ceil_mode
+        and (module.count_include_pad or not any(values["padding"]))
+        and getattr(module, "divisor_override", None) is None
+    ):
         call = "avg_pool%s<{kernel_size}, {stride}, {padding}>(X)" % _HW[rank]
     else:
         values["inside"] = not module.count_include_pad
         values["divisor"] = getattr(module, "divisor_override", None) or 0
-        call = "avg_pool%s_counted<{kernel_size}, {stride}, {padding}, {ceil_mode}, {inside}%s>(X)" % (_NCHW[rank], ", {divisor}" if rank > 1 else "")
+        call = "avg_pool%s_counted<{kernel_size}, {stride}, {padding}, {ceil_mode}, {inside}%s>(X)" % (
+            _NCHW[rank],
+            ", {divisor}" if rank > 1 else "",
+        )
     return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), values
 
 
@@ -175,17 +228,22 @@ def _adaptive(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     if getattr(module, "return_indices", False):
         raise Uncovered("return_indices=True: the functions of std/ give no indices")
     if None in sizes:
-        raise Uncovered("output_size=%r: None is the image's own size, which only the call shows" % (module.output_size,))
+        raise Uncovered(
+            "output_size=%r: None is the image's own size, which only the call shows" % (module.output_size,)
+        )
     if all(size == 1 for size in sizes):
         call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
     else:
         call = "adaptive_%s_pool%s<{sizes}>(X)" % (which, _NCHW[rank])
-    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {"sizes": sizes}
+    return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {
+        "sizes": sizes
+    }
 
 
 def _rms_norm(module: nn.Module) -> "tuple[Layer, dict]":
     layer, values = _over_last("rms_norm<{eps}>(X, weight)", module)
-    if module.eps is None:                                    # PyTorch takes the rounding of the type that it computes in
+    # PyTorch takes the rounding of the type that it computes in
+    if module.eps is None:
         values["eps"], layer.double = torch.finfo(torch.float32).eps, {"eps": torch.finfo(torch.float64).eps}
     return layer, values
 
@@ -197,7 +255,17 @@ _OF_CHANNELS = {"weight": "[C]", "bias": "[C]"}
 
 def _batch_norm(module: nn.Module) -> "tuple[Layer, dict]":
     if module.training or module.running_mean is None:
-        return Layer("(Y, MEAN, VARIANCE) = batch_norm_nchw<{eps}>(X, weight, bias);", "norm", _PLANE, _OF_CHANNELS, _SCALE, outputs="Y, MEAN, VARIANCE"), {}
+        return (
+            Layer(
+                "(Y, MEAN, VARIANCE) = batch_norm_nchw<{eps}>(X, weight, bias);",
+                "norm",
+                _PLANE,
+                _OF_CHANNELS,
+                _SCALE,
+                outputs="Y, MEAN, VARIANCE",
+            ),
+            {},
+        )
     return Layer("batch_norm_inference_nchw<{eps}>(X, running_mean, running_var, weight, bias)", "norm", _PLANE,
                  {"running_mean": "[C]", "running_var": "[C]", **_OF_CHANNELS}, _SCALE), {}
 
@@ -216,26 +284,56 @@ def _over_last(call: str, module: nn.Module) -> "tuple[Layer, dict]":
     flat = {name: "reshape(%s, C)" % name if getattr(module, name, None) is not None else name for name in tensors}
     for name, text in flat.items():
         call = re.sub(r"\b%s\b" % name, text, call)
-    return Layer(call, "norm", "[M, C]", tensors, _SCALE, shaped=functools.partial(_last_dimensions, tuple(module.normalized_shape))), {}
+    return (
+        Layer(
+            call,
+            "norm",
+            "[M, C]",
+            tensors,
+            _SCALE,
+            shaped=functools.partial(_last_dimensions, tuple(module.normalized_shape)),
+        ),
+        {},
+    )
 
 
 def _prelu(module: nn.Module) -> "tuple[Layer, dict]":
     if module.num_parameters == 1:
-        return Layer("prelu(X, reshape(weight))", "activation", "[N]", {"weight": "[C]"}, shaped=lambda run, x: run(x.reshape(-1)).reshape(x.shape)), {}
+        return (
+            Layer(
+                "prelu(X, reshape(weight))",
+                "activation",
+                "[N]",
+                {"weight": "[C]"},
+                shaped=lambda run, x: run(x.reshape(-1)).reshape(x.shape),
+            ),
+            {},
+        )
     return Layer("prelu(X, reshape(weight, C, 1))", "activation", "[N, C, L]", {"weight": "[C]"}, shaped=_channels), {}
 
 
 def _softmax(call: str, module: nn.Module) -> "tuple[Layer, dict]":
     if module.dim is None:
         raise Uncovered("dim=None: PyTorch chooses the dimension at the call")
-    return Layer(call, "softmax" if "glu" not in call else "activation", "[M, C]", shaped=functools.partial(_along, module.dim)), {}
+    return (
+        Layer(
+            call,
+            "softmax" if "glu" not in call else "activation",
+            "[M, C]",
+            shaped=functools.partial(_along, module.dim),
+        ),
+        {},
+    )
 
 
 def _linear(module: nn.Module) -> "tuple[Layer, dict]":
     tensors = {"weight": "[CO, CI]"}
     if module.bias is None:
         return Layer("matmul_nt(X, weight)", "linear", "[N, CI]", tensors, shaped=_rows, narrow=True), {}
-    return Layer("linear(X, weight, bias)", "linear", "[N, CI]", {**tensors, "bias": "[CO]"}, shaped=_rows, narrow=True), {}
+    return (
+        Layer("linear(X, weight, bias)", "linear", "[N, CI]", {**tensors, "bias": "[CO]"}, shaped=_rows, narrow=True),
+        {},
+    )
 
 
 def _embedding(module: nn.Module) -> "tuple[Layer, dict]":
@@ -244,7 +342,10 @@ def _embedding(module: nn.Module) -> "tuple[Layer, dict]":
             raise Uncovered("%s=%r: the function of std/ has no such thing" % (name, getattr(module, name)))
     call = "embedding(X, weight)"
     if module.padding_idx is not None:
-        call = "Rows = %s; Held = stop_gradient(Rows); Label = labels(X); Y[t, d: T, D] = =(Label[t] == {padding_idx} ? Held[t, d] : Rows[t, d]);" % call
+        call = (
+            "Rows = %s; Held = stop_gradient(Rows); Label = labels(X); Y[t, d: T, D] = =(Label[t] == {padding_idx} ? Held[t, d] : Rows[t, d]);"
+            % call
+        )
     return Layer(call, "embedding safe", "[T]", {"weight": "[V, D]"}, shaped=_looked_up, checked=True), {}
 
 
@@ -254,18 +355,44 @@ def _cell(call: str, states: str, outputs: str, module: nn.Module) -> "tuple[Lay
     tensors = {"weight_ih": "[R, I]", "weight_hh": "[R, M]", "bias_ih": "[R]", "bias_hh": "[R]"}
     absent = {name: "%s[r: dim(weight_ih, 0)] = =(0.0);" % name for name in ("bias_ih", "bias_hh")}
     inputs = ", ".join("%s[N, M]" % state for state in states.split(", "))
-    return Layer("(%s) = %s(X, %s, weight_ih, weight_hh, bias_ih, bias_hh);" % (outputs, call, states), "recurrent", "X[N, I], " + inputs, tensors, absent, outputs=outputs, narrow=True), {}
+    return (
+        Layer(
+            "(%s) = %s(X, %s, weight_ih, weight_hh, bias_ih, bias_hh);" % (outputs, call, states),
+            "recurrent",
+            "X[N, I], " + inputs,
+            tensors,
+            absent,
+            outputs=outputs,
+            narrow=True,
+        ),
+        {},
+    )
 
 
 def _loss(call: str, module: nn.Module) -> "tuple[Layer, dict]":
     """Losses of an element and its target, and their mean or sum."""
-    for name, usual in (("weight", None), ("pos_weight", None), ("log_input", True), ("full", False), ("log_target", False)):
+    for name, usual in (
+        ("weight", None),
+        ("pos_weight", None),
+        ("log_input", True),
+        ("full", False),
+        ("log_target", False),
+    ):
         if getattr(module, name, usual) is not usual:
-            raise Uncovered("%s is given, which the function of std/ has not" % name if usual is None else "%s=%r: the function of std/ has %r" % (name, not usual, usual))
+            raise Uncovered(
+                "%s is given, which the function of std/ has not" % name
+                if usual is None
+                else "%s=%r: the function of std/ has %r" % (name, not usual, usual)
+            )
     if module.reduction == "none":
         return Layer(call, "loss safe", "X[N], T[N]", shaped=_elements), {}
     sum_up = "E = wide(%s); S[] = +(E[i]); Y = as_float(S%s, X);" % (call, " / N" if module.reduction == "mean" else "")
-    return Layer(sum_up, "loss safe", "X[N], T[N]", shaped=functools.partial(_all_elements, module.reduction == "batchmean")), {}
+    return (
+        Layer(
+            sum_up, "loss safe", "X[N], T[N]", shaped=functools.partial(_all_elements, module.reduction == "batchmean")
+        ),
+        {},
+    )
 
 
 def _activation(call: str, file: str = "activation") -> "typing.Callable[[nn.Module], tuple[Layer, dict]]":
@@ -284,39 +411,94 @@ LAYERS: "dict[type, _Row]" = {
     **{getattr(nn, "AdaptiveAvgPool%dd" % rank): functools.partial(_adaptive, "avg", rank) for rank in _AXES},
     **{getattr(nn, "BatchNorm%dd" % rank): _batch_norm for rank in _AXES},
     **{getattr(nn, "InstanceNorm%dd" % rank): functools.partial(_instance_norm, rank) for rank in _AXES},
-    nn.GroupNorm: lambda module: (Layer("group_norm_nchw<{num_groups}, {eps}>(X, weight, bias)", "norm", _PLANE, _OF_CHANNELS, _SCALE, shaped=_one_plane), {}),
-    nn.LocalResponseNorm: lambda module: (Layer("local_response_norm_nchw<{size}, {alpha}, {beta}, {k}>(X)", "norm", _PLANE, shaped=_one_plane), {}),
+    nn.GroupNorm: lambda module: (
+        Layer(
+            "group_norm_nchw<{num_groups}, {eps}>(X, weight, bias)",
+            "norm",
+            _PLANE,
+            _OF_CHANNELS,
+            _SCALE,
+            shaped=_one_plane,
+        ),
+        {},
+    ),
+    nn.LocalResponseNorm: lambda module: (
+        Layer("local_response_norm_nchw<{size}, {alpha}, {beta}, {k}>(X)", "norm", _PLANE, shaped=_one_plane),
+        {},
+    ),
     nn.LayerNorm: lambda module: _over_last("layer_norm<{eps}>(X, weight, bias)", module),
     nn.RMSNorm: _rms_norm,
     nn.Linear: _linear,
-    nn.Bilinear: lambda module: (Layer("bilinear(X1, X2, weight)" + (" + bias" if module.bias is not None else ""), "linear", "X1[N, P], X2[N, Q]",
-                                       {"weight": "[O, P, Q]", **({"bias": "[O]"} if module.bias is not None else {})}, shaped=_rows, narrow=True), {}),
+    nn.Bilinear: lambda module: (
+        Layer(
+            "bilinear(X1, X2, weight)" + (" + bias" if module.bias is not None else ""),
+            "linear",
+            "X1[N, P], X2[N, Q]",
+            {"weight": "[O, P, Q]", **({"bias": "[O]"} if module.bias is not None else {})},
+            shaped=_rows,
+            narrow=True,
+        ),
+        {},
+    ),
     nn.Embedding: _embedding,
     nn.PReLU: _prelu,
     nn.Softmax: functools.partial(_softmax, "softmax(X)"),
     nn.Softmin: functools.partial(_softmax, "softmax(-X)"),
     nn.LogSoftmax: functools.partial(_softmax, "log_softmax(X)"),
     nn.GLU: functools.partial(_softmax, "glu(X)"),
-    nn.Softmax2d: lambda module: (Layer("softmax_channels(X)", "softmax", _PLANE, shaped=functools.partial(_images, 2)), {}),
+    nn.Softmax2d: lambda module: (
+        Layer("softmax_channels(X)", "softmax", _PLANE, shaped=functools.partial(_images, 2)),
+        {},
+    ),
     nn.GELU: lambda module: (Layer("gelu(X)" if module.approximate == "none" else "gelu_tanh(X)", "activation"), {}),
     nn.Softplus: _activation("{beta} * X > {threshold} ? X : softplus<{beta}>(X)", "safe"),
     nn.LogSigmoid: _activation("log_sigmoid(X)", "safe"),
     nn.RNNCell: functools.partial(_cell, "rnn_cell", "H", "Y"),
     nn.GRUCell: functools.partial(_cell, "gru_cell", "H", "Y"),
     nn.LSTMCell: functools.partial(_cell, "lstm_cell", "H, C", "Y, C1"),
-    **{getattr(nn, name + "Loss"): functools.partial(_loss, call) for name, call in {
-        "MSE": "squared_error(X, T)", "L1": "absolute_error(X, T)", "SmoothL1": "smooth_l1<{beta}>(X, T)", "Huber": "huber<{delta}>(X, T)", "BCE": "binary_cross_entropy(X, T)",
-        "BCEWithLogits": "binary_cross_entropy_logits(X, T)", "SoftMargin": "soft_margin(X, T)", "HingeEmbedding": "hinge_embedding<{margin}>(X, T)",
-        "PoissonNLL": "poisson(X, T)", "KLDiv": "kl_divergence(X, T)"}.items()},
-    **{getattr(nn, name): _activation(call) for name, call in {
-        "ReLU": "relu(X)", "ReLU6": "relu6(X)", "Sigmoid": "sigmoid(X)", "Tanh": "tanh(X)", "SELU": "selu(X)", "SiLU": "silu(X)", "Mish": "mish(X)", "Softsign": "softsign(X)",
-        "Hardsigmoid": "hard_sigmoid(X)", "Hardswish": "hard_swish(X)", "Tanhshrink": "tanh_shrink(X)", "LeakyReLU": "leaky_relu<{negative_slope}>(X)", "ELU": "elu<{alpha}>(X)",
-        "CELU": "celu<{alpha}>(X)", "Hardtanh": "hard_tanh<{min_val}, {max_val}>(X)", "Softshrink": "soft_shrink<{lambd}>(X)", "Hardshrink": "hard_shrink<{lambd}>(X)",
-        "Threshold": "threshold<{threshold}, {value}>(X)"}.items()},
+    **{
+        getattr(nn, name + "Loss"): functools.partial(_loss, call)
+        for name, call in {
+            "MSE": "squared_error(X, T)",
+            "L1": "absolute_error(X, T)",
+            "SmoothL1": "smooth_l1<{beta}>(X, T)",
+            "Huber": "huber<{delta}>(X, T)",
+            "BCE": "binary_cross_entropy(X, T)",
+            "BCEWithLogits": "binary_cross_entropy_logits(X, T)",
+            "SoftMargin": "soft_margin(X, T)",
+            "HingeEmbedding": "hinge_embedding<{margin}>(X, T)",
+            "PoissonNLL": "poisson(X, T)",
+            "KLDiv": "kl_divergence(X, T)",
+        }.items()
+    },
+    **{
+        getattr(nn, name): _activation(call)
+        for name, call in {
+            "ReLU": "relu(X)",
+            "ReLU6": "relu6(X)",
+            "Sigmoid": "sigmoid(X)",
+            "Tanh": "tanh(X)",
+            "SELU": "selu(X)",
+            "SiLU": "silu(X)",
+            "Mish": "mish(X)",
+            "Softsign": "softsign(X)",
+            "Hardsigmoid": "hard_sigmoid(X)",
+            "Hardswish": "hard_swish(X)",
+            "Tanhshrink": "tanh_shrink(X)",
+            "LeakyReLU": "leaky_relu<{negative_slope}>(X)",
+            "ELU": "elu<{alpha}>(X)",
+            "CELU": "celu<{alpha}>(X)",
+            "Hardtanh": "hard_tanh<{min_val}, {max_val}>(X)",
+            "Softshrink": "soft_shrink<{lambd}>(X)",
+            "Hardshrink": "hard_shrink<{lambd}>(X)",
+            "Threshold": "threshold<{threshold}, {value}>(X)",
+        }.items()
+    },
 }
 
 
-# ---- a module as a text of Tile -------------------------------------------------------------------------------------------------
+# ---- a module as a text of Tile
+# -------------------------------------------------------------------------------------------------
 
 class _Reader:
     """A module, and which of its attributes were asked for."""
@@ -348,17 +530,28 @@ def _spelled(value) -> str:
 
 def _text(layer: Layer, name: str, call: str, tensors: "list[str]") -> str:
     inputs = "X" if layer.X is None else "X" + layer.X if layer.X.startswith("[") else layer.X
-    statements = [statement for tensor, statement in layer.absent.items() if tensor in layer.tensors and tensor not in tensors]
+    statements = [
+        statement for tensor, statement in layer.absent.items() if tensor in layer.tensors and tensor not in tensors
+    ]
     statements.append(call if call.endswith(";") else "Y = %s;" % call)
     return '%sfunction %s(%s) -> (%s) {\n  %s\n}\n' % (
-        "".join('import "std/%s.tile";\n' % file for file in layer.file.split()), name, ", ".join([inputs] + [tensor + layer.tensors[tensor] for tensor in tensors]), layer.outputs, "\n  ".join(statements))
+        "".join('import "std/%s.tile";\n' % file for file in layer.file.split()),
+        name,
+        ", ".join([inputs] + [tensor + layer.tensors[tensor] for tensor in tensors]),
+        layer.outputs,
+        "\n  ".join(statements),
+    )
 
 
 @functools.lru_cache(maxsize=None)
 def _operator(name: str, text: str, checked: bool, threads: int) -> Op:
-    """One for each text. Its name says the text, so that processes agree on it; beside `<std/…>` lies no file that an import could mean."""
+    """One for each text. Its name says the text, so that processes agree on it; beside `<std/…>` lies no file that an
+    import could mean."""
     known = hashlib.sha256(repr((text, checked, threads)).encode()).hexdigest()[:12]
-    return op(compile_tile(text, function=name, name="<std/%s>" % name, checked=checked, threads=threads), "tilec::%s_%s" % (name, known))
+    return op(
+        compile_tile(text, function=name, name="<std/%s>" % name, checked=checked, threads=threads),
+        "tilec::%s_%s" % (name, known),
+    )
 
 
 class _Tile:
@@ -392,7 +585,10 @@ class _Replaced:
             try:
                 self._retile(tile.threads)
             except Uncovered as reason:
-                raise ValueError("%s was replaced by a function of std/, and %s=%r cannot be: %s" % (type(self).__bases__[1].__name__, name, value, reason)) from None
+                raise ValueError(
+                    "%s was replaced by a function of std/, and %s=%r cannot be: %s"
+                    % (type(self).__bases__[1].__name__, name, value, reason)
+                ) from None
 
     def __getstate__(self) -> dict:
         state = dict(self.__dict__)
@@ -451,7 +647,9 @@ class _ReplacedBatchNorm(_Replaced):
             return _one_plane(self._compute, input)
         count = input.shape[0] * input.shape[2:].numel()
         if self.training and count == 1:
-            raise ValueError("Expected more than 1 value per channel when training, got input size %s" % (tuple(input.shape),))
+            raise ValueError(
+                "Expected more than 1 value per channel when training, got input size %s" % (tuple(input.shape),)
+            )
         plane = input if input.dim() == 4 else input.reshape(*input.shape[:2], input.shape[2:].numel(), 1)
         y, mean, variance = self._compute(plane)
         if self.training and self.running_mean is not None:
@@ -461,13 +659,19 @@ class _ReplacedBatchNorm(_Replaced):
         return y.reshape(input.shape)
 
     def _track(self, mean, variance) -> None:
-        share = self.momentum if self.momentum is not None else 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+        share = (
+            self.momentum if self.momentum is not None else 1.0 / self.num_batches_tracked.to(self.running_mean.dtype)
+        )
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
         self.running_var.lerp_(variance.to(self.running_var.dtype), share)
 
 
-_BASES = {nn.modules.conv._ConvTransposeNd: _ReplacedConvTranspose, nn.modules.conv._ConvNd: _ReplacedConv, nn.modules.batchnorm._BatchNorm: _ReplacedBatchNorm,
-          nn.modules.rnn.RNNCellBase: _ReplacedCell}
+_BASES = {
+    nn.modules.conv._ConvTransposeNd: _ReplacedConvTranspose,
+    nn.modules.conv._ConvNd: _ReplacedConv,
+    nn.modules.batchnorm._BatchNorm: _ReplacedBatchNorm,
+    nn.modules.rnn.RNNCellBase: _ReplacedCell,
+}
 
 
 def _row_of(kind: type) -> "type | None":
@@ -487,7 +691,8 @@ def _empty(kind: type):
     return made
 
 
-# ---- a model --------------------------------------------------------------------------------------------------------------------
+# ---- a model
+# --------------------------------------------------------------------------------------------------------------------
 
 _NOT_IN_PLACE = "  (inplace=True: the result is a new tensor, the input stays as it is)"
 _NO_ARITHMETIC = (nn.Identity, nn.Flatten, nn.Unflatten)
@@ -498,7 +703,9 @@ def _refuse(module: nn.Module) -> "type":
     kind, row = type(module), _row_of(type(module))
     if row is None:
         raise Uncovered("it computes nothing" if isinstance(module, _NO_ARITHMETIC) else "no layer of std/ is its like")
-    if "forward" in vars(module) or any(getattr(kind, name, None) is not getattr(row, name, None) for name in ("forward", "_conv_forward")):
+    if "forward" in vars(module) or any(
+        getattr(kind, name, None) is not getattr(row, name, None) for name in ("forward", "_conv_forward")
+    ):
         raise Uncovered("it has a forward of its own")
     if isinstance(module, nn.modules.linear.NonDynamicallyQuantizableLinear):
         raise Uncovered("who holds it reads its parameters and does not call it")
@@ -514,7 +721,8 @@ def _refuse(module: nn.Module) -> "type":
 
 @dataclasses.dataclass
 class Replacement:
-    """What replace() did: modules by their path in the model, those that were replaced with what they are in Tile, the rest with the reason."""
+    """What replace() did: modules by their path in the model, those that were replaced with what they are in Tile, the
+    rest with the reason."""
     replaced: "dict[str, str]" = dataclasses.field(default_factory=dict)
     left: "dict[str, str]" = dataclasses.field(default_factory=dict)
 
@@ -530,10 +738,13 @@ def replace(model: nn.Module, *types: type, threads: int = 0) -> Replacement:
         report = tilec.torch.replace(model, torch.nn.Conv2d, torch.nn.Linear)
         print(report)
 
-    types: the modules that are meant, with those that derive from them; none: all that std/ covers. The modules stay the objects they are, with their
-    parameters, hooks and attributes, and are instances of their types still: state_dict(), deepcopy, pickle, .to() and torch.compile(fullgraph=True) go on
-    working, and an attribute that is changed later (train(), eval() too) changes the function. A layer with inplace=True gives a tensor of its own and leaves its input, which the list says.
-    Listed as left are modules of the types given, or without types all modules without children, that are not replaced. threads: as in tilec.compile.
+    types: the modules that are meant, with those that derive from them; none: all that std/ covers. The modules stay
+    the objects they are, with their parameters, hooks and attributes, and are instances of their types still:
+    state_dict(), deepcopy, pickle, .to() and torch.compile(fullgraph=True) go on working, and an attribute that is
+    changed later (train(), eval() too) changes the function. A layer with inplace=True gives a tensor of its own and
+    leaves its input, which the list says.
+    Listed as left are modules of the types given, or without types all modules without children, that are not replaced.
+    threads: as in tilec.compile.
     TypeError: model is no module, or a type no type of modules.
     """
     if not isinstance(model, nn.Module):

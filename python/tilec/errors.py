@@ -71,7 +71,12 @@ class InternalError(Error, RuntimeError):
 
 
 _OPTIONS = ("E0514", "E0530")                                # an unknown target, an unknown stage
-_KINDS = {_c.PROGRAM_ERROR: ProgramError, _c.ARGUMENT_ERROR: ShapeError, _c.DEVICE_ERROR: DeviceError, _c.TYPE_ERROR: ArgumentTypeError}
+_KINDS = {
+    _c.PROGRAM_ERROR: ProgramError,
+    _c.ARGUMENT_ERROR: ShapeError,
+    _c.DEVICE_ERROR: DeviceError,
+    _c.TYPE_ERROR: ArgumentTypeError,
+}
 
 
 def _diagnostics() -> list[Diagnostic]:
@@ -80,8 +85,17 @@ def _diagnostics() -> list[Diagnostic]:
     for k in range(_c.lib.tilec_last_diagnostic_count()):
         _c.lib.tilec_last_diagnostic(k, ctypes.byref(raw))
         text = [_in_python(s.decode("utf-8", "replace")) for s in (raw.code, raw.message, raw.file)]
-        found.append(Diagnostic(("error", "warning", "remark")[raw.severity], *text, raw.line, raw.column, raw.end_line, raw.end_column,
-                                _in_python(raw.hint.decode("utf-8", "replace"))))
+        found.append(
+            Diagnostic(
+                ("error", "warning", "remark")[raw.severity],
+                *text,
+                raw.line,
+                raw.column,
+                raw.end_line,
+                raw.end_column,
+                _in_python(raw.hint.decode("utf-8", "replace")),
+            )
+        )
     return found
 
 
@@ -104,11 +118,15 @@ def _in_python(text: str) -> str:
 
 def said() -> "list[tuple[Diagnostic, str]]":
     """What a call that succeeded had to say, each with its text."""
-    return [(d, _in_python(_c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip())) for k, d in enumerate(_diagnostics())]
+    return [
+        (d, _in_python(_c.lib.tilec_last_diagnostic_text(k).decode("utf-8", "replace").rstrip()))
+        for k, d in enumerate(_diagnostics())
+    ]
 
 
 def check(status: int, heard: "typing.Container[tuple]" = ()) -> None:
-    """Raises the exception of a status that is not OK. Warnings whose place() is in `heard` were raised before and are no part of its text."""
+    """Raises the exception of a status that is not OK. Warnings whose place() is in `heard` were raised before and are
+    no part of its text."""
     if status == _c.OK:
         return
     all_said = said()

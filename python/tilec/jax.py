@@ -12,6 +12,7 @@ jit, grad, jvp, vmap and shard_map compose in any order and to any depth. Why no
 `saved` are those outputs and kept values that the backward half of tilec_vjp reads. They are functions of the inputs, and no derivative goes through
 them: a Tangent is what program.jvp() says of its inputs and tangents, a Backward what program.grad() says, and these are differentiated.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -27,7 +28,8 @@ except ImportError as fault:
     raise ImportError("tilec.jax needs JAX: pip install jax") from fault
 import jax.extend.core
 import jax.numpy as jnp
-from jax._src import core as _core                         # for what no public module has, where it is as we know it; JAX 0.10
+# for what no public module has, where it is as we know it; JAX 0.10
+from jax._src import core as _core
 from jax._src.interpreters import ad as _ad
 from jax.interpreters import ad, batching, mlir, xla
 
@@ -46,12 +48,18 @@ tilec_p = jax.extend.core.Primitive("tilec")
 tilec_p.multiple_results = True
 
 
-# When this module is imported: what an executable from disk, or an exported function, calls must be there before it comes.
+# When this module is imported: what an executable from disk, or an exported function, calls must be there before it
+# comes.
 for _platform, _execute in (("cpu", _c.lib.tilec_xla_call), ("CUDA", _c.lib.tilec_xla_call_on)):
-    jax.ffi.register_ffi_target(_TARGET, {"instantiate": jax.ffi.pycapsule(_c.lib.tilec_xla_instantiate), "execute": jax.ffi.pycapsule(_execute)}, platform=_platform)
+    jax.ffi.register_ffi_target(
+        _TARGET,
+        {"instantiate": jax.ffi.pycapsule(_c.lib.tilec_xla_instantiate), "execute": jax.ffi.pycapsule(_execute)},
+        platform=_platform,
+    )
 
 
-# ---- Programs, asked about shapes and compiled for them ---------------------------------------------------------------------------
+# ---- Programs, asked about shapes and compiled for them
+# ---------------------------------------------------------------------------
 
 
 def _stand_in(shape: "tuple[int, ...]", dtype: np.dtype) -> np.ndarray:
@@ -160,22 +168,37 @@ class _Function:
         def make():
             self.program._check_differentiable()
             block, forward, backward = self.block(specs), ctypes.c_void_p(), ctypes.c_void_p()
-            self.ask(_c.lib.tilec_vjp, *derivative_names(list(of), list(wrt)), block.structs, block.count, None, 0, ctypes.byref(forward), ctypes.byref(backward))
+            self.ask(
+                _c.lib.tilec_vjp,
+                *derivative_names(list(of), list(wrt)),
+                block.structs,
+                block.count,
+                None,
+                0,
+                ctypes.byref(forward),
+                ctypes.byref(backward),
+            )
             return self._checked(_Ports(forward.value)), _Ports(backward.value)
         return self.once(("pair", specs, of, wrt), make)
 
     def _checked(self, ports: _Ports) -> _Ports:
-        """Numbers that 64 bits do not hold stand as 1 where they are asked about: those that were compiled in are refused."""
+        """Numbers that 64 bits do not hold stand as 1 where they are asked about: those that were compiled in are
+        refused."""
         known = {name for name, _, _ in ports.inputs}
-        settle_sizes(list(self.numbers), list(self.numbers.values()), {k for k, n in enumerate(self.numbers) if n not in known})
+        settle_sizes(
+            list(self.numbers), list(self.numbers.values()), {k for k, n in enumerate(self.numbers) if n not in known}
+        )
         return ports
 
 
-_NO_SIZE = ("a size is part of what is compiled, and arrays have no values yet when JAX traces: give it as a Python int, "
-            "which under jax.jit is one that a closure holds or static_argnums names")
+_NO_SIZE = (
+    "a size is part of what is compiled, and arrays have no values yet when JAX traces: give it as a Python int, "
+    "which under jax.jit is one that a closure holds or static_argnums names"
+)
 
 
-# ---- What the primitive computes ---------------------------------------------------------------------------------------------------
+# ---- What the primitive computes
+# ---------------------------------------------------------------------------------------------------
 
 
 class _Op:
@@ -215,10 +238,14 @@ class _Forward(_Op):
         self.function, self.of, self.wrt = function, of, wrt
 
     def results(self, avals):
-        return [(shape, dtype) for _, shape, dtype in self.function.pair(self.specs(avals), self.of, self.wrt)[0].outputs]
+        return [
+            (shape, dtype) for _, shape, dtype in self.function.pair(self.specs(avals), self.of, self.wrt)[0].outputs
+        ]
 
     def kernel(self, avals):
-        return self.function.pair(self.specs(avals), self.of, self.wrt)[0], {n: k for k, n in enumerate(self.function.names)}
+        return self.function.pair(self.specs(avals), self.of, self.wrt)[0], {
+            n: k for k, n in enumerate(self.function.names)
+        }
 
 
 class _Linear(_Op):
@@ -253,7 +280,8 @@ def _linear(kind, base: _Function, of, wrt, saved=None) -> _Linear:
     return base.once((kind, of, wrt, saved), lambda: kind(base, of, wrt, saved))
 
 
-# ---- The rules ---------------------------------------------------------------------------------------------------------------------
+# ---- The rules
+# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _bind(op: _Op, arguments: typing.Sequence) -> list:
@@ -261,12 +289,14 @@ def _bind(op: _Op, arguments: typing.Sequence) -> list:
 
 
 def _as_varying(arguments: typing.Sequence) -> list:
-    """In shard_map, operands of a primitive vary over the same axes of the mesh; what goes there varies less in itself."""
+    """In shard_map, operands of a primitive vary over the same axes of the mesh; what goes there varies less in
+    itself."""
     return list(_insert(*arguments)) if _insert is not None else list(arguments)
 
 
 def _as_typed(array, aval):
-    """Where axes of a mesh are explicit, a cotangent lies as its primal does; the results of a kernel lie whole on each device."""
+    """Where axes of a mesh are explicit, a cotangent lies as its primal does; the results of a kernel lie whole on each
+    device."""
     there = jax.typeof(array).sharding
     return array if there == aval.sharding or there.mesh.empty else jax.sharding.reshard(array, aval.sharding)
 
@@ -290,7 +320,16 @@ def _abstract(*avals, op: _Op):
             made.append(jax.core.ShapedArray(shape, dtype))
             continue
         first = avals[0]                                   # all are on one mesh, and vary over the same of its axes
-        made.append(first.update(shape=shape, dtype=dtype, weak_type=False, sharding=jax.sharding.NamedSharding(first.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape)))))
+        made.append(
+            first.update(
+                shape=shape,
+                dtype=dtype,
+                weak_type=False,
+                sharding=jax.sharding.NamedSharding(
+                    first.sharding.mesh, jax.sharding.PartitionSpec(*[None] * len(shape))
+                ),
+            )
+        )
     return made
 
 
@@ -298,8 +337,10 @@ def _lower(platform: str, ctx, *operands, op: _Op):
     program = op.function.program
     target = _c.lib.tilec_program_target(program._handle).decode()
     if platform == "cuda" and not target.startswith("cuda"):
-        raise ValueError("%s is compiled for the target %s, and JAX asks for it on a GPU: tilec.compile(…, target=\"cuda\") is for that, and jax.default_device or jax.device_put for the CPU"
-                         % (program.name or "the function", target))
+        raise ValueError(
+            "%s is compiled for the target %s, and JAX asks for it on a GPU: tilec.compile(…, target=\"cuda\") is for that, and jax.default_device or jax.device_put for the CPU"
+            % (program.name or "the function", target)
+        )
     kernel, places = op.kernel(ctx.avals_in)
     results = [(tuple(a.shape), np.dtype(a.dtype)) for a in ctx.avals_out]
     if [(shape, dtype) for _, shape, dtype in kernel.outputs] != results:
@@ -317,7 +358,9 @@ def _lower(platform: str, ctx, *operands, op: _Op):
         avals.append(jax.core.ShapedArray(shape, dtype))
     if kernel.text.startswith(b"process "):
         ctx.module_context.add_keepalive(kernel)           # until it is compiled
-    return jax.ffi.ffi_lowering(_TARGET, backend_config={"kernel": mlir.ir.StringAttr.get(kernel.text)})(ctx.replace(avals_in=avals), *values)
+    return jax.ffi.ffi_lowering(_TARGET, backend_config={"kernel": mlir.ir.StringAttr.get(kernel.text)})(
+        ctx.replace(avals_in=avals), *values
+    )
 
 
 def _push(op: _Op, arguments, tangents, avals) -> list:
@@ -329,7 +372,9 @@ def _push(op: _Op, arguments, tangents, avals) -> list:
     of = [k for k, aval in enumerate(results) if _is_float(aval)]
     made = [_none(aval) for aval in avals]
     if of and wrt:
-        tangent = _linear(_Tangent, function, tuple(function.program.outputs[k] for k in of), tuple(function.names[k] for k in wrt))
+        tangent = _linear(
+            _Tangent, function, tuple(function.program.outputs[k] for k in of), tuple(function.names[k] for k in wrt)
+        )
         for k, t in zip(of, _bind(tangent, [*arguments, *[moved[k] for k in wrt]])):
             made[k] = t
     return made
@@ -371,7 +416,9 @@ def _linearize(is_vjp: bool, moves, *primals, op: _Op):
             return outs, are_float, [*primals, *[made[k] for k in saved]], linear
     outs = _bind(op, primals)
     avals = [jax.typeof(out) for out in outs]
-    results = [k < len(op.function.program.outputs) and _is_float(out) and any(op.plain(moves)) for k, out in enumerate(outs)]
+    results = [
+        k < len(op.function.program.outputs) and _is_float(out) and any(op.plain(moves)) for k, out in enumerate(outs)
+    ]
 
     def push(residuals, *tangents):
         zeroed = [t if m else _none(jax.typeof(p)) for t, m, p in zip(tangents, moves, residuals)]
@@ -383,10 +430,15 @@ def _linearize(is_vjp: bool, moves, *primals, op: _Op):
 
 def _transpose(cotangents, *arguments, op: _Op):
     if not isinstance(op, _Tangent) or any(map(ad.is_undefined_primal, arguments[:op.start])):
-        raise NotImplementedError("%r: a program is not looked at for being linear; transpose what jax.linearize gives: jax.linear_transpose(jax.linearize(f, x)[1], x)" % op)
+        raise NotImplementedError(
+            "%r: a program is not looked at for being linear; transpose what jax.linearize gives: jax.linear_transpose(jax.linearize(f, x)[1], x)"
+            % op
+        )
     tangents = arguments[op.start:]
     asked = [k for k, t in enumerate(tangents) if ad.is_undefined_primal(t)]
-    made: list = [None] * op.start + [ad.Zero(t.aval.to_ct_aval()) if ad.is_undefined_primal(t) else None for t in tangents]
+    made: list = [None] * op.start + [
+        ad.Zero(t.aval.to_ct_aval()) if ad.is_undefined_primal(t) else None for t in tangents
+    ]
     given = [k for k, ct in enumerate(cotangents) if type(ct) is not ad.Zero]
     if not given:
         return made
@@ -401,15 +453,17 @@ def _transpose(cotangents, *arguments, op: _Op):
 
 
 def _batch(arguments, dims, *, op: _Op):
-    """One call of the program for a batch. It computes from inputs alone: of what forward kept for it, a program for a batch would keep something else,
-    and nobody else reads that."""
+    """One call of the program for a batch. It computes from inputs alone: of what forward kept for it, a program for a
+    batch would keep something else, and nobody else reads that."""
     dims = op.plain(dims)
     moved = [a if d is None else jnp.moveaxis(a, d, 0) for a, d in zip(op.plain(arguments), dims)]
     batched = op.function.batched(tuple(n for n, d in zip(op.function.names, dims) if d is not None))
     outs = _bind(_call(batched), moved)
     one = [jax.ShapeDtypeStruct(a.shape if d is None else a.shape[1:], a.dtype) for a, d in zip(moved, dims)]
     kept = op.results(one)[len(outs):] if type(op) is _Forward else []
-    return outs + [jnp.zeros(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in kept], [0] * len(outs) + [None] * len(kept)
+    return outs + [jnp.zeros(shape, jax.dtypes.canonicalize_dtype(dtype)) for shape, dtype in kept], [0] * len(outs) + [
+        None
+    ] * len(kept)
 
 
 tilec_p.def_impl(functools.partial(xla.apply_primitive, tilec_p))
@@ -425,7 +479,8 @@ if list(inspect.signature(getattr(_ad, "fallback_linearize_rule", len)).paramete
     _ad.primitive_linearizations[tilec_p] = _linearize
 
 
-# ---- The function ------------------------------------------------------------------------------------------------------------------
+# ---- The function
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _as_array(name: str, value) -> jax.Array:
@@ -438,7 +493,10 @@ def _as_array(name: str, value) -> jax.Array:
 
 def _check_array(name: str, aval) -> None:
     if not isinstance(aval.dtype, np.dtype):
-        raise TypeError("%s: element type %s is none of Tile's; of a key of jax.random pass jax.random.key_data(%s)" % (name, aval.dtype, name))
+        raise TypeError(
+            "%s: element type %s is none of Tile's; of a key of jax.random pass jax.random.key_data(%s)"
+            % (name, aval.dtype, name)
+        )
     check_type(name, aval.dtype)
 
 
@@ -447,14 +505,23 @@ class Op:
 
     def __init__(self, program: Program):
         self.program = program
-        self._functions: "dict[tuple, _Function]" = program.__dict__.setdefault("_jax", {})   # of a program there is one of each, whoever asks
+        # of a program there is one of each, whoever asks
+        self._functions: "dict[tuple, _Function]" = program.__dict__.setdefault("_jax", {})
         self._known: "dict[tuple, tuple]" = {}
         self._static: "frozenset[int]" = frozenset()      # positions of numbers that are compiled in
         self.__name__ = self.__qualname__ = program.name or "tilec"
-        self.__doc__ = "%s(%s) -> (%s), a program of tilec." % (self.__name__, ", ".join(program.inputs), ", ".join(program.outputs))
+        self.__doc__ = "%s(%s) -> (%s), a program of tilec." % (
+            self.__name__,
+            ", ".join(program.inputs),
+            ", ".join(program.outputs),
+        )
 
     def __repr__(self) -> str:
-        return "<tilec.jax.Op %s(%s) -> (%s)>" % (self.program.name or "without a name", ", ".join(self.program.inputs), ", ".join(self.program.outputs))
+        return "<tilec.jax.Op %s(%s) -> (%s)>" % (
+            self.program.name or "without a name",
+            ", ".join(self.program.inputs),
+            ", ".join(self.program.outputs),
+        )
 
     def __call__(self, /, *arguments, **named):
         names = self.program.inputs
@@ -464,7 +531,8 @@ class Op:
         for place, value in enumerate(values):
             kind = type(value)
             if kind in _NUMBERS:
-                key.append((kind, repr(value)) if place in self._static else kind)   # 1, 1.0 and True are equal, and not the same
+                # 1, 1.0 and True are equal, and not the same
+                key.append((kind, repr(value)) if place in self._static else kind)
             elif value is None:
                 key.append(None)
             else:
@@ -480,20 +548,30 @@ class Op:
         for place, dtype in operands:
             value = values[place]
             if dtype is not None:
-                value = number_as(names[place], value, dtype) if type(value) in _NUMBERS else jax.lax.convert_element_type(value, dtype)
+                value = (
+                    number_as(names[place], value, dtype)
+                    if type(value) in _NUMBERS
+                    else jax.lax.convert_element_type(value, dtype)
+                )
             given.append(value)
         made = _bind(call, given) if traced else run(*given)
         return made[0] if len(made) == 1 else tuple(made)
 
     def _prepare(self, values: list, key: list) -> tuple:
-        """What the primitive is told, the same compiled, and which arguments are its operands, some to be converted to a type."""
+        """What the primitive is told, the same compiled, and which arguments are its operands, some to be converted to
+        a type."""
         program = self.program
         numbers = {n: v for n, v in zip(program.inputs, values) if type(v) in _NUMBERS}
         avals = {n: a for n, v, a in zip(program.inputs, values, key[1:]) if isinstance(v, jax.Array)}
         for name, aval in avals.items():
             _check_array(name, aval)
         specs = {n: (tuple(a.shape), np.dtype(a.dtype)) for n, a in avals.items()}
-        types = _types_of_numbers(program, specs, numbers, {n: a for n, a in avals.items() if not a.shape and a.weak_type and a.dtype.kind != "b"})
+        types = _types_of_numbers(
+            program,
+            specs,
+            numbers,
+            {n: a for n, a in avals.items() if not a.shape and a.weak_type and a.dtype.kind != "b"},
+        )
         specs.update({n: ((), dtype) for n, dtype in types.items()})
         names = tuple(n for n in program.inputs if n in specs)
         numbers = {n: v for n, v in numbers.items() if n not in specs}
@@ -502,11 +580,17 @@ class Op:
         function = self._functions.get(which) or self._functions.setdefault(which, _Function(program, numbers, names))
         for name, _, dtype in function.outputs(tuple(specs[n] for n in names)):
             if not _has(dtype):
-                raise TypeError("%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)" % (name, program.name or "the function", dtype))
+                raise TypeError(
+                    "%s of %s is %s, which JAX has only with jax.config.update('jax_enable_x64', True)"
+                    % (name, program.name or "the function", dtype)
+                )
         call = _call(function)
         run = function.once(("run",), lambda: jax.jit(lambda *operands: tilec_p.bind(*operands, op=call)))
         known = call, run, [(program.inputs.index(n), types.get(n)) for n in names]
-        key = [(type(v), repr(v)) if place in self._static and type(v) in _NUMBERS else k for place, (k, v) in enumerate(zip(key[1:], values))]
+        key = [
+            (type(v), repr(v)) if place in self._static and type(v) in _NUMBERS else k
+            for place, (k, v) in enumerate(zip(key[1:], values))
+        ]
         self._known[tuple([jax.config.jax_enable_x64, *key])] = known
         return known
 
@@ -515,8 +599,9 @@ _NUMBERS = (bool, int, float)
 
 
 def _types_of_numbers(program: Program, specs: dict, numbers: dict, weak: dict) -> "dict[str, np.dtype]":
-    """A number that is data is an operand of the type that it meets, and so is a scalar that JAX holds weakly typed, as it does numbers. Not
-    here: sizes, and where JAX has not the type. An i64 that meets a float may as well be an i32, or part of what is compiled."""
+    """A number that is data is an operand of the type that it meets, and so is a scalar that JAX holds weakly typed, as
+    it does numbers. Not here: sizes, and where JAX has not the type. An i64 that meets a float may as well be an i32,
+    or part of what is compiled."""
     if not numbers and not weak:
         return {}
     asked = {**numbers, **{n: 1.0 if a.dtype.kind == "f" else 1 for n, a in weak.items()}}
@@ -531,16 +616,18 @@ def _has(dtype: np.dtype) -> bool:
 
 
 def op(program: Program) -> Op:
-    """The program as a function of JAX arrays, on the CPU: it may be called, and transformed by jax.jit, grad, vjp, jvp, linearize, vmap,
-    checkpoint and shard_map, in any order and as often as one likes.
+    """The program as a function of JAX arrays, on the CPU: it may be called, and transformed by jax.jit, grad, vjp,
+    jvp, linearize, vmap, checkpoint and shard_map, in any order and as often as one likes.
 
         f = tilec.jax.op(tilec.load("conv.tile"))
         loss = lambda I, K: (f(I, K) ** 2).sum()
         dI, dK = jax.jit(jax.grad(loss, (0, 1)))(I, K)
 
-    It is called as the program is, by position or by name. A Python number takes the type of what it meets, as a literal of Tile does; a
-    size has to be one, for it is part of what is compiled. One output comes back as its array, several as a tuple. Shapes and types are checked when JAX traces: a fault is a TypeError
-    or a ValueError that names the argument. What the program computes is compiled for each set of shapes, and stays as long as the program or an executable of XLA holds it.
+    It is called as the program is, by position or by name. A Python number takes the type of what it meets, as a
+    literal of Tile does; a size has to be one, for it is part of what is compiled. One output comes back as its array,
+    several as a tuple. Shapes and types are checked when JAX traces: a fault is a TypeError or a ValueError that names
+    the argument. What the program computes is compiled for each set of shapes, and stays as long as the program or an
+    executable of XLA holds it.
     """
     if not isinstance(program, Program):
         raise TypeError("tilec.jax.op takes a tilec.Program, not a %s%s" % (type(program).__name__, _advice(program)))

@@ -1,8 +1,11 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
-dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are
-not have their usual value. Each function is a Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
-`tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all options of tilec.compile(), and what tilec.options() says.
+dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
+arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are not have their usual value. Each function is a
+Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such
+as `pad`, can only be called.
+`tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
+options of tilec.compile(), and what tilec.options() says.
 """
 from __future__ import annotations
 
@@ -58,9 +61,13 @@ class _Heading(typing.NamedTuple):
 
     def _signature(self) -> inspect.Signature:
         def parameter(name: str, kind: typing.Any, default: "str | None") -> inspect.Parameter:
-            return inspect.Parameter(name, kind, default=inspect.Parameter.empty if default is None else _Written(default))
+            return inspect.Parameter(
+                name, kind, default=inspect.Parameter.empty if default is None else _Written(default)
+            )
 
-        given = [parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default) for name, default in self.inputs.items()]
+        given = [
+            parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default) for name, default in self.inputs.items()
+        ]
         given += [parameter(name, inspect.Parameter.KEYWORD_ONLY, default) for name, default in self.parameters.items()]
         return inspect.Signature(given + list(_OF_CALLS.values()), __validate_parameters__=False)
 
@@ -71,7 +78,10 @@ class _Heading(typing.NamedTuple):
         for name in inputs:
             if name not in self.inputs and name not in _OF_CALLS:
                 near = _nearest(name, (*self.inputs, *self.parameters))
-                known = ", ".join(parameter if default is None else "%s=%s" % (parameter, default) for parameter, default in self.parameters.items())
+                known = ", ".join(
+                    parameter if default is None else "%s=%s" % (parameter, default)
+                    for parameter, default in self.parameters.items()
+                )
                 raise TypeError("%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s" % (
                     self.name, name, "did you mean %s? " % near if near else "", ", ".join(self.inputs), known))
         for name, value in values.items():
@@ -81,18 +91,39 @@ class _Heading(typing.NamedTuple):
         if missing:
             raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s, %s)" % (
                 self.name, self.name, ", ".join(self.inputs), ", ".join("%s=…" % name for name in missing)))
-        return _with_parameters(self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())), inputs
+        return (
+            _with_parameters(
+                self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())
+            ),
+            inputs,
+        )
 
 
     def _check_one(self, name: str, value: typing.Any) -> None:
         """Of what PyTorch takes for a parameter and Tile says by others."""
         if isinstance(value, (tuple, list)):
-            each = [parameter for parameter, usual in self.parameters.items() if usual == name and parameter.startswith(name + "_")]
+            each = [
+                parameter
+                for parameter, usual in self.parameters.items()
+                if usual == name and parameter.startswith(name + "_")
+            ]
             if len(each) == len(value):
-                raise TypeError("%s of %s is %r, not a number: give %s" % (name, self.name, value, ", ".join("%s=%r" % pair for pair in zip(each, value))))
+                raise TypeError(
+                    "%s of %s is %r, not a number: give %s"
+                    % (name, self.name, value, ", ".join("%s=%r" % pair for pair in zip(each, value)))
+                )
         if isinstance(value, str) and not (self.parameters.get(name) or "").startswith("{"):
-            choices = {parameter: re.findall(r"\w+", usual) for parameter, usual in self.parameters.items() if usual is not None and usual.startswith("{")}
-            meant = ["%s=%r" % (parameter, choice) for parameter, words in choices.items() for choice in words if choice.split("_")[0] == value]
+            choices = {
+                parameter: re.findall(r"\w+", usual)
+                for parameter, usual in self.parameters.items()
+                if usual is not None and usual.startswith("{")
+            }
+            meant = [
+                "%s=%r" % (parameter, choice)
+                for parameter, words in choices.items()
+                for choice in words
+                if choice.split("_")[0] == value
+            ]
             if meant:
                 raise TypeError("%s of %s is %r, not a number: give %s" % (name, self.name, value, " or ".join(meant)))
 
@@ -100,11 +131,22 @@ class _Heading(typing.NamedTuple):
         """What to write where a call that takes inputs alone is given a compile-time parameter."""
         if name not in self.parameters and name not in self.former:
             return None
-        return "%s is a compile-time parameter, which tilec.std.load(\"%s.%s\", define={\"%s\": …}) is given" % (name, self.family, self.name, name)
+        return "%s is a compile-time parameter, which tilec.std.load(\"%s.%s\", define={\"%s\": …}) is given" % (
+            name,
+            self.family,
+            self.name,
+            name,
+        )
 
 
-_OF_CALLS = {name: each.replace(annotation=inspect.Parameter.empty) for name, each in inspect.signature(Program.__call__).parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
-_HEADING = re.compile(r"^((?://.*\n)*)((?:\[\[.*\]\]\s*)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M)
+_OF_CALLS = {
+    name: each.replace(annotation=inspect.Parameter.empty)
+    for name, each in inspect.signature(Program.__call__).parameters.items()
+    if each.kind is inspect.Parameter.KEYWORD_ONLY
+}
+_HEADING = re.compile(
+    r"^((?://.*\n)*)((?:\[\[.*\]\]\s*)*)function\s+((\w+)(?:<([^>]*)>)?\s*\(([^{]*?)\)\s*->[^{]*?)\s*\{", re.M
+)
 
 
 def _defaults(text: "str | None") -> "dict[str, str | None]":
@@ -123,17 +165,28 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
     """Of each function, by file: two for `mean`, one for most."""
     found: "dict[str, dict[str, _Heading]]" = {}
     for family, text in _texts().items():
-        said = ""                                             # a function without a comment is described by that of the one before it
+        # a function without a comment is described by that of the one before it
+        said = ""
         for comment, attributes, heading, name, parameters, inputs in _HEADING.findall(text):
             lines = [line[2:].removeprefix(" ") for line in comment.splitlines()]
             said = "\n".join(itertools.takewhile(lambda line: line != "==", lines)).strip() or said
-            found.setdefault(name, {})[family] = _Heading(family, name, " ".join(heading.split()), said, _defaults(inputs), _defaults(parameters), _former(attributes))
+            found.setdefault(name, {})[family] = _Heading(
+                family,
+                name,
+                " ".join(heading.split()),
+                said,
+                _defaults(inputs),
+                _defaults(parameters),
+                _former(attributes),
+            )
     return found
 
 
 class Function(Program):
-    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K, stride=2)`. Each set of values is compiled once, and 128 are kept.
-    vjp() takes them too. Other derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d", define={"stride": 2}).grad()` has others.
+    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K,
+    stride=2)`. Each set of values is compiled once, and 128 are kept.
+    vjp() takes them too. Other derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d",
+    define={"stride": 2}).grad()` has others.
     """
     _heading: _Heading
 
@@ -143,7 +196,9 @@ class Function(Program):
         program, inputs = self._heading.with_parameters(named)
         return program(*arguments, **inputs)
 
-    def vjp(self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any) -> typing.Any:
+    def vjp(
+        self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
+    ) -> typing.Any:
         if all(name in self.inputs for name in named):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
         program, inputs = self._heading.with_parameters(named)
@@ -154,7 +209,8 @@ class Function(Program):
 
 
 class Incomplete:
-    """A function of std/ whose compile-time parameters have no usual value: a call gives them by name, `tilec.std.pad(X, before=1, after=2)`."""
+    """A function of std/ whose compile-time parameters have no usual value: a call gives them by name,
+    `tilec.std.pad(X, before=1, after=2)`."""
 
     def __init__(self, heading: _Heading):
         self._heading, self.name = heading, heading.name
@@ -168,12 +224,16 @@ class Incomplete:
 
     def __getattr__(self, name: str) -> typing.NoReturn:
         if hasattr(Program, name) and not name.startswith("_"):
-            raise AttributeError("`%s` has compile-time parameters that need a value: tilec.std.load(\"%s\", define={…}).%s" % (self.name, self.name, name))
+            raise AttributeError(
+                "`%s` has compile-time parameters that need a value: tilec.std.load(\"%s\", define={…}).%s"
+                % (self.name, self.name, name)
+            )
         raise AttributeError("a function of std/ has no attribute %r" % name)
 
 
 def _source(family: str) -> "tuple[str, str]":
-    """The text and its name. Beside `<std/…>` lies nothing, so the imports are of the library, whatever the working folder holds."""
+    """The text and its name. Beside `<std/…>` lies nothing, so the imports are of the library, whatever the working
+    folder holds."""
     return re.sub(r'^import "(?!std/)', 'import "std/', _texts()[family], flags=re.M), "<std/%s.tile>" % family
 
 
@@ -184,7 +244,9 @@ def _file(family: str) -> _File:
 
 def _usual(family: str, function: str, define: "dict[str, typing.Any]", kind: "type[Program]") -> Program:
     """One for all, so tilec.options() is none of it."""
-    options = contextvars.Context().run(_chosen, target=None, threads=None, checked=None, kernels=None, room=None, cache=None)
+    options = contextvars.Context().run(
+        _chosen, target=None, threads=None, checked=None, kernels=None, room=None, cache=None
+    )
     return _file(family).compile(_Recipe.given(function, define, None, None, options), (), kind)
 
 
@@ -200,16 +262,25 @@ def _heading(name: str) -> _Heading:
     if family in families or (not family and len(families) == 1):
         return families[family or next(iter(families))]
     if families:
-        raise AttributeError("std/ has `%s` in several files: write %s" % (function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families)))
+        raise AttributeError(
+            "std/ has `%s` in several files: write %s"
+            % (function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
+        )
     near = _nearest(function, tuple(_headings()))
-    parts = [other for other in sorted(_headings()) if function.lower() in other and other != near][:5] if len(function) > 2 else []
+    parts = (
+        [other for other in sorted(_headings()) if function.lower() in other and other != near][:5]
+        if len(function) > 2
+        else []
+    )
     meant = " or ".join("`%s`" % other for other in ([near] if near else []) + parts)
-    raise AttributeError("std/ has no function `%s`; %sdir(tilec.std) lists them" % (name, "did you mean %s? " % meant if meant else ""))
+    raise AttributeError(
+        "std/ has no function `%s`; %sdir(tilec.std) lists them" % (name, "did you mean %s? " % meant if meant else "")
+    )
 
 
 def load(name: str, **options: typing.Any) -> Program:
-    """A function of std/ with options of tilec.compile(): define=, target=, size=, threads=, checked= … "statistics.mean" is that of one file,
-    where several have the name.
+    """A function of std/ with options of tilec.compile(): define=, target=, size=, threads=, checked= …
+    "statistics.mean" is that of one file, where several have the name.
     """
     if not isinstance(name, str):
         raise TypeError("the name of a function is a str, not a %s" % type(name).__name__)

@@ -5,6 +5,7 @@
 DistributedDataParallel keeps all parameters in each process, --fsdp (fully_shard) a share of them. Process 0 then trains alone in two ways and says how far
 the parameters are apart: the same shares one after the other, whose gradients it averages, and whole batches, whose sums are rounded in another order.
 """
+
 import argparse
 import os
 import pathlib
@@ -35,11 +36,14 @@ def batches(steps: int):
     order = np.random.default_rng(0).permutation(len(held["labels"]))
     for k in range(steps):
         rows = np.take(order, range(k * BATCH, (k + 1) * BATCH), mode="wrap")
-        yield torch.from_numpy(held["images"][rows]).float().unsqueeze(1) / 16, torch.from_numpy(held["labels"][rows]).long()
+        yield torch.from_numpy(held["images"][rows]).float().unsqueeze(1) / 16, torch.from_numpy(
+            held["labels"][rows]
+        ).long()
 
 
 def train(model: nn.Module, steps: int, shares) -> float:
-    """`shares`: for the images and labels of a batch, those of which gradients are averaged here. Gives the last loss."""
+    """`shares`: for the images and labels of a batch, those of which gradients are averaged here. Gives the last
+    loss."""
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for images, labels in batches(steps):
         optimiser.zero_grad()
@@ -90,8 +94,13 @@ def main():
         by_shares, whole = network(), network()
         train(by_shares, given.steps, shares)
         train(whole, given.steps, lambda images, labels: [(images, labels)])
-        print("%d processes, %s: loss %.4f after %d steps" % (world, "FSDP" if given.fsdp else "DDP", loss, given.steps))
-        print("apart from one process: %.1e with the same shares, %.1e with whole batches" % (apart(together, parameters(by_shares)), apart(together, parameters(whole))))
+        print(
+            "%d processes, %s: loss %.4f after %d steps" % (world, "FSDP" if given.fsdp else "DDP", loss, given.steps)
+        )
+        print(
+            "apart from one process: %.1e with the same shares, %.1e with whole batches"
+            % (apart(together, parameters(by_shares)), apart(together, parameters(whole)))
+        )
 
 
 if __name__ == "__main__":

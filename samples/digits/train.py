@@ -5,6 +5,7 @@
 Both read the same batches in the same order. Each epoch prints the loss and the seconds of both; in the end stands the share of the test images that
 each names rightly, how far the losses were apart, and how many times as fast the network in Tile was. It needs PyTorch.
 """
+
 import argparse
 import pathlib
 import time
@@ -85,11 +86,14 @@ def accuracy(network, images, labels) -> float:
 
 
 def train(epochs: int, threads: int = 1, seed: int = 0, say=print) -> dict:
-    """Both networks. Gives the losses of all steps, the accuracies and the seconds of all epochs but the first, which compiles."""
+    """Both networks. Gives the losses of all steps, the accuracies and the seconds of all epochs but the first, which
+    compiles."""
     torch.set_num_threads(threads)
     training, test = digits()
     networks = {"tile": InTile(seed, threads), "torch": InTorch(seed)}
-    optimisers = {name: torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9) for name, network in networks.items()}
+    optimisers = {
+        name: torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9) for name, network in networks.items()
+    }
     shuffles = torch.Generator().manual_seed(seed)
     losses, seconds = {name: [] for name in networks}, {name: [] for name in networks}
     for k in range(epochs):
@@ -99,8 +103,15 @@ def train(epochs: int, threads: int = 1, seed: int = 0, say=print) -> dict:
             losses[name] += steps
             seconds[name].append(taken)
         mean = {name: np.mean(losses[name][-len(order.split(BATCH)):]) for name in networks}
-        say("epoch %2d  loss %.5f in Tile, %.5f in PyTorch   %.3f s and %.3f s" % (k + 1, mean["tile"], mean["torch"], seconds["tile"][-1], seconds["torch"][-1]))
-    return {"losses": losses, "accuracy": {name: accuracy(network, *test) for name, network in networks.items()}, "seconds": {name: taken[1:] for name, taken in seconds.items()}}
+        say(
+            "epoch %2d  loss %.5f in Tile, %.5f in PyTorch   %.3f s and %.3f s"
+            % (k + 1, mean["tile"], mean["torch"], seconds["tile"][-1], seconds["torch"][-1])
+        )
+    return {
+        "losses": losses,
+        "accuracy": {name: accuracy(network, *test) for name, network in networks.items()},
+        "seconds": {name: taken[1:] for name, taken in seconds.items()},
+    }
 
 
 def main():
@@ -110,11 +121,16 @@ def main():
     given = parser.parse_args()
     made = train(given.epochs, given.threads)
     apart = max(abs(a - b) for a, b in zip(*made["losses"].values()))
-    print("of %d test images %.1f %% are named rightly in Tile, %.1f %% in PyTorch; no step's losses are further apart than %.1e"
-          % (TESTED, 100 * made["accuracy"]["tile"], 100 * made["accuracy"]["torch"], apart))
+    print(
+        "of %d test images %.1f %% are named rightly in Tile, %.1f %% in PyTorch; no step's losses are further apart than %.1e"
+        % (TESTED, 100 * made["accuracy"]["tile"], 100 * made["accuracy"]["torch"], apart)
+    )
     if given.epochs > 1:
         ours, theirs = (np.median(made["seconds"][name]) for name in ("tile", "torch"))
-        print("an epoch takes %.3f s in Tile and %.3f s in PyTorch (medians): %.2f times as fast" % (ours, theirs, theirs / ours))
+        print(
+            "an epoch takes %.3f s in Tile and %.3f s in PyTorch (medians): %.2f times as fast"
+            % (ours, theirs, theirs / ours)
+        )
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ with the interpreter. For `cuda:sm_90a` the text is compiled by NVRTC and needs 
 Shapes come from the parameter list: each size name gets a number, the same wherever it stands. A target that this machine lacks
 (exit status 3) is left out.
 """
+
 import argparse
 import functools
 import itertools
@@ -19,8 +20,24 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SAMPLES = HERE.parent.parent / "samples"
 # Two sets of sizes: small ones, and ones around vectors and blocks. Kernel sizes stay small.
-SIZES = [{"default": 5, "K": 3, "KH": 3, "KW": 3, "N": 3, "H": 7, "W": 6, "C": 4, "CI": 3, "CO": 5, "S": 4, "B": 2},
-         {"default": 17, "K": 33, "KH": 3, "KW": 2, "N": 2, "H": 19, "W": 16, "C": 17, "CI": 4, "CO": 16, "S": 9, "B": 3, "M": 33}]
+SIZES = [
+    {"default": 5, "K": 3, "KH": 3, "KW": 3, "N": 3, "H": 7, "W": 6, "C": 4, "CI": 3, "CO": 5, "S": 4, "B": 2},
+    {
+        "default": 17,
+        "K": 33,
+        "KH": 3,
+        "KW": 2,
+        "N": 2,
+        "H": 19,
+        "W": 16,
+        "C": 17,
+        "CI": 4,
+        "CO": 16,
+        "S": 9,
+        "B": 3,
+        "M": 33,
+    },
+]
 # Scalars: sizes (a stride, a dilation, a padding) and numbers.
 SCALARS = {"S": "1", "D": "1", "P": "1", "Eps": "0.001"}
 
@@ -49,7 +66,10 @@ def values(declared, sizes) -> list[str]:
 def cotangents(tilec: str, path: str, words: tuple[str, ...]) -> list[str]:
     """`dO=random:…` for every output, whose shape a run of the interpreter prints."""
     _, text = run(tilec, "run", path, "--target", "reference", *words)
-    return [f"d{name}=random:{shape}x{dtype}" for name, shape, dtype in re.findall(r"^(\w+): ([\dx]+|scalar) (\w+)$", text, re.M)]
+    return [
+        f"d{name}=random:{shape}x{dtype}"
+        for name, shape, dtype in re.findall(r"^(\w+): ([\dx]+|scalar) (\w+)$", text, re.M)
+    ]
 
 
 def run(tilec, *words):
@@ -77,7 +97,11 @@ def check_regressions(options, report) -> None:
         if options.words and not any(w in path.name for w in options.words) or emitted_only(target):
             continue
         words = path.read_text().splitlines()[0].split("  ")[1].split()
-        report(f"{path.name} on {target}: {' '.join(words)}", target, *run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *words))
+        report(
+            f"{path.name} on {target}: {' '.join(words)}",
+            target,
+            *run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *words),
+        )
 
 
 def check_all(options, scratch: str) -> int:
@@ -94,7 +118,9 @@ def check_all(options, scratch: str) -> int:
             print(f"FAILED {title}\n{text}")
 
     check_regressions(options, report)
-    for path, sizes, gradient, target in itertools.product(sorted(SAMPLES.glob("*.tile")), SIZES, (False, True), options.targets.split(",")):
+    for path, sizes, gradient, target in itertools.product(
+        sorted(SAMPLES.glob("*.tile")), SIZES, (False, True), options.targets.split(",")
+    ):
         if options.words and not any(w in path.name for w in options.words):
             continue
         _, declared = parameters(path.read_text())
@@ -106,10 +132,22 @@ def check_all(options, scratch: str) -> int:
             flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
             copy = pathlib.Path(scratch) / path.name       # a bare scalar has no rank until it is called
             copy.write_text(path.read_text())
-            code, text = run(options.tilec, str(copy), "--emit=cubin" if target.startswith("cuda") else "--emit=object", "--target", target, "-o", "/dev/null", *grad,
-                             "--size", ",".join(f"{k}={v}" for k, v in flat.items()))
+            code, text = run(
+                options.tilec,
+                str(copy),
+                "--emit=cubin" if target.startswith("cuda") else "--emit=object",
+                "--target",
+                target,
+                "-o",
+                "/dev/null",
+                *grad,
+                "--size",
+                ",".join(f"{k}={v}" for k, v in flat.items()),
+            )
         else:
-            code, text = run(options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more)
+            code, text = run(
+                options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more
+            )
         report(f"{path.name} {'gradient ' if gradient else ''}on {target}: {' '.join(words)}", target, code, text)
     for target, why in sorted(lacking):
         print(f"left out {target}: {why}")

@@ -18,11 +18,17 @@ WORDS = ("function", "import", "dim", "gradient", "tangent", "[[")
 def programs() -> list[str]:
     """Golden files and samples without what is expected of them, and the grammar's examples as bodies of functions."""
     found = []
-    for path in [*sorted((ROOT / "tests/golden").rglob("*.tile")), *sorted((ROOT / "samples").glob("*.tile")), *sorted((ROOT / "std").rglob("*.tile"))]:
+    for path in [
+        *sorted((ROOT / "tests/golden").rglob("*.tile")),
+        *sorted((ROOT / "samples").glob("*.tile")),
+        *sorted((ROOT / "std").rglob("*.tile")),
+    ]:
         lines = path.read_bytes().decode("utf-8", "surrogateescape").splitlines(keepends=True)
         found.append("".join(line for line in lines if not line.startswith("//|")))
     for line in re.findall(r'R"~\((.*?)\)~"', (ROOT / "tests/lang/examples.h").read_text(), re.S):
-        found.append(line if line.startswith(WORDS) else "function f(A[N], B[N], C[N, M], X[N], i8 W[M]) -> (O) { %s }" % line)
+        found.append(
+            line if line.startswith(WORDS) else "function f(A[N], B[N], C[N, M], X[N], i8 W[M]) -> (O) { %s }" % line
+        )
     found += (ROOT / "tests/fuzz/seeds.txt").read_text().split("\n----\n")
     return found
 
@@ -55,8 +61,13 @@ def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     write(folder / "program", [text.encode("utf-8", "surrogateescape") for text in programs()])
     write(folder / "files", arrays())
-    plan = subprocess.run([ROOT / "build-fuzz/tests/fuzz/fuzz_plans", "--print-plan"], capture_output=True, check=True).stdout
-    write(folder / "plans", [plan, *(b"".join(part) for part in zip(plan.splitlines(keepends=True), plan.splitlines(keepends=True)[1:]))])
+    plan = subprocess.run(
+        [ROOT / "build-fuzz/tests/fuzz/fuzz_plans", "--print-plan"], capture_output=True, check=True
+    ).stdout
+    write(
+        folder / "plans",
+        [plan, *(b"".join(part) for part in zip(plan.splitlines(keepends=True), plan.splitlines(keepends=True)[1:]))],
+    )
 
 
 if __name__ == "__main__":

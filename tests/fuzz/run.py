@@ -8,6 +8,7 @@ What failed lies in build-fuzz/found/; `build-fuzz/tests/fuzz/fuzz_program FILE`
 called with. A text that failed goes into tests/golden/ once it is fixed. What was interesting lies in build-fuzz/live/ and is
 where the next run starts.
 """
+
 import argparse
 import os
 import pathlib
@@ -19,17 +20,46 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build-fuzz"
 SHARE = {"program": 0.8, "plans": 0.1, "files": 0.1}
 FLAGS = "-gline-tables-only -fsanitize=fuzzer-no-link -fno-sanitize=vptr -fno-omit-frame-pointer -Wno-everything"
-# LLVM is not instrumented, so a container that crosses into it looks overrun; the second run of a library's globals is no fault.
-ENVIRONMENT = {"UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1", "ASAN_OPTIONS": "detect_odr_violation=0:detect_container_overflow=0"}
-LIMITS = ["-timeout=10", "-malloc_limit_mb=1500", "-rss_limit_mb=4000", "-max_len=6000", "-detect_leaks=0", "-print_final_stats=1"]
+# LLVM is not instrumented, so a container that crosses into it looks overrun; the second run of a library's globals is
+# no fault.
+ENVIRONMENT = {
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "ASAN_OPTIONS": "detect_odr_violation=0:detect_container_overflow=0",
+}
+LIMITS = [
+    "-timeout=10",
+    "-malloc_limit_mb=1500",
+    "-rss_limit_mb=4000",
+    "-max_len=6000",
+    "-detect_leaks=0",
+    "-print_final_stats=1",
+]
 
 
 def build() -> None:
     if not (BUILD / "build.ninja").exists():
         cache = "ccache " if shutil.which("ccache") else ""
         compilers = dict(os.environ, CC=cache + "clang-19", CXX=cache + "clang++-19")
-        subprocess.run(["meson", "setup", BUILD, "--native-file", ".meson/debian12.ini", "-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false",
-                        "-Dwerror=false", "-Doptimization=1", "-Ddebug=false", "-Dcpp_args=" + FLAGS], cwd=ROOT, env=compilers, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [
+                "meson",
+                "setup",
+                BUILD,
+                "--native-file",
+                ".meson/debian12.ini",
+                "-Dfuzz=true",
+                "-Db_sanitize=address,undefined",
+                "-Db_lundef=false",
+                "-Dwerror=false",
+                "-Doptimization=1",
+                "-Ddebug=false",
+                "-Dcpp_args=" + FLAGS,
+            ],
+            cwd=ROOT,
+            env=compilers,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
     subprocess.run(["ninja", "-C", BUILD, "--quiet", *("tests/fuzz/fuzz_" + kind for kind in SHARE)], check=True)
     subprocess.run([sys.executable, ROOT / "tests/fuzz/corpus.py", BUILD / "corpus"], check=True)
 
@@ -38,14 +68,33 @@ def fuzz(kind: str, seconds: int) -> bool:
     for folder in ("live", "found"):
         (BUILD / folder / kind).mkdir(parents=True, exist_ok=True)
     print("fuzzing %s for %d s" % (kind, seconds), flush=True)
-    command = [BUILD / "tests/fuzz" / ("fuzz_" + kind), "live/" + kind, "corpus/" + kind, "-max_total_time=%d" % seconds, "-artifact_prefix=found/%s/" % kind, *LIMITS]
-    done = subprocess.run(command, cwd=BUILD, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    command = [
+        BUILD / "tests/fuzz" / ("fuzz_" + kind),
+        "live/" + kind,
+        "corpus/" + kind,
+        "-max_total_time=%d" % seconds,
+        "-artifact_prefix=found/%s/" % kind,
+        *LIMITS,
+    ]
+    done = subprocess.run(
+        command, cwd=BUILD, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
     lines = done.stderr.decode("utf-8", "replace").splitlines()
     if done.returncode != 0:
-        start = next((k for k, line in enumerate(lines) if line.startswith(("FUZZ:", "==")) or "runtime error" in line or "ALARM" in line), max(0, len(lines) - 40))
+        start = next(
+            (
+                k
+                for k, line in enumerate(lines)
+                if line.startswith(("FUZZ:", "==")) or "runtime error" in line or "ALARM" in line
+            ),
+            max(0, len(lines) - 40),
+        )
         print("\n".join(lines[start:start + 60]))
     for line in lines:
-        if line.startswith(("stat::number_of_executed_units", "stat::slowest", "stat::peak")) or "Test unit written" in line:
+        if (
+            line.startswith(("stat::number_of_executed_units", "stat::slowest", "stat::peak"))
+            or "Test unit written" in line
+        ):
             print("  " + line)
     return done.returncode == 0
 
@@ -57,8 +106,14 @@ def contractions(count: int, seed: int) -> bool:
     subprocess.run(["ninja", "-C", ROOT / "build", "--quiet", "tests/unit_poly_contractions"], check=True)
     parts = os.cpu_count() or 1
     cuts = [count * k // parts for k in range(parts + 1)]
-    running = [subprocess.Popen([ROOT / "build/tests/unit_poly_contractions"], env=dict(os.environ, FIRST=str(first), CASES=str(last), SEED=str(seed)))
-               for first, last in zip(cuts, cuts[1:]) if first < last]
+    running = [
+        subprocess.Popen(
+            [ROOT / "build/tests/unit_poly_contractions"],
+            env=dict(os.environ, FIRST=str(first), CASES=str(last), SEED=str(seed)),
+        )
+        for first, last in zip(cuts, cuts[1:])
+        if first < last
+    ]
     return all([process.wait() == 0 for process in running])
 
 

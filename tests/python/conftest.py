@@ -1,4 +1,5 @@
-"""`./dev python pytest tests/python` sets the paths; run from elsewhere, the checkout's own package and library are used."""
+"""`./dev python pytest tests/python` sets the paths; run from elsewhere, the checkout's own package and library are
+used."""
 import pathlib
 import sys
 

@@ -1,11 +1,13 @@
-"""What the drivers of operators share: std/ called with PyTorch's tensors, what is left out and why, which samples a run takes.
+"""What the drivers of operators share: std/ called with PyTorch's tensors, what is left out and why, which samples a
+run takes.
 
 A table maps an operator to a function of Python that says it with std/:
 
     def softmax(x, dim=-1):
         return std("softmax", x, dim=dim)
 
-It raises LeftOut with a reason where the function of std/ has no such option. What is not left out must be right, in values and gradients.
+It raises LeftOut with a reason where the function of std/ has no such option. What is not left out must be right, in
+values and gradients.
 """
 import functools
 import os
@@ -18,7 +20,9 @@ import std_errors
 import tilec
 import tilec.torch
 
-WANTED = os.environ.get("TILEC_OPERATOR_SAMPLES")           # of each operator and type: a number, or `all`; else a few, the same each time
+WANTED = os.environ.get(
+    "TILEC_OPERATOR_SAMPLES"
+)  # of each operator and type: a number, or `all`; else a few, the same each time
 ALLOWED = {torch.float64: 1e-11, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
@@ -74,13 +78,27 @@ def agree(what: str, got, expected, dtype: torch.dtype):
     assert isinstance(got, torch.Tensor), "%s is a %s" % (what, type(got).__name__)
     if not expected.is_floating_point():
         assert not got.is_floating_point(), "%s is %s, expected %s" % (what, got.dtype, expected.dtype)
-        assert got.shape == expected.shape and torch.equal(got.to(expected.dtype), expected), "%s is %s, expected %s" % (what, got, expected)
+        assert got.shape == expected.shape and torch.equal(
+            got.to(expected.dtype), expected
+        ), "%s is %s, expected %s" % (what, got, expected)
         return
     assert got.dtype == dtype, "%s is %s, expected %s" % (what, got.dtype, dtype)
-    std_errors.agree(what, got.detach().double().numpy(), expected.detach().numpy(), str(dtype).removeprefix("torch."), ALLOWED[dtype])
+    std_errors.agree(
+        what,
+        got.detach().double().numpy(),
+        expected.detach().numpy(),
+        str(dtype).removeprefix("torch."),
+        ALLOWED[dtype],
+    )
 
 
 def agree_gradient(what: str, got, expected, dtype: torch.dtype):
-    """Both in f64. Where the terms of a derivative cancel, to 0 at worst, their rounding is left: it is measured against 1, as large as samples and cotangents are."""
+    """Both in f64. Where the terms of a derivative cancel, to 0 at worst, their rounding is left: it is measured
+    against 1, as large as samples and cotangents are."""
     one = torch.ones(1, dtype=torch.float64)
-    std_errors.agree(what, *(torch.cat([v.detach().reshape(-1), one]).numpy() for v in (got, expected)), str(dtype).removeprefix("torch."), 8 * ALLOWED[dtype])
+    std_errors.agree(
+        what,
+        *(torch.cat([v.detach().reshape(-1), one]).numpy() for v in (got, expected)),
+        str(dtype).removeprefix("torch."),
+        8 * ALLOWED[dtype],
+    )

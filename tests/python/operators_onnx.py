@@ -1,7 +1,8 @@
-"""ONNX's operators by functions of std/: an operator's attributes and inputs as its node tests have them, arrays of NumPy.
+"""ONNX's operators by functions of std/: an operator's attributes and inputs as its node tests have them, arrays of
+NumPy.
 
-A function gets the attributes as a dictionary and the inputs, None for one that is not given, and returns the outputs that it has: fewer than the node's where the rest is
-not the library's.
+A function gets the attributes as a dictionary and the inputs, None for one that is not given, and returns the outputs
+that it has: fewer than the node's where the rest is not the library's.
 """
 import math
 
@@ -13,11 +14,18 @@ from operators import LeftOut
 
 TABLE = {}                                                  # operator: function(attributes, *inputs)
 LAYOUT = {1: "ncw", 2: "nchw", 3: "ncdhw"}
-AXES = {1: (("", "left", "right"),), 2: (("_h", "top", "bottom"), ("_w", "left", "right")), 3: (("_t", "front", "back"), ("_h", "top", "bottom"), ("_w", "left", "right"))}
+AXES = {
+    1: (("", "left", "right"),),
+    2: (("_h", "top", "bottom"), ("_w", "left", "right")),
+    3: (("_t", "front", "back"), ("_h", "top", "bottom"), ("_w", "left", "right")),
+}
 
 
 def std(name, *inputs, **parameters):
-    given = [torch.from_numpy(np.ascontiguousarray(v).reshape(v.shape)) if isinstance(v, (np.ndarray, np.generic)) else v for v in inputs]
+    given = [
+        torch.from_numpy(np.ascontiguousarray(v).reshape(v.shape)) if isinstance(v, (np.ndarray, np.generic)) else v
+        for v in inputs
+    ]
     made = operators.std(name, *given, **parameters)
     return tuple(y.numpy() for y in made) if isinstance(made, tuple) else made.numpy()
 
@@ -69,14 +77,27 @@ def matmul(a, x, y):
     if x.ndim == 1 or y.ndim == 1:
         name = "dot" if x.ndim == y.ndim else "matvec" if y.ndim == 1 else "vecmat"
         batch = (x if y.ndim == 1 else y).shape[:-2]
-        return std(name, np.broadcast_to(x, (*batch, x.shape[-1])) if x.ndim == 1 else x, np.broadcast_to(y, (*batch, y.shape[-1])) if y.ndim == 1 else y)
+        return std(
+            name,
+            np.broadcast_to(x, (*batch, x.shape[-1])) if x.ndim == 1 else x,
+            np.broadcast_to(y, (*batch, y.shape[-1])) if y.ndim == 1 else y,
+        )
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     return std("matmul", np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(y, (*batch, *y.shape[-2:])))
 
 
 @covers("Gemm")
 def gemm(a, x, y, c=None):
-    return std("gemm", x, y, c, alpha=a.get("alpha", 1.0), beta=a.get("beta", 1.0), transA=bool(a.get("transA")), transB=bool(a.get("transB")))
+    return std(
+        "gemm",
+        x,
+        y,
+        c,
+        alpha=a.get("alpha", 1.0),
+        beta=a.get("beta", 1.0),
+        transA=bool(a.get("transA")),
+        transB=bool(a.get("transB")),
+    )
 
 
 @covers("Trilu")
@@ -108,7 +129,9 @@ def flat(w, x, axis):
 @covers("LayerNormalization")
 def layer_normalization(a, x, scale, bias=None):
     axis = a.get("axis", -1)
-    return std("layer_norm", rows(x, axis), flat(scale, x, axis), flat(bias, x, axis), eps=a.get("epsilon", 1e-5)).reshape(x.shape)
+    return std(
+        "layer_norm", rows(x, axis), flat(scale, x, axis), flat(bias, x, axis), eps=a.get("epsilon", 1e-5)
+    ).reshape(x.shape)
 
 
 @covers("RMSNormalization")
@@ -138,7 +161,14 @@ def group_normalization(a, x, scale, bias):
 
 @covers("LRN")
 def lrn(a, x):
-    return std("local_response_norm_nchw", x, size=a["size"], alpha=a.get("alpha", 1e-4), beta=a.get("beta", 0.75), k=a.get("bias", 1.0))
+    return std(
+        "local_response_norm_nchw",
+        x,
+        size=a["size"],
+        alpha=a.get("alpha", 1e-4),
+        beta=a.get("beta", 0.75),
+        k=a.get("bias", 1.0),
+    )
 
 
 @covers("LpNormalization")
@@ -204,12 +234,21 @@ def cumulative_product(a, x, axis):
 
 @covers("NegativeLogLikelihoodLoss")
 def negative_log_likelihood_loss(a, x, target, weight=None):
-    return std("nll_loss", x, target, weight, reduction=a.get("reduction", "mean"), ignore_index=a.get("ignore_index", -100))
+    return std(
+        "nll_loss", x, target, weight, reduction=a.get("reduction", "mean"), ignore_index=a.get("ignore_index", -100)
+    )
 
 
 @covers("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(a, x, target, weight=None):
-    y = std("cross_entropy_loss", x, target, weight, reduction=a.get("reduction", "mean"), ignore_index=a.get("ignore_index", -100))
+    y = std(
+        "cross_entropy_loss",
+        x,
+        target,
+        weight,
+        reduction=a.get("reduction", "mean"),
+        ignore_index=a.get("ignore_index", -100),
+    )
     return y, std("log_softmax", x, dim=1)
 
 
@@ -222,7 +261,9 @@ def window(a, rank, **names):
         if key in a:
             made.update({parameter + axis[0]: v for axis, v in zip(AXES[rank], a[key])})
     mode = a.get("auto_pad", "NOTSET")
-    made["auto_pad"] = {"NOTSET": "explicit", "VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}[mode]
+    made["auto_pad"] = {"NOTSET": "explicit", "VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}[
+        mode
+    ]
     if "pads" in a and mode == "NOTSET":
         for k, axis in enumerate(AXES[rank]):
             made["padding_" + axis[1]], made["padding_" + axis[2]] = a["pads"][k], a["pads"][k + rank]
@@ -236,7 +277,16 @@ def with_bias(y, bias):
 @covers("Conv")
 def conv(a, x, weight, bias=None):
     rank = x.ndim - 2
-    return with_bias(std("conv%dd_%s" % (rank, LAYOUT[rank]), x, weight, groups=a.get("group", 1), **window(a, rank, strides="stride", dilations="dilation")), bias)
+    return with_bias(
+        std(
+            "conv%dd_%s" % (rank, LAYOUT[rank]),
+            x,
+            weight,
+            groups=a.get("group", 1),
+            **window(a, rank, strides="stride", dilations="dilation"),
+        ),
+        bias,
+    )
 
 
 @covers("ConvTranspose")
@@ -247,19 +297,33 @@ def conv_transpose(a, x, weight, bias=None):
         ones = [1] * rank
         options["auto_pad"] = "explicit"
         for k, axis in enumerate(AXES[rank]):
-            stride, dilation, more = (a.get(key, usual)[k] for key, usual in (("strides", ones), ("dilations", ones), ("output_padding", [0] * rank)))
-            total = stride * (x.shape[2 + k] - 1) + more + (weight.shape[2 + k] - 1) * dilation + 1 - a["output_shape"][k - rank]
+            stride, dilation, more = (
+                a.get(key, usual)[k]
+                for key, usual in (("strides", ones), ("dilations", ones), ("output_padding", [0] * rank))
+            )
+            total = (
+                stride * (x.shape[2 + k] - 1)
+                + more
+                + (weight.shape[2 + k] - 1) * dilation
+                + 1
+                - a["output_shape"][k - rank]
+            )
             if total < 0:
                 raise LeftOut("an output_shape beyond what the windows reach")
             before = total // 2 if a.get("auto_pad") == "SAME_UPPER" else total - total // 2
             options["padding_" + axis[1]], options["padding_" + axis[2]] = before, total - before
-    return with_bias(std("conv%dd_transpose_%s" % (rank, LAYOUT[rank]), x, weight, groups=a.get("group", 1), **options), bias)
+    return with_bias(
+        std("conv%dd_transpose_%s" % (rank, LAYOUT[rank]), x, weight, groups=a.get("group", 1), **options), bias
+    )
 
 
 def pool(kind):
     def operator(a, x):
         rank = x.ndim - 2
-        options = {**window(a, rank, kernel_shape="kernel_size", dilations="dilation"), "ceil_mode": a.get("ceil_mode", 0)}
+        options = {
+            **window(a, rank, kernel_shape="kernel_size", dilations="dilation"),
+            "ceil_mode": a.get("ceil_mode", 0),
+        }
         options.update({"stride" + axis[0]: v for axis, v in zip(AXES[rank], a.get("strides", [1] * rank))})
         name = "%s_pool%dd_%s" % (kind, rank, LAYOUT[rank])
         if kind == "avg":
@@ -287,14 +351,21 @@ def max_unpool(a, x, indices, shape=None):
     at = indices % math.prod(own)
     if own != wanted:
         at = np.ravel_multi_index(np.unravel_index(at, own), wanted)
-    return std("max_unpool%dd_%s" % (rank, LAYOUT[rank]), x, at, **dict(zip(["output_size"] if rank == 1 else ["output" + axis[0] for axis in AXES[rank]], wanted)))
+    return std(
+        "max_unpool%dd_%s" % (rank, LAYOUT[rank]),
+        x,
+        at,
+        **dict(zip(["output_size"] if rank == 1 else ["output" + axis[0] for axis in AXES[rank]], wanted)),
+    )
 
 
 def global_pool(function):
     return lambda a, x: std(function, x).reshape(*x.shape[:2], *[1] * (x.ndim - 2))
 
 
-TABLE["GlobalAveragePool"], TABLE["GlobalMaxPool"] = global_pool("global_avg_pool_nchw"), global_pool("global_max_pool_nchw")
+TABLE["GlobalAveragePool"], TABLE["GlobalMaxPool"] = global_pool("global_avg_pool_nchw"), global_pool(
+    "global_max_pool_nchw"
+)
 
 
 @covers("Resize")
@@ -318,14 +389,25 @@ def resize(a, x, roi=None, scales=None, sizes=None):
     if mode == "nearest":
         options["nearest_mode"] = a.get("nearest_mode", "round_prefer_floor")
     else:
-        options.update(antialias=bool(a.get("antialias", 0)), exclude_outside=bool(a.get("exclude_outside", 0)), cubic_coeff_a=a.get("cubic_coeff_a", -0.75))
+        options.update(
+            antialias=bool(a.get("antialias", 0)),
+            exclude_outside=bool(a.get("exclude_outside", 0)),
+            cubic_coeff_a=a.get("cubic_coeff_a", -0.75),
+        )
     for size, d in zip(sizes, axes):
         if size != x.shape[d]:
-            x = std("resize_axis", x.reshape(math.prod(x.shape[:d]), x.shape[d], -1), size=int(size), **options).reshape(*x.shape[:d], size, *x.shape[d + 1:])
+            x = std(
+                "resize_axis", x.reshape(math.prod(x.shape[:d]), x.shape[d], -1), size=int(size), **options
+            ).reshape(*x.shape[:d], size, *x.shape[d + 1 :])
     return x
 
 
-TABLE["Upsample"] = lambda a, x, scales: resize({"mode": a.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, x, None, scales)
+TABLE["Upsample"] = lambda a, x, scales: resize(
+    {"mode": a.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    x,
+    None,
+    scales,
+)
 
 
 @covers("GridSample")
@@ -335,7 +417,14 @@ def grid_sample(a, x, grid):
         raise LeftOut("three dimensions")
     if mode not in ("bilinear", "nearest"):
         raise LeftOut("mode=" + mode)
-    return std("grid_sample", x, grid, mode=mode, padding_mode=a.get("padding_mode", "zeros"), align_corners=a.get("align_corners", 0))
+    return std(
+        "grid_sample",
+        x,
+        grid,
+        mode=mode,
+        padding_mode=a.get("padding_mode", "zeros"),
+        align_corners=a.get("align_corners", 0),
+    )
 
 
 @covers("AffineGrid")
@@ -351,7 +440,15 @@ def col2im(a, x, image, block):
         raise LeftOut("other than two dimensions")
     options = window(a, 2, strides="stride", dilations="dilation")
     options.pop("auto_pad")
-    return std("fold", x, output_h=int(image[0]), output_w=int(image[1]), kernel_size_h=int(block[0]), kernel_size_w=int(block[1]), **options)
+    return std(
+        "fold",
+        x,
+        output_h=int(image[0]),
+        output_w=int(image[1]),
+        kernel_size_h=int(block[0]),
+        kernel_size_w=int(block[1]),
+        **options,
+    )
 
 
 @covers("DepthToSpace")
@@ -373,14 +470,25 @@ def space_to_depth(a, x):
 @covers("Pad")
 def pad(a, x, pads, value=None, axes=None):
     mode = a.get("mode", "constant")
-    function = {"constant": "pad_axis", "reflect": "pad_reflect_axis", "edge": "pad_edge_axis", "wrap": "pad_circular_axis"}[mode]
+    function = {
+        "constant": "pad_axis",
+        "reflect": "pad_reflect_axis",
+        "edge": "pad_edge_axis",
+        "wrap": "pad_circular_axis",
+    }[mode]
     dims = range(x.ndim) if axes is None else [int(d) % x.ndim for d in axes]
     for k, dim in enumerate(dims):
         before, after = int(pads[k]), int(pads[k + len(dims)])
         if before or after:
             shape = x.shape
             options = {"value": float(value)} if mode == "constant" and value is not None else {}
-            x = std(function, x.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1:])), before=before, after=after, **options)
+            x = std(
+                function,
+                x.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])),
+                before=before,
+                after=after,
+                **options,
+            )
             x = x.reshape(*shape[:dim], x.shape[1], *shape[dim + 1:])
     return x
 
@@ -391,7 +499,13 @@ def slice_(a, x, starts, ends, axes=None, steps=None):
     for k, dim in enumerate(dims):
         dim, shape = int(dim) % x.ndim, x.shape
         limit = lambda v: int(max(-2 ** 31, min(2 ** 31, v)))
-        x = std("slice_axis", x.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1:])), start=limit(starts[k]), stop=limit(ends[k]), step=1 if steps is None else int(steps[k]))
+        x = std(
+            "slice_axis",
+            x.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])),
+            start=limit(starts[k]),
+            stop=limit(ends[k]),
+            step=1 if steps is None else int(steps[k]),
+        )
         x = x.reshape(*shape[:dim], x.shape[1], *shape[dim + 1:])
     return x
 
@@ -399,7 +513,9 @@ def slice_(a, x, starts, ends, axes=None, steps=None):
 @covers("OneHot")
 def one_hot(a, indices, depth, values):
     axis, classes = a.get("axis", -1), int(np.asarray(depth).reshape(-1)[0])
-    ones = std("embedding.one_hot", np.where(indices < 0, indices + classes, indices).astype(np.int64), np.asarray(classes))
+    ones = std(
+        "embedding.one_hot", np.where(indices < 0, indices + classes, indices).astype(np.int64), np.asarray(classes)
+    )
     y = values[0] + ones * (values[1] - values[0])
     return np.moveaxis(y, -1, axis).astype(values.dtype)
 
@@ -423,7 +539,9 @@ def dft(a, x, length=None, axis=None):
     if a.get("onesided"):
         made = std("rdft_rows", parts[0])
     else:
-        made = std("idft_rows" if a.get("inverse") else "dft_rows", parts[0], parts[1] if len(parts) > 1 else 0 * parts[0])
+        made = std(
+            "idft_rows" if a.get("inverse") else "dft_rows", parts[0], parts[1] if len(parts) > 1 else 0 * parts[0]
+        )
     return np.moveaxis(np.stack(made, -1).reshape(*lines.shape[:-2], -1, 2), -2, axis)
 
 
@@ -440,14 +558,30 @@ def each(operator):
 
 @each
 def adagrad(a, rate, step, x, g, h):
-    return std("adagrad", x, h, g, (rate / (1 + step * a.get("decay_factor", 0.0))).astype(x.dtype), weight_decay=a.get("norm_coefficient", 0.0), eps=a.get("epsilon", 1e-6))
+    return std(
+        "adagrad",
+        x,
+        h,
+        g,
+        (rate / (1 + step * a.get("decay_factor", 0.0))).astype(x.dtype),
+        weight_decay=a.get("norm_coefficient", 0.0),
+        eps=a.get("epsilon", 1e-6),
+    )
 
 
 @each
 def momentum(a, rate, step, x, g, v):
     if a["beta"] != 1 and step > 0:
         raise LeftOut("beta")
-    return std("nesterov" if a["mode"] == "nesterov" else "momentum", x, v, g, rate, momentum=a["alpha"], weight_decay=a["norm_coefficient"])
+    return std(
+        "nesterov" if a["mode"] == "nesterov" else "momentum",
+        x,
+        v,
+        g,
+        rate,
+        momentum=a["alpha"],
+        weight_decay=a["norm_coefficient"],
+    )
 
 
 TABLE["Adagrad"] = lambda a, *inputs: adagrad(a, *inputs, kinds=3)
@@ -482,8 +616,19 @@ def attention(a, q, k, v, mask=None, past_key=None, past_value=None, lengths=Non
     if lengths is not None:
         inside = np.arange(k.shape[-2]) < lengths.reshape(-1, 1, 1, 1)
         seen = inside if seen is None else seen & inside
-    y = std("scaled_dot_product_attention", q, k, v, seen, bias, is_causal=causal, scale=a.get("scale", 0), softcap=a.get("softcap", 0),
-            left_window_size=left, right_window_size=right)
+    y = std(
+        "scaled_dot_product_attention",
+        q,
+        k,
+        v,
+        seen,
+        bias,
+        is_causal=causal,
+        scale=a.get("scale", 0),
+        softcap=a.get("softcap", 0),
+        left_window_size=left,
+        right_window_size=right,
+    )
     y = np.moveaxis(y, 1, 2).reshape(y.shape[0], y.shape[2], -1) if flat else y
     return y if past_key is None else (y, k, v)
 

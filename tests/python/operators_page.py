@@ -4,6 +4,7 @@ The counts are of the node tests and samples as the tests find them; what is cou
 and by all of them with TILEC_OPERATOR_SAMPLES=all. test_operators_onnx.py and test_operators_torch.py look whether the page says so, with the versions
 that it names.
 """
+
 import collections
 import pathlib
 import re
@@ -45,12 +46,30 @@ def section(title: str, version: str, what: str, counted: "dict[str, Counted]", 
     families: dict = {}
     for name, each in counted.items():
         families.setdefault(min(map(family_of, each.functions), default="none"), {})[name] = each
-    compared, left = sum(each.compared for each in counted.values()), sum(sum(each.left_out.values()) for each in counted.values())
-    lines = ["## %s %s" % (title, version), "", "%d %s, %d %s compared, %d left out." % (sum(bool(each.compared) for each in counted.values()), "operators" if title == "ONNX" else "functions", compared, what, left), "",
-             "| file | covered | functions of std/ | %s | left out |" % what, "|---|---|---|---|---|"]
+    compared, left = sum(each.compared for each in counted.values()), sum(
+        sum(each.left_out.values()) for each in counted.values()
+    )
+    lines = [
+        "## %s %s" % (title, version),
+        "",
+        "%d %s, %d %s compared, %d left out."
+        % (
+            sum(bool(each.compared) for each in counted.values()),
+            "operators" if title == "ONNX" else "functions",
+            compared,
+            what,
+            left,
+        ),
+        "",
+        "| file | covered | functions of std/ | %s | left out |" % what,
+        "|---|---|---|---|---|",
+    ]
     for family in sorted(families):
         for name, each in sorted(families[family].items()):
-            functions = ", ".join("[`%s`](%s.md#%s)" % (f.rpartition(".")[2], family_of(f), f.rpartition(".")[2].lower()) for f in sorted(each.functions))
+            functions = ", ".join(
+                "[`%s`](%s.md#%s)" % (f.rpartition(".")[2], family_of(f), f.rpartition(".")[2].lower())
+                for f in sorted(each.functions)
+            )
             reasons = ", ".join("%s: %d" % item for item in sorted(each.left_out.items()))
             lines.append("| %s | `%s` | %s | %d | %s |" % (family, name, functions, each.compared, reasons))
     return "\n".join([*lines, "", others, ""])

@@ -1,4 +1,5 @@
-"""PyTorch's functions by functions of std/: names of torch.testing's database of operators, with a variant as `name.variant`."""
+"""PyTorch's functions by functions of std/: names of torch.testing's database of operators, with a variant as
+`name.variant`."""
 import math
 
 import torch
@@ -6,9 +7,13 @@ import torch
 from operators import LeftOut, std
 
 TABLE = {}                                                  # name in the database: a function with PyTorch's arguments
-REFERENCE = {}                                              # another than PyTorch's function itself, where that is less exact than what is compared
-VALUES_ONLY = {                                             # gradients are not compared, because
-    **{"nn.functional.max_unpool%dd" % _rank: "PyTorch gives a place that is named twice to both" for _rank in (1, 2, 3)},
+# another than PyTorch's function itself, where that is less exact than what is compared
+REFERENCE = {}
+VALUES_ONLY = {  # gradients are not compared, because
+    **{
+        "nn.functional.max_unpool%dd" % _rank: "PyTorch gives a place that is named twice to both"
+        for _rank in (1, 2, 3)
+    }
 }
 
 
@@ -27,8 +32,17 @@ def elementwise(name: str, function: str, *names: str):
     TABLE[name] = operator
 
 
-for _name, _function in {"relu6": "relu6", "selu": "selu", "silu": "silu", "mish": "mish", "softsign": "softsign", "hardsigmoid": "hard_sigmoid",
-                         "hardswish": "hard_swish", "tanhshrink": "tanh_shrink", "logsigmoid": "log_sigmoid"}.items():
+for _name, _function in {
+    "relu6": "relu6",
+    "selu": "selu",
+    "silu": "silu",
+    "mish": "mish",
+    "softsign": "softsign",
+    "hardsigmoid": "hard_sigmoid",
+    "hardswish": "hard_swish",
+    "tanhshrink": "tanh_shrink",
+    "logsigmoid": "log_sigmoid",
+}.items():
     elementwise("nn.functional." + _name, _function)
 elementwise("nn.functional.leaky_relu", "leaky_relu", "negative_slope")
 elementwise("nn.functional.elu", "elu", "alpha")
@@ -39,7 +53,8 @@ elementwise("nn.functional.hardshrink", "hard_shrink", "lambd")
 elementwise("nn.functional.threshold", "threshold", "threshold", "value")
 elementwise("log1p", "log1p")
 elementwise("expm1", "expm1")
-REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6   # its derivative is 1/6 in f32
+# its derivative is 1/6 in f32
+REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6
 
 
 @covers("nn.functional.softplus")
@@ -136,7 +151,11 @@ def at_least_1d(x):
 def with_dims(y, x, dims, keepdim):
     """A reduced tensor with dimensions of 1 again, or without."""
     kept = [1 if k in {d % max(x.ndim, 1) for d in dims} else n for k, n in enumerate(x.shape)]
-    return y.reshape(kept) if keepdim else y.reshape([n for k, n in enumerate(x.shape) if k not in {d % max(x.ndim, 1) for d in dims}])
+    return (
+        y.reshape(kept)
+        if keepdim
+        else y.reshape([n for k, n in enumerate(x.shape) if k not in {d % max(x.ndim, 1) for d in dims}])
+    )
 
 
 def neighbours(x, dim):
@@ -150,12 +169,18 @@ def neighbours(x, dim):
 
 
 def dims_of(x, dim):
-    return tuple(range(x.ndim)) if dim is None or (not isinstance(dim, int) and len(dim) == 0) else (dim,) if isinstance(dim, int) else tuple(dim)
+    return (
+        tuple(range(x.ndim))
+        if dim is None or (not isinstance(dim, int) and len(dim) == 0)
+        else (dim,) if isinstance(dim, int) else tuple(dim)
+    )
 
 
 def reduced(name, x, dim, keepdim, **parameters):
     first, last = neighbours(x, dim)
-    return with_dims(std(name, at_least_1d(x), start_dim=first, end_dim=last, **parameters), x, dims_of(x, dim), keepdim)
+    return with_dims(
+        std(name, at_least_1d(x), start_dim=first, end_dim=last, **parameters), x, dims_of(x, dim), keepdim
+    )
 
 
 # Statistics
@@ -282,7 +307,11 @@ def matrix_power(x, n):
 @covers("nn.functional.linear")
 def linear(x, weight, bias=None):
     if weight.ndim == 1:
-        return std("dot" if x.ndim == 1 else "matvec", x, weight) + (0 if bias is None else bias) if x.ndim < 3 else std("linear", x, weight[None], None if bias is None else bias.reshape(1))[..., 0]
+        return (
+            std("dot" if x.ndim == 1 else "matvec", x, weight) + (0 if bias is None else bias)
+            if x.ndim < 3
+            else std("linear", x, weight[None], None if bias is None else bias.reshape(1))[..., 0]
+        )
     return std("linear", x, weight, bias)
 
 
@@ -359,12 +388,22 @@ def rows(x, shape):
 
 @covers("nn.functional.layer_norm")
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    return std("layer_norm", rows(x, normalized_shape), *(None if w is None else w.reshape(-1) for w in (weight, bias)), eps=eps).reshape(x.shape)
+    return std(
+        "layer_norm",
+        rows(x, normalized_shape),
+        *(None if w is None else w.reshape(-1) for w in (weight, bias)),
+        eps=eps,
+    ).reshape(x.shape)
 
 
 @covers("nn.functional.rms_norm")
 def rms_norm(x, normalized_shape, weight=None, eps=None):
-    return std("rms_norm", rows(x, normalized_shape), None if weight is None else weight.reshape(-1), eps=torch.finfo(x.dtype).eps if eps is None else eps).reshape(x.shape)
+    return std(
+        "rms_norm",
+        rows(x, normalized_shape),
+        None if weight is None else weight.reshape(-1),
+        eps=torch.finfo(x.dtype).eps if eps is None else eps,
+    ).reshape(x.shape)
 
 
 @covers("nn.functional.group_norm")
@@ -382,7 +421,9 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
 
 
 @covers("nn.functional.instance_norm")
-def instance_norm(x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(
+    x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5
+):
     if not use_input_stats:
         return std("batch_norm_inference_nchw", x, running_mean, running_var, weight, bias, eps=eps)
     return std("instance_norm_nchw", x, weight, bias, eps=eps)
@@ -404,7 +445,13 @@ def reduction_of(size_average=None, reduce=None, reduction="mean"):
 def loss(function, **parameters):
     """A loss of values and targets; PyTorch's option=parameter."""
     def operator(x, *others, reduction="mean", size_average=None, reduce=None, **options):
-        return std(function, x, *others, reduction=reduction_of(size_average, reduce, reduction), **{parameters[key]: value for key, value in options.items()})
+        return std(
+            function,
+            x,
+            *others,
+            reduction=reduction_of(size_average, reduce, reduction),
+            **{parameters[key]: value for key, value in options.items()},
+        )
     return operator
 
 
@@ -413,7 +460,9 @@ TABLE["nn.functional.l1_loss"] = loss("l1_loss")
 TABLE["nn.functional.smooth_l1_loss"] = loss("smooth_l1_loss", beta="beta")
 TABLE["nn.functional.huber_loss"] = loss("huber_loss", delta="delta")
 TABLE["nn.functional.soft_margin_loss"] = loss("soft_margin_loss")
-TABLE["nn.functional.multilabel_margin_loss"] = lambda x, target, **options: loss("multilabel_margin_loss")(at_least_1d(x), at_least_1d(target), **options)
+TABLE["nn.functional.multilabel_margin_loss"] = lambda x, target, **options: loss("multilabel_margin_loss")(
+    at_least_1d(x), at_least_1d(target), **options
+)
 TABLE["nn.functional.kl_div"] = loss("kl_div", log_target="log_target")
 TABLE["nn.functional.poisson_nll_loss"] = loss("poisson_nll_loss", log_input="log_input", full="full", eps="eps")
 TABLE["nn.functional.hinge_embedding_loss"] = loss("hinge_embedding_loss", margin="margin")
@@ -438,8 +487,17 @@ def binary_cross_entropy(x, target, weight=None, reduction="mean"):
 
 
 @covers("nn.functional.binary_cross_entropy_with_logits")
-def binary_cross_entropy_with_logits(x, target, weight=None, reduction="mean", pos_weight=None, size_average=None, reduce=None):
-    return std("binary_cross_entropy_with_logits", x, target, weight, pos_weight, reduction=reduction_of(size_average, reduce, reduction))
+def binary_cross_entropy_with_logits(
+    x, target, weight=None, reduction="mean", pos_weight=None, size_average=None, reduce=None
+):
+    return std(
+        "binary_cross_entropy_with_logits",
+        x,
+        target,
+        weight,
+        pos_weight,
+        reduction=reduction_of(size_average, reduce, reduction),
+    )
 
 
 @covers("nn.functional.multilabel_soft_margin_loss")
@@ -460,16 +518,38 @@ def multi_margin_loss(x, target, p=1, margin=1, weight=None, reduction="mean"):
 def cross_entropy(x, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     alone = x.ndim == 1
     if target.is_floating_point():
-        y = std("soft_cross_entropy_loss", x[None] if alone else x, target[None] if alone else target, weight, reduction=reduction, label_smoothing=label_smoothing)
+        y = std(
+            "soft_cross_entropy_loss",
+            x[None] if alone else x,
+            target[None] if alone else target,
+            weight,
+            reduction=reduction,
+            label_smoothing=label_smoothing,
+        )
     else:
-        y = std("cross_entropy_loss", x[None] if alone else x, target[None] if alone else target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
+        y = std(
+            "cross_entropy_loss",
+            x[None] if alone else x,
+            target[None] if alone else target,
+            weight,
+            reduction=reduction,
+            ignore_index=ignore_index,
+            label_smoothing=label_smoothing,
+        )
     return y[0] if alone and reduction == "none" else y
 
 
 @covers("nn.functional.nll_loss")
 def nll_loss(x, target, weight=None, ignore_index=-100, reduction="mean"):
     alone = x.ndim == 1
-    y = std("nll_loss", x[None] if alone else x, target[None] if alone else target, weight, reduction=reduction, ignore_index=ignore_index)
+    y = std(
+        "nll_loss",
+        x[None] if alone else x,
+        target[None] if alone else target,
+        weight,
+        reduction=reduction,
+        ignore_index=ignore_index,
+    )
     return y[0] if alone and reduction == "none" else y
 
 
@@ -498,7 +578,11 @@ def batched(x, rank, operator):
 
 def convolution(rank):
     def operator(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
-        where = {"auto_pad": "same_upper" if padding == "same" else "valid"} if isinstance(padding, str) else per_axis(rank, padding=padding)
+        where = (
+            {"auto_pad": "same_upper" if padding == "same" else "valid"}
+            if isinstance(padding, str)
+            else per_axis(rank, padding=padding)
+        )
         options = {**per_axis(rank, stride=stride, dilation=dilation), **where, "groups": groups}
         y = batched(x, rank, lambda z: std("conv%dd_%s" % (rank, LAYOUT[rank]), z, weight, **options))
         return y if bias is None else y + bias.reshape(-1, *[1] * rank)
@@ -508,31 +592,59 @@ def convolution(rank):
 def transposed_convolution(rank):
     def operator(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
         options = per_axis(rank, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation)
-        y = batched(x, rank, lambda z: std("conv%dd_transpose_%s" % (rank, LAYOUT[rank]), z, weight, groups=groups, **options))
+        y = batched(
+            x, rank, lambda z: std("conv%dd_transpose_%s" % (rank, LAYOUT[rank]), z, weight, groups=groups, **options)
+        )
         return y if bias is None else y + bias.reshape(-1, *[1] * rank)
     return operator
 
 
 def max_pool(rank):
     def operator(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-        options = {**per_axis(rank, kernel_size=kernel_size, stride=kernel_size if stride is None or stride == () else stride, padding=padding, dilation=dilation), "ceil_mode": int(ceil_mode)}
+        options = {
+            **per_axis(
+                rank,
+                kernel_size=kernel_size,
+                stride=kernel_size if stride is None or stride == () else stride,
+                padding=padding,
+                dilation=dilation,
+            ),
+            "ceil_mode": int(ceil_mode),
+        }
         name = "max_pool%dd_%s" % (rank, LAYOUT[rank]) + ("_with_indices" if return_indices else "")
         return batched(x, rank, lambda z: std(name, z, **options))
     return operator
 
 
 def avg_pool(rank):
-    def operator(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
-        options = {**per_axis(rank, kernel_size=kernel_size, stride=kernel_size if stride is None or stride == () else stride, padding=padding), "ceil_mode": int(ceil_mode), "count_include_pad": int(count_include_pad)}
+
+    def operator(
+        x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
+    ):
+        options = {
+            **per_axis(
+                rank,
+                kernel_size=kernel_size,
+                stride=kernel_size if stride is None or stride == () else stride,
+                padding=padding,
+            ),
+            "ceil_mode": int(ceil_mode),
+            "count_include_pad": int(count_include_pad),
+        }
         if divisor_override is not None:
             options["divisor_override"] = divisor_override
         return batched(x, rank, lambda z: std("avg_pool%dd_%s" % (rank, LAYOUT[rank]), z, **options))
+
     return operator
 
 
 def adaptive_pool(kind, rank):
     def operator(x, output_size, return_indices=False):
-        sizes = (output_size,) * rank if isinstance(output_size, int) else tuple(output_size) * (rank if len(output_size) == 1 else 1)
+        sizes = (
+            (output_size,) * rank
+            if isinstance(output_size, int)
+            else tuple(output_size) * (rank if len(output_size) == 1 else 1)
+        )
         sizes = [n if size is None else size for n, size in zip(x.shape[-rank:], sizes)]
         names = ["output_size"] if rank == 1 else ["output" + axis for axis in AXES[rank]]
         name = "adaptive_%s_pool%dd_%s" % (kind, rank, LAYOUT[rank]) + ("_with_indices" if return_indices else "")
@@ -544,11 +656,22 @@ def max_unpool(rank):
     def operator(x, indices, kernel_size, stride=None, padding=0, output_size=None):
         sizes = output_size
         if sizes is None:
-            one = {key: (value,) * rank if isinstance(value, int) else tuple(value) for key, value in {"k": kernel_size, "s": kernel_size if stride is None else stride, "p": padding}.items()}
+            one = {
+                key: (value,) * rank if isinstance(value, int) else tuple(value)
+                for key, value in {
+                    "k": kernel_size,
+                    "s": kernel_size if stride is None else stride,
+                    "p": padding,
+                }.items()
+            }
             sizes = [(n - 1) * s - 2 * p + k for n, k, s, p in zip(x.shape[-rank:], one["k"], one["s"], one["p"])]
         names = ["output_size"] if rank == 1 else ["output" + axis for axis in AXES[rank]]
         function, options = "max_unpool%dd_%s" % (rank, LAYOUT[rank]), dict(zip(names, map(int, tuple(sizes)[-rank:])))
-        return std(function, x, indices, **options) if x.ndim == rank + 2 else std(function, x[None], indices[None], **options)[0]
+        return (
+            std(function, x, indices, **options)
+            if x.ndim == rank + 2
+            else std(function, x[None], indices[None], **options)[0]
+        )
     return operator
 
 
@@ -563,7 +686,10 @@ for _rank in (1, 2, 3):
 
 
 def interpolate(modes):
-    def operator(x, size=None, scale_factor=None, mode=None, align_corners=None, recompute_scale_factor=None, antialias=False):
+
+    def operator(
+        x, size=None, scale_factor=None, mode=None, align_corners=None, recompute_scale_factor=None, antialias=False
+    ):
         rank = x.ndim - 2
         mode = modes if mode is None else mode
         if size is not None:
@@ -571,14 +697,26 @@ def interpolate(modes):
         else:
             factors = (scale_factor,) * rank if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
             sizes = [math.floor(n * f) for n, f in zip(x.shape[2:], factors)]
-            if not recompute_scale_factor and any(n * f != s for n, f, s in zip(x.shape[2:], factors, sizes)) and not (align_corners and mode not in ("nearest", "nearest-exact")):
+            if (
+                not recompute_scale_factor
+                and any(n * f != s for n, f, s in zip(x.shape[2:], factors, sizes))
+                and not (align_corners and mode not in ("nearest", "nearest-exact"))
+            ):
                 raise LeftOut("a scale_factor that is no ratio of sizes")
         if mode == "area":
             return adaptive_pool("avg", rank)(x, sizes)
-        name = {"nearest-exact": "nearest_exact", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+        name = {"nearest-exact": "nearest_exact", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(
+            mode, mode
+        )
         names = ["size"] if rank == 1 else ["size" + axis for axis in AXES[rank]]
-        options = {**dict(zip(names, sizes)), "mode": name, "align_corners": bool(align_corners), "antialias": antialias}
+        options = {
+            **dict(zip(names, sizes)),
+            "mode": name,
+            "align_corners": bool(align_corners),
+            "antialias": antialias,
+        }
         return std("interpolate%dd_%s" % (rank, LAYOUT[rank]), x, **options)
+
     return operator
 
 
@@ -592,11 +730,15 @@ def upsample_bilinear2d_aa(x, output_size, align_corners, scale_factors=None, sc
         raise LeftOut("antialias with align_corners")
     if scales_h is not None or scales_w is not None:
         raise LeftOut("a scale_factor that is no ratio of sizes")
-    return interpolate("bilinear")(x, None if output_size is None else tuple(output_size), scale_factors, antialias=True)
+    return interpolate("bilinear")(
+        x, None if output_size is None else tuple(output_size), scale_factors, antialias=True
+    )
 
 
 TABLE["nn.functional.upsample_nearest"] = interpolate("nearest")
-TABLE["nn.functional.upsample_bilinear"] = lambda x, size=None, scale_factor=None: interpolate("bilinear")(x, size, scale_factor, align_corners=True)
+TABLE["nn.functional.upsample_bilinear"] = lambda x, size=None, scale_factor=None: interpolate("bilinear")(
+    x, size, scale_factor, align_corners=True
+)
 
 
 @covers("nn.functional.grid_sample")
@@ -608,12 +750,20 @@ def grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=Fa
     return std("grid_sample", x, grid, mode=mode, padding_mode=padding_mode, align_corners=int(bool(align_corners)))
 
 
-TABLE["grid_sampler_2d"] = lambda x, grid, mode, padding, align_corners: grid_sample(x, grid, ("bilinear", "nearest", "bicubic")[mode], ("zeros", "border", "reflection")[padding], align_corners)
+TABLE["grid_sampler_2d"] = lambda x, grid, mode, padding, align_corners: grid_sample(
+    x, grid, ("bilinear", "nearest", "bicubic")[mode], ("zeros", "border", "reflection")[padding], align_corners
+)
 
 
 @covers("nn.functional.unfold")
 def unfold(x, kernel_size, dilation=1, padding=0, stride=1):
-    return batched(x, 2, lambda z: std("unfold", z, **per_axis(2, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)))
+    return batched(
+        x,
+        2,
+        lambda z: std(
+            "unfold", z, **per_axis(2, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
+        ),
+    )
 
 
 def whole_images(x, operator):
@@ -621,8 +771,12 @@ def whole_images(x, operator):
     return y.reshape(*x.shape[:-3], *y.shape[-3:])
 
 
-TABLE["nn.functional.pixel_shuffle"] = lambda x, upscale_factor: whole_images(x, lambda z: std("pixel_shuffle", z, upscale_factor=upscale_factor))
-TABLE["nn.functional.pixel_unshuffle"] = lambda x, downscale_factor: whole_images(x, lambda z: std("pixel_unshuffle", z, downscale_factor=downscale_factor))
+TABLE["nn.functional.pixel_shuffle"] = lambda x, upscale_factor: whole_images(
+    x, lambda z: std("pixel_shuffle", z, upscale_factor=upscale_factor)
+)
+TABLE["nn.functional.pixel_unshuffle"] = lambda x, downscale_factor: whole_images(
+    x, lambda z: std("pixel_unshuffle", z, downscale_factor=downscale_factor)
+)
 TABLE["nn.functional.channel_shuffle"] = lambda x, groups: std("channel_shuffle", x, groups=groups)
 
 
@@ -635,7 +789,13 @@ def padding(function):
                 axis = x.ndim - 1 - k
                 shape = y.shape
                 options = {"value": float(value)} if function == "pad_axis" and value is not None else {}
-                y = std(function, y.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:])), before=before, after=after, **options)
+                y = std(
+                    function,
+                    y.reshape(math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])),
+                    before=before,
+                    after=after,
+                    **options,
+                )
                 y = y.reshape(*shape[:axis], y.shape[1], *shape[axis + 1:])
         return y
     return operator
@@ -710,7 +870,12 @@ def one_hot(x, num_classes=-1):
 
 @covers("nn.functional.embedding")
 def embedding(weight, indices, **options):
-    if options.get("max_norm") is not None or options.get("padding_idx") is not None or options.get("scale_grad_by_freq") or options.get("sparse"):
+    if (
+        options.get("max_norm") is not None
+        or options.get("padding_idx") is not None
+        or options.get("scale_grad_by_freq")
+        or options.get("sparse")
+    ):
         raise LeftOut(", ".join(key for key, value in options.items() if value not in (None, False)))
     return std("embedding", indices, weight)
 
@@ -760,5 +925,7 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
     batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (q, k, v)))
     given = [t.expand(*batch, *t.shape[-3:]) if heads else t[None] for t in (q, k, v)]
     mask, bias = (attn_mask, None) if attn_mask is not None and attn_mask.dtype == torch.bool else (None, attn_mask)
-    y = std("scaled_dot_product_attention", *given, mask, bias, is_causal=is_causal, scale=0 if scale is None else scale)
+    y = std(
+        "scaled_dot_product_attention", *given, mask, bias, is_causal=is_causal, scale=0 if scale is None else scale
+    )
     return y if heads else y[0]

@@ -4,6 +4,7 @@
 
 Every extent is 4 at run time, whatever it is called, so that most of the programs are right; what is wrong with the rest must be said.
 """
+
 import dataclasses
 import random
 import sys
@@ -73,11 +74,18 @@ class Generator:
             results[0] = rng.choice(inputs)
         rule = self.rule(name, inputs, results) if self.chance(0.15) else ""
         text = "function %s%s(%s) -> (%s) {\n  %s\n}\n%s" % (
-            name, "<%s>" % self.parameter if self.parameter else "", ", ".join(head), ", ".join(self.typed(r.name, 0.15) for r in results), "\n  ".join(statements), rule)
+            name,
+            "<%s>" % self.parameter if self.parameter else "",
+            ", ".join(head),
+            ", ".join(self.typed(r.name, 0.15) for r in results),
+            "\n  ".join(statements),
+            rule,
+        )
         return Function(name, inputs, results, text, self.parameter is not None, frozenset(sizes))
 
     def rule(self, name, inputs, results):
-        """`gradient f(inputs, results, cotangents) -> (one for each input)`: any text will do, for it is never compared with a truth."""
+        """`gradient f(inputs, results, cotangents) -> (one for each input)`: any text will do, for it is never compared
+        with a truth."""
         given = ["P%d" % k for k in range(len(inputs))]
         of = ["R%d" % k for k in range(len(results))]
         change = ["C%d" % k for k in range(len(results))]
@@ -86,7 +94,11 @@ class Generator:
         return "gradient %s(%s) -> (%s) { %s }\n" % (name, ", ".join(given + of + change), ", ".join(out), body)
 
     def elementwise_functions(self):
-        return [f for f in getattr(self, "functions", []) if len(f.inputs) == 1 and len(f.results) == 1 and not f.takes_function]
+        return [
+            f
+            for f in getattr(self, "functions", [])
+            if len(f.inputs) == 1 and len(f.results) == 1 and not f.takes_function
+        ]
 
     def statement(self):
         rng = self.rng
@@ -94,7 +106,9 @@ class Generator:
         several = [f for f in self.functions if len(f.results) > 1]
         if several and self.chance(0.15) and len(self.free) > 4:
             callee = rng.choice(several)
-            targets = [Value(n, r.rank) for n, r in zip([name] + [self.free.pop() for _ in callee.results[1:]], callee.results)]
+            targets = [
+                Value(n, r.rank) for n, r in zip([name] + [self.free.pop() for _ in callee.results[1:]], callee.results)
+            ]
             text = "(%s) = %s;" % (", ".join(self.typed(t.name, 0.1) for t in targets), self.call(callee, 2))
             self.known += targets
             return text
@@ -103,7 +117,10 @@ class Generator:
         elif self.chance(0.1):
             values = [rng.choice(self.known) for _ in range(2)]
             inner = rng.choice(["%s" % values[0].name, self.value(values[0].rank, 1)])
-            text, rank = "%s = element(tuple(%s, %s), 0);" % (self.typed(name, 0.1), inner, values[1].name), values[0].rank
+            text, rank = (
+                "%s = element(tuple(%s, %s), 0);" % (self.typed(name, 0.1), inner, values[1].name),
+                values[0].rank,
+            )
         else:
             rank = rng.choice([0, 1, 1, 2, 2, 3])
             text = "%s = %s;" % (self.typed(name, 0.2), self.value(rank, 2))
@@ -128,22 +145,39 @@ class Generator:
     def value(self, rank, depth):
         rng = self.rng
         fitting = [v for v in self.known if v.rank == rank]
-        forms = ["call", "call", "call", "builtin", "builtin", "binary", "unary", "reshape", "iterate", "select"] if depth > 0 else []
+        forms = (
+            ["call", "call", "call", "builtin", "builtin", "binary", "unary", "reshape", "iterate", "select"]
+            if depth > 0
+            else []
+        )
         form = rng.choice(forms + ["name"] * 2)
         if form == "call":
             callees = [f for f in self.functions if len(f.results) == 1 and f.results[0].rank == rank]
             if callees:
                 return self.call(rng.choice(callees), depth)
-        if form == "iterate" and (callees := [f for f in self.elementwise_functions() if f.inputs[0].rank == f.results[0].rank == rank]):
+        if form == "iterate" and (
+            callees := [f for f in self.elementwise_functions() if f.inputs[0].rank == f.results[0].rank == rank]
+        ):
             return "iterate<%s, %d>(%s)" % (rng.choice(callees).name, rng.randint(0, 3), self.value(rank, depth - 1))
         if form == "builtin" and rank > 0:
             return self.builtin(rank, depth)
         if form == "binary":
-            return "%s %s %s" % (self.operand(rank, depth), rng.choice("+-*"), self.operand(rng.choice([rank, rank, 0]), depth))
+            return "%s %s %s" % (
+                self.operand(rank, depth),
+                rng.choice("+-*"),
+                self.operand(rng.choice([rank, rank, 0]), depth),
+            )
         if form == "unary":
-            return "%s(%s)" % (rng.choice(["exp", "relu", "tanh", "abs", "ident", "f32", "sqrt", self.parameter or "relu"]), self.value(rank, depth - 1))
+            return "%s(%s)" % (
+                rng.choice(["exp", "relu", "tanh", "abs", "ident", "f32", "sqrt", self.parameter or "relu"]),
+                self.value(rank, depth - 1),
+            )
         if form == "select":
-            return "%s > 1 ? %s : %s" % (self.operand(rank, depth), self.operand(rank, depth), self.operand(rank, depth))
+            return "%s > 1 ? %s : %s" % (
+                self.operand(rank, depth),
+                self.operand(rank, depth),
+                self.operand(rank, depth),
+            )
         if form == "reshape" or not fitting:
             source = rng.choice(self.known)
             if source.rank == rank:
@@ -154,7 +188,11 @@ class Generator:
         return rng.choice(fitting).name
 
     def ones(self, rank):
-        return "reshape(index(%s, 0), %s)" % (self.known[0].name, "1") if rank < 1 else "reshape(0 * 1.0, %s)" % ", ".join(["1"] * rank)
+        return (
+            "reshape(index(%s, 0), %s)" % (self.known[0].name, "1")
+            if rank < 1
+            else "reshape(0 * 1.0, %s)" % ", ".join(["1"] * rank)
+        )
 
     def narrowed(self, source, rank):
         return "simple_reduce(%s%s)" % (source.name, "".join(", %d" % EXTENT for _ in range(rank)))
@@ -163,7 +201,9 @@ class Generator:
         return "(%s)" % self.value(rank, depth - 1) if self.chance(0.85) else self.rng.choice(["2", "0.5", "3"])
 
     def builtin(self, rank, depth):
-        name = self.rng.choice(["argsort", "sort", "cumsum", "cumsum", "cumprod", "argsort_descending", "reverse_grad", "softmax"])
+        name = self.rng.choice(
+            ["argsort", "sort", "cumsum", "cumsum", "cumprod", "argsort_descending", "reverse_grad", "softmax"]
+        )
         inner = self.value(rank, depth - 1)
         if name == "reverse_grad":
             return "reverse_grad(%s, 0.5)" % inner
@@ -172,7 +212,9 @@ class Generator:
         return "%s(%s, %d)" % (name, inner, self.rng.randrange(rank))
 
     def call(self, callee, depth):
-        parameters = "<%s>" % self.rng.choice([f.name for f in self.elementwise_functions()]) if callee.takes_function else ""
+        parameters = (
+            "<%s>" % self.rng.choice([f.name for f in self.elementwise_functions()]) if callee.takes_function else ""
+        )
         return "%s%s(%s)" % (callee.name, parameters, ", ".join(self.value(i.rank, depth - 1) for i in callee.inputs))
 
 
@@ -188,7 +230,9 @@ class Program:
 def program(seed) -> Program:
     made = Generator(seed)
     define = {"F": made.elementwise_functions()[0].name} if made.last.takes_function else {}
-    return Program("".join(f.text for f in made.functions), made.last.name, made.last.inputs, define, sorted(made.last.sizes))
+    return Program(
+        "".join(f.text for f in made.functions), made.last.name, made.last.inputs, define, sorted(made.last.sizes)
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Inputs for the functions of std/, from the cases in their comments (docs/testing.md), and batches of them.
 
-    // random input { X=4x10xf64:-3..3 LABEL=4xi64:0..10 N=3 } check gradcheck     ⇒     {"X": a 4 by 10 array, "LABEL": …, "N": 3}
+// random input { X=4x10xf64:-3..3 LABEL=4xi64:0..10 N=3 } check gradcheck     ⇒     {"X": a 4 by 10 array, "LABEL": …, "N": 3}
 """
+
 import dataclasses
 import math
 import pathlib
@@ -11,9 +12,20 @@ import zlib
 import numpy as np
 
 STD = pathlib.Path(__file__).resolve().parents[2] / "std"
-TYPES = {"f16": "f2", "f32": "f4", "f64": "f8", "bool": "?", **{"%s%d" % (k, b): "%s%d" % (k, b // 8) for k in "iu" for b in (8, 16, 32, 64)}}
-BLOCK = re.compile(r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:(?:\[\[.*\]\]\n)*function (?P<next>\w+))?", re.MULTILINE)
-PART = re.compile(r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)|^ *(?P<begins>==)$", re.MULTILINE)
+TYPES = {
+    "f16": "f2",
+    "f32": "f4",
+    "f64": "f8",
+    "bool": "?",
+    **{"%s%d" % (k, b): "%s%d" % (k, b // 8) for k in "iu" for b in (8, 16, 32, 64)},
+}
+BLOCK = re.compile(
+    r"^function (?P<of>\w+)|^// ==\n(?P<text>(?://.*\n)*)(?:(?:\[\[.*\]\]\n)*function (?P<next>\w+))?", re.MULTILINE
+)
+PART = re.compile(
+    r"^ *define: *(?P<define>.*)$|^ *function: *(?P<function>\w+) *$|input \{(?P<input>[^}]*)\}|(?P<error>error:)|^ *(?P<begins>==)$",
+    re.MULTILINE,
+)
 WORD = re.compile(r"(\w+)=((?:[^\s\[]+)?(?:\[[^\]]*\]\s*)*)")
 SHAPE = re.compile(r"(\d+(?:x\d+)*)(?:x([fiu]\d+|bool))?(?::(-?[\d.e-]+)\.\.(-?[\d.e-]+))?(?:=(.*))?$", re.DOTALL)
 
@@ -43,7 +55,12 @@ def array_of(name, text, seed):
     filled = re.fullmatch(r"(arange|ones|zeros|random):(\d+(?:x\d+)*)(?:x([fiu]\d+|bool))?", text)
     if filled:
         shape, dtype = [int(n) for n in filled[2].split("x")], TYPES[filled[3] or "f32"]
-        made = {"arange": lambda: np.arange(math.prod(shape)).reshape(shape), "ones": lambda: np.ones(shape), "zeros": lambda: np.zeros(shape), "random": lambda: rng.uniform(-1, 1, shape)}
+        made = {
+            "arange": lambda: np.arange(math.prod(shape)).reshape(shape),
+            "ones": lambda: np.ones(shape),
+            "zeros": lambda: np.zeros(shape),
+            "random": lambda: rng.uniform(-1, 1, shape),
+        }
         return made[filled[1]]().astype(dtype)
     found = SHAPE.match(text)
     if not found or not text.replace(" ", ""):
@@ -53,17 +70,28 @@ def array_of(name, text, seed):
         values = [float({"true": 1, "false": 0}.get(v, v)) for v in re.findall(r"[^\s\[\]]+", found[5])]
         return np.array(values).reshape(shape).astype(dtype) if len(values) == math.prod(shape) else None
     kind = np.dtype(dtype).kind
-    low, high = (number(found[3]), number(found[4])) if found[3] else {"f": (-1, 1), "i": (-8, 8), "u": (0, 16), "b": (0, 2)}[kind]
-    return rng.uniform(low, high, shape).astype(dtype) if kind == "f" else rng.integers(int(low), int(high), shape).astype(dtype)
+    low, high = (
+        (number(found[3]), number(found[4]))
+        if found[3]
+        else {"f": (-1, 1), "i": (-8, 8), "u": (0, 16), "b": (0, 2)}[kind]
+    )
+    return (
+        rng.uniform(low, high, shape).astype(dtype)
+        if kind == "f"
+        else rng.integers(int(low), int(high), shape).astype(dtype)
+    )
 
 
 def defined(text):
     pairs = [pair.split("=") for pair in text.split(",")]
-    return {k.strip(): number(v.strip()) if re.fullmatch(r"-?(\d[\d.e+-]*|inf)", v.strip()) else v.strip() for k, v in pairs}
+    return {
+        k.strip(): number(v.strip()) if re.fullmatch(r"-?(\d[\d.e+-]*|inf)", v.strip()) else v.strip() for k, v in pairs
+    }
 
 
 def calls(text):
-    """(function, define, what its input says) of each case: a block is of the function behind it, else of the one before it."""
+    """(function, define, what its input says) of each case: a block is of the function behind it, else of the one
+    before it."""
     last = None
     for block in BLOCK.finditer(text):
         function, define, found = block["next"] or last, {}, []
@@ -86,7 +114,9 @@ def cases() -> "list[Case]":
         for function, define, text in calls(path.read_text()):
             inputs = {name: array_of(name, value, 0) for name, value in WORD.findall(text)}
             if inputs and all(value is not None for value in inputs.values()):
-                found.setdefault((path.stem, function, tuple(define.items())), Case(path.stem, function, define, inputs))
+                found.setdefault(
+                    (path.stem, function, tuple(define.items())), Case(path.stem, function, define, inputs)
+                )
     return list(found.values())
 
 

@@ -1,8 +1,10 @@
-"""Functions of std/ next to NumPy: values, and gradients by PyTorch where a case has it and torch is installed, else by differences.
+"""Functions of std/ next to NumPy: values, and gradients by PyTorch where a case has it and torch is installed, else by
+differences.
 
-A case is `Case(function, inputs, numpy, torch, define)`. `inputs` are shapes (normal random numbers), arrays, or numbers; `numpy` takes
-the inputs in f64 and returns an array or a tuple. Without `torch` the whole gradient is compared with central differences of `numpy`,
-with a step of 1 for `linear` cases, where a difference is exact. Nothing here needs torch.
+A case is `Case(function, inputs, numpy, torch, define)`. `inputs` are shapes (normal random numbers), arrays, or
+numbers; `numpy` takes the inputs in f64 and returns an array or a tuple. Without `torch` the whole gradient is compared
+with central differences of `numpy`, with a step of 1 for `linear` cases, where a difference is exact. Nothing here
+needs torch.
 """
 from dataclasses import dataclass, field
 from typing import Callable, Optional
@@ -33,7 +35,10 @@ class Case:
     scale: float = 1.0                                 # allowed error, times the usual
 
     def __str__(self):
-        shapes = ["x".join(map(str, i if isinstance(i, tuple) else i.shape)) if isinstance(i, (tuple, np.ndarray)) else str(i) for i in self.inputs]
+        shapes = [
+            "x".join(map(str, i if isinstance(i, tuple) else i.shape)) if isinstance(i, (tuple, np.ndarray)) else str(i)
+            for i in self.inputs
+        ]
         return self.function + " " + " ".join(shapes) + "".join(" %s=%s" % item for item in self.define.items())
 
 
@@ -45,7 +50,9 @@ def arrays(case: Case, dtype, seed: int) -> list:
     rng = np.random.default_rng(seed)
     def one(value):
         if isinstance(value, tuple):
-            return np.asarray(rng.standard_normal(value) if case.low is None else rng.uniform(case.low, case.high, value)).astype(dtype)
+            return np.asarray(
+                rng.standard_normal(value) if case.low is None else rng.uniform(case.low, case.high, value)
+            ).astype(dtype)
         return value.astype(dtype) if is_float(value) else value
     return [one(value) for value in case.inputs]
 
@@ -54,7 +61,11 @@ def by_differences(case: Case, values: list, wrt: list, seeds: list) -> list:
     """The gradient of Σ seeds·outputs by the inputs in `wrt` (positions), one element after the other."""
     step = 1.0 if case.linear else 1e-5
     def total(changed):
-        return sum(np.sum(np.asarray(y, np.float64) * s) for y, s in zip(as_tuple(case.numpy(*changed)), seeds) if s is not None)
+        return sum(
+            np.sum(np.asarray(y, np.float64) * s)
+            for y, s in zip(as_tuple(case.numpy(*changed)), seeds)
+            if s is not None
+        )
     result = []
     for position in wrt:
         gradient = np.zeros(values[position].shape)
@@ -70,9 +81,17 @@ def by_differences(case: Case, values: list, wrt: list, seeds: list) -> list:
 
 
 def by_torch(case: Case, values: list, wrt: list, seeds: list) -> list:
-    tensors = [torch.tensor(v, requires_grad=k in wrt) if isinstance(v, np.ndarray) else v for k, v in enumerate(values)]
-    results = [(r, torch.tensor(np.asarray(s, np.float64))) for r, s in zip(as_tuple(case.torch(*tensors)), seeds) if s is not None]
-    gradients = torch.autograd.grad([r for r, _ in results], [tensors[k] for k in wrt], [s for _, s in results], allow_unused=True)
+    tensors = [
+        torch.tensor(v, requires_grad=k in wrt) if isinstance(v, np.ndarray) else v for k, v in enumerate(values)
+    ]
+    results = [
+        (r, torch.tensor(np.asarray(s, np.float64)))
+        for r, s in zip(as_tuple(case.torch(*tensors)), seeds)
+        if s is not None
+    ]
+    gradients = torch.autograd.grad(
+        [r for r, _ in results], [tensors[k] for k in wrt], [s for _, s in results], allow_unused=True
+    )
     return [np.zeros(values[k].shape) if g is None else g.numpy() for k, g in zip(wrt, gradients)]
 
 

@@ -1,7 +1,8 @@
 """Functions of std/ next to PyTorch: values and gradients of the same inputs, the reference always computed in f64.
 
-A case is `Case(function, inputs, reference)`: `inputs` are shapes (normal random numbers), arrays, or plain numbers, in the function's
-order; `reference` takes tensors of torch and returns a tensor or a tuple. Every float array is differentiated by.
+A case is `Case(function, inputs, reference)`: `inputs` are shapes (normal random numbers), arrays, or plain numbers, in
+the function's order; `reference` takes tensors of torch and returns a tensor or a tuple. Every float array is
+differentiated by.
 """
 import functools
 from dataclasses import dataclass, field
@@ -23,15 +24,25 @@ class Case:
     inputs: tuple
     reference: Callable
     define: dict = field(default_factory=dict)
-    call: str = ""                                     # how the function is called, where it is to be used by another: "f<2>"
+    # how the function is called, where it is to be used by another: "f<2>"
+    call: str = ""
     wrt: "tuple | None" = None                         # names of inputs to differentiate by; () for none
     low: "float | None" = None                         # uniform in [low, high) instead of normal
     high: float = 1.0
     scale: float = 1.0                                 # allowed error, times the usual
 
     def __str__(self):
-        shapes = ["x".join(map(str, i)) if isinstance(i, tuple) else "x".join(map(str, i.shape)) if isinstance(i, np.ndarray) else str(i) for i in self.inputs]
-        return "%s %s" % (self.call or self.function, " ".join(shapes)) + "".join(" %s=%s" % item for item in self.define.items())
+        shapes = [
+            (
+                "x".join(map(str, i))
+                if isinstance(i, tuple)
+                else "x".join(map(str, i.shape)) if isinstance(i, np.ndarray) else str(i)
+            )
+            for i in self.inputs
+        ]
+        return "%s %s" % (self.call or self.function, " ".join(shapes)) + "".join(
+            " %s=%s" % item for item in self.define.items()
+        )
 
 
 @functools.lru_cache(maxsize=None)
@@ -46,9 +57,23 @@ def used(family: str, case: Case):
     inputs, outputs = ", ".join(inner.inputs), ", ".join(inner.outputs)
     left = outputs if len(inner.outputs) == 1 else "(%s)" % outputs
     kinds = {"b": "bool ", "i": "i32 "}
-    sizes = ["%s%s[%s]" % (kinds.get(getattr(getattr(v, "dtype", None), "kind", ""), ""), n, ", ".join("S%d_%d" % (k, a) for a in range(np.ndim(v) if not isinstance(v, tuple) else len(v))))
-             for k, (n, v) in enumerate(zip(inner.inputs, case.inputs))]
-    text = 'import "std/%s.tile";\nfunction caller(%s) -> (%s) { %s = %s(%s); }' % (family, ", ".join(sizes), outputs, left, case.call, inputs)
+    sizes = [
+        "%s%s[%s]"
+        % (
+            kinds.get(getattr(getattr(v, "dtype", None), "kind", ""), ""),
+            n,
+            ", ".join("S%d_%d" % (k, a) for a in range(np.ndim(v) if not isinstance(v, tuple) else len(v))),
+        )
+        for k, (n, v) in enumerate(zip(inner.inputs, case.inputs))
+    ]
+    text = 'import "std/%s.tile";\nfunction caller(%s) -> (%s) { %s = %s(%s); }' % (
+        family,
+        ", ".join(sizes),
+        outputs,
+        left,
+        case.call,
+        inputs,
+    )
     return program_of(text)
 
 
@@ -71,7 +96,14 @@ def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed
     values = arrays(case, dtype, seed)
     f = used(family, case) if case.call else program(family, case.function, tuple(case.define.items()), target)
     is_float = lambda v: isinstance(v, np.ndarray) and v.dtype.kind not in "iub"
-    tensors = [torch.tensor(np.asarray(v, np.float64) if is_float(v) else v, requires_grad=is_float(v)) if isinstance(v, np.ndarray) else v for v in values]
+    tensors = [
+        (
+            torch.tensor(np.asarray(v, np.float64) if is_float(v) else v, requires_grad=is_float(v))
+            if isinstance(v, np.ndarray)
+            else v
+        )
+        for v in values
+    ]
     results = case.reference(*tensors)
     results = results if isinstance(results, tuple) else (results,)
     outputs = f(*values)
@@ -87,9 +119,18 @@ def compare(family: str, case: Case, dtype=np.float32, target: str = "cpu", seed
     rng = np.random.default_rng(seed + 1)
     seeds = [np.asarray(rng.standard_normal(o.shape)).astype(dtype) for o in outputs]
     backwards = f.grad(wrt=wrt)
-    gradient = backwards(*values, **dict(zip(backwards.inputs[-len(seeds):], seeds)))      # by name: inputs that have a default may be left out
+    # by name: inputs that have a default may be left out
+    gradient = backwards(*values, **dict(zip(backwards.inputs[-len(seeds):], seeds)))
     gradient = gradient if isinstance(gradient, tuple) else (gradient,)
     by = [t for n, t in zip(f.inputs, tensors) if n in wrt]
-    expected = torch.autograd.grad(results, by, [torch.tensor(np.asarray(s, np.float64)) for s in seeds], allow_unused=True)
+    expected = torch.autograd.grad(
+        results, by, [torch.tensor(np.asarray(s, np.float64)) for s in seeds], allow_unused=True
+    )
     for name, got, reference, tensor in zip(wrt, gradient, expected, by):
-        agree("%s.d%s" % (case.function, name), got, (torch.zeros_like(tensor) if reference is None else reference).detach().numpy(), dtype, 8 * case.scale)
+        agree(
+            "%s.d%s" % (case.function, name),
+            got,
+            (torch.zeros_like(tensor) if reference is None else reference).detach().numpy(),
+            dtype,
+            8 * case.scale,
+        )

@@ -1,6 +1,7 @@
 """What the tests of std/ share: its functions as this checkout has them, and how far results may be off.
 
-An error is relative to the largest magnitude of what is expected. TILEC_STD_ERRORS=1 prints the worst of each function when Python ends.
+An error is relative to the largest magnitude of what is expected. TILEC_STD_ERRORS=1 prints the worst of each function
+when Python ends.
 """
 import atexit
 import functools
@@ -18,7 +19,9 @@ WORST: dict = {}                                           # (what, type): the l
 @functools.lru_cache(maxsize=None)
 def program(family: str, function: str, define: tuple = (), target: str = "cpu"):
     """A function of this checkout's std/FAMILY.tile, with imports from this checkout too."""
-    return tilec.load(ROOT / "std" / (family + ".tile"), function=function, define=dict(define), target=target, include=[ROOT])
+    return tilec.load(
+        ROOT / "std" / (family + ".tile"), function=function, define=dict(define), target=target, include=[ROOT]
+    )
 
 
 def as_tuple(results) -> tuple:

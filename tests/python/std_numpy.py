@@ -1,4 +1,5 @@
-"""Functions of std/ next to NumPy: values, and each element of the gradient next to differences of the NumPy function in f64. 
+"""Functions of std/ next to NumPy: values, and each element of the gradient next to differences of the NumPy function
+in f64.
 `check` needs no PyTorch; `check_with_torch` compares with its autograd."""
 import numpy as np
 
@@ -9,7 +10,8 @@ STEP = 1e-4
 
 
 def differences(reference, inputs, k: int, cotangent):
-    """d<cotangent, reference>/d inputs[k], element by element: fourth-order central differences, exact for polynomials up to degree 4."""
+    """d<cotangent, reference>/d inputs[k], element by element: fourth-order central differences, exact for polynomials
+    up to degree 4."""
     x, out = inputs[k], np.zeros(inputs[k].shape)
     def along(place, h):
         moved = x.copy()
@@ -33,7 +35,13 @@ def check(family: str, function: str, define: dict, inputs, reference, dtype=np.
     gradients = as_tuple(f.grad()(*given, cotangent))
     for k, gradient in enumerate(gradients):
         wanted = differences(reference, exact, k, cotangent.astype(np.float64))
-        agree("%s.d%s" % (function, f.inputs[k]), np.asarray(gradient), wanted, dtype, max(4*ALLOWED[np.dtype(dtype).name], 1e-9))
+        agree(
+            "%s.d%s" % (function, f.inputs[k]),
+            np.asarray(gradient),
+            wanted,
+            dtype,
+            max(4 * ALLOWED[np.dtype(dtype).name], 1e-9),
+        )
 
 
 def check_adjoint(family: str, function: str, define: dict, shapes):

@@ -32,7 +32,13 @@ def test_any_strides(target, place):
     a, b = rng.integers(-3, 4, (33, 70)).astype("f4"), rng.integers(-3, 4, (70, 45)).astype("f4")
     whole = rng.integers(-3, 4, (90, 90)).astype("f4")
     before = whole.copy()
-    pick = [lambda w: w[:33, :45], lambda w: w.T[:33, :45], lambda w: w[::2][:33, ::2], lambda w: w[::-1, ::-1][:33, :45], lambda w: w[40:73, 45:]][place]
+    pick = [
+        lambda w: w[:33, :45],
+        lambda w: w.T[:33, :45],
+        lambda w: w[::2][:33, ::2],
+        lambda w: w[::-1, ::-1][:33, :45],
+        lambda w: w[40:73, 45:],
+    ][place]
     out = pick(whole)
     f(a, b, out=out, accumulate=True)
     np.testing.assert_array_equal(out, pick(before) + a @ b)
@@ -93,7 +99,9 @@ def test_mistakes():
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
 def test_a_package_adds(tmp_path, target, dtype):
-    f = tilec.compile("function f(X[N, M], W[M, K]) -> (Y, Z) { Y[i, k: N, K] = +(X[i, j] * W[j, k]); Z = X; }", target=target)
+    f = tilec.compile(
+        "function f(X[N, M], W[M, K]) -> (Y, Z) { Y[i, k: N, K] = +(X[i, j] * W[j, k]); Z = X; }", target=target
+    )
     rng = np.random.default_rng(2)
     x, w, start, other = (rng.integers(0, 3, shape).astype(dtype) for shape in ((4, 5), (5, 3), (4, 3), (4, 5)))
     for asked in (True, "Y", ["Z"], [], False):
@@ -121,7 +129,10 @@ def test_what_a_package_adds_to_is_said_by_both(tmp_path):
     plain, adds = tilec.load(tmp_path / "plain.tilec"), tilec.load(tmp_path / "adds.tilec")
     assert adds.outputs == plain.outputs == ("Y", "Z") and adds.inputs == ("X",)
     out = x.copy(), x.copy()
-    with pytest.raises(TypeError, match=r"the package writes its results.*write no accumulate=, or save another, .*accumulate=\['Y', 'Z'\]"):
+    with pytest.raises(
+        TypeError,
+        match=r"the package writes its results.*write no accumulate=, or save another, .*accumulate=\['Y', 'Z'\]",
+    ):
         plain(x, out=out, accumulate=True)
     for asked in (False, True, "Y"):
         with pytest.raises(TypeError, match=r"the package adds to Z, .*write accumulate=\['Z'\]"):
@@ -140,5 +151,7 @@ def test_what_a_package_adds_to_is_said_by_both(tmp_path):
         f.save(tmp_path / "f.tilec", x, vjp=True, accumulate=True)
     assert all((array == 1).all() for array in out)
     from test_cli import TILEC
-    done = subprocess.run([TILEC, "run", tmp_path / "adds.tilec", "X=ones:3xf64"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [TILEC, "run", tmp_path / "adds.tilec", "X=ones:3xf64"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2 and "adds to what `Z` holds" in done.stderr, done.stderr

@@ -14,16 +14,46 @@ import tilec
 STRIDE = int(os.environ.get("TILEC_STRIDE", 40009))
 CHUNK = 1 << 22
 TARGETS = ["cpu", "cpu:aarch64" if platform.machine() == "aarch64" else "cpu:x86-64-v3", "opencl", "reference"]
-ONE = {name: getattr(np, name) for name in ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "ceil", "floor", "trunc", "sign", "abs")}
-ONE |= {"asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "recip": lambda x: 1 / x,
-        "erf": np.vectorize(math.erf, otypes=[np.float64]), "sigmoid": lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),
-        "relu": lambda x: np.where(x < 0, 0, x), "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x)}
+ONE = {
+    name: getattr(np, name)
+    for name in (
+        "exp",
+        "log",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "ceil",
+        "floor",
+        "trunc",
+        "sign",
+        "abs",
+    )
+}
+ONE |= {
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "recip": lambda x: 1 / x,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "sigmoid": lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),
+    "relu": lambda x: np.where(x < 0, 0, x),
+    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+}
 TWO = {"pow": np.power, "atan2": np.arctan2, "mod": np.fmod, "max": np.maximum, "min": np.minimum}
 
 
 def floats(first: int) -> np.ndarray:
     """The next chunk of every STRIDE-th float, by bit pattern."""
-    return np.arange(first, min(2**32, first + CHUNK * STRIDE), STRIDE, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    return (
+        np.arange(first, min(2**32, first + CHUNK * STRIDE), STRIDE, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    )
 
 
 def worst(value: np.ndarray, exact: np.ndarray) -> float:
@@ -31,7 +61,9 @@ def worst(value: np.ndarray, exact: np.ndarray) -> float:
     nearest = exact.astype(np.float32)
     same = (nearest == value) | (np.isnan(nearest) & np.isnan(value))
     finite = np.isfinite(nearest)
-    error = np.abs(value.astype(np.float64) - exact) / np.spacing(np.abs(np.where(finite, nearest, 1))).astype(np.float64)
+    error = np.abs(value.astype(np.float64) - exact) / np.spacing(np.abs(np.where(finite, nearest, 1))).astype(
+        np.float64
+    )
     largest = float(np.finfo(np.float32).max)
     error = np.where((np.abs(exact) > largest) & (np.abs(value) >= largest), 1, error)   # overflow one way or the other
     error = np.where(same & ~finite, 0, error)
@@ -41,7 +73,10 @@ def worst(value: np.ndarray, exact: np.ndarray) -> float:
 def program(name: str, target: str):
     arguments = "X" if name in ONE else "X, Y"
     try:
-        return tilec.compile("function (f32 X[N]%s) -> (Z) { Z = %s(%s); }" % ("" if name in ONE else ", f32 Y[N]", name, arguments), target=target)
+        return tilec.compile(
+            "function (f32 X[N]%s) -> (Z) { Z = %s(%s); }" % ("" if name in ONE else ", f32 Y[N]", name, arguments),
+            target=target,
+        )
     except tilec.DeviceError:
         pytest.skip("no device")
 
@@ -55,7 +90,11 @@ def measure(name: str, target: str) -> float:
             if name in ONE:
                 most = max(most, worst(f(x), ONE[name](x.astype(np.float64))))
                 continue
-            for y in (rng.permutation(x), rng.uniform(-8, 8, x.size).astype(np.float32), np.abs(x) * rng.uniform(0.5, 2, x.size).astype(np.float32)):
+            for y in (
+                rng.permutation(x),
+                rng.uniform(-8, 8, x.size).astype(np.float32),
+                np.abs(x) * rng.uniform(0.5, 2, x.size).astype(np.float32),
+            ):
                 most = max(most, worst(f(x, y), TWO[name](x.astype(np.float64), y.astype(np.float64))))
     return most
 

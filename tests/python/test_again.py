@@ -19,9 +19,13 @@ def met(f):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.float16, np.int8, np.uint64, np.bool_])
-@pytest.mark.parametrize("shape, cut", [((5,), np.s_[:]), ((9,), np.s_[::-2]), ((0,), np.s_[:]), ((4, 6), np.s_[1:, ::2])])
+@pytest.mark.parametrize(
+    "shape, cut", [((5,), np.s_[:]), ((9,), np.s_[::-2]), ((0,), np.s_[:]), ((4, 6), np.s_[1:, ::2])]
+)
 def test_a_known_call_gives_what_the_first_one_gave(kind, shape, cut):
-    f = tilec.compile("function (A, B) -> (C) { C = A + B; }" if kind is not np.bool_ else "function (A, B) -> (C) { C = A == B; }")
+    f = tilec.compile(
+        "function (A, B) -> (C) { C = A + B; }" if kind is not np.bool_ else "function (A, B) -> (C) { C = A == B; }"
+    )
     for seed in range(4):
         draw = np.random.default_rng(seed)
         a, b = (draw.integers(0, 2, shape).astype(kind)[cut] for _ in range(2))
@@ -32,7 +36,16 @@ def test_a_known_call_gives_what_the_first_one_gave(kind, shape, cut):
 def test_what_a_kind_depends_on():
     f = tilec.compile(ADD)
     a = np.arange(24, dtype=np.float32)
-    kinds = [a[:6], a[6:12], a[:12:2], a[5::-1], a[:7], a[:6].astype(np.float64), a[:6].astype(np.int32), np.broadcast_to(a[3], 6)]
+    kinds = [
+        a[:6],
+        a[6:12],
+        a[:12:2],
+        a[5::-1],
+        a[:7],
+        a[:6].astype(np.float64),
+        a[:6].astype(np.int32),
+        np.broadcast_to(a[3], 6),
+    ]
     for _ in range(3):
         for x in kinds:
             for y in (x, x[::-1]):
@@ -41,7 +54,8 @@ def test_what_a_kind_depends_on():
 
 def test_an_element_type_that_goes_leaves_its_address_to_none():
     f = tilec.compile(ADD)
-    for k in range(200):                                      # each array has an element type of its own, which lies where an earlier one lay
+    # each array has an element type of its own, which lies where an earlier one lay
+    for k in range(200):
         order = "<" if k % 2 else ">"
         a = np.frombuffer(np.arange(4, dtype=order + "f4").tobytes(), np.dtype(order + "f4", metadata={"k": k}))
         if order == "<":
@@ -189,7 +203,8 @@ def test_threads():
     def work(seed):
         draw = np.random.default_rng(seed)
         for _ in range(400):
-            n = int(draw.integers(1, 24))                     # more kinds than are kept, so that tables change while others look
+            # more kinds than are kept, so that tables change while others look
+            n = int(draw.integers(1, 24))
             a, b = draw.random(n), draw.random(n)
             if not np.array_equal(f(a, b), a + b) or not np.array_equal(f(a, b, out=np.empty(n)), a + b):
                 wrong.append(n)
@@ -237,7 +252,9 @@ def test_memory_goes():
 
 def test_a_program_that_goes_takes_its_calls_along():
     script = "import numpy as np, tilec\na = np.ones(3)\nfor k in range(50):\n    f = tilec.compile('function (A[N]) -> (C) { C = A + %d.0; }' % k, target='reference')\n    f(a), f(a)\n    del f\nprint('done')"
-    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300).stdout == "done\n"
+    assert (
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300).stdout == "done\n"
+    )
 
 
 def test_another_python(monkeypatch):
@@ -258,9 +275,15 @@ class TestTorch:
         torch = self.torch
         f = tilec.compile("function (A, B) -> (C) { C = %s; }" % ("A + B" if dtype != "bool" else "A == B"))
         for seed in range(4):
-            a, b = (torch.randint(0, 2, (4, 6), generator=torch.Generator().manual_seed(seed + k)).to(getattr(torch, dtype))[:, ::2].T for k in range(2))
+            a, b = (
+                torch.randint(0, 2, (4, 6), generator=torch.Generator().manual_seed(seed + k))
+                .to(getattr(torch, dtype))[:, ::2]
+                .T
+                for k in range(2)
+            )
             assert torch.equal(f(a, b), a + b if dtype != "bool" else a == b)
-        assert met(f) >= 2                                    # the first tensor of a process makes tilec's acquaintance only
+        # the first tensor of a process makes tilec's acquaintance only
+        assert met(f) >= 2
 
     def test_what_autograd_follows_stays_refused(self):
         torch = self.torch
@@ -326,8 +349,13 @@ class TestTorch:
         from torch.utils.flop_counter import FlopCounterMode
         program = tilec.compile("function square(X[N]) -> (Y) { Y = X * X; }")
         x, function = torch.arange(1.0, 4.0), tilec.torch.function(program)
-        traces = [lambda f: make_fx(f)(x), lambda f: make_fx(f, pre_dispatch=True)(x), lambda f: make_fx(f, tracing_mode="fake")(x),
-                  lambda f: torch.func.linearize(f, x), lambda f: torch.jit.trace(lambda x: f(x), (x,))]
+        traces = [
+            lambda f: make_fx(f)(x),
+            lambda f: make_fx(f, pre_dispatch=True)(x),
+            lambda f: make_fx(f, tracing_mode="fake")(x),
+            lambda f: torch.func.linearize(f, x),
+            lambda f: torch.jit.trace(lambda x: f(x), (x,)),
+        ]
         for _ in range(3):
             for f in (program, function):
                 assert torch.equal(f(x), x * x)

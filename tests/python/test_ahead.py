@@ -1,4 +1,5 @@
-"""Ahead of time: `tilec build … -o f.o`, `f.a` and `f.so`, called as C calls them, give the bits that the package gives."""
+"""Ahead of time: `tilec build … -o f.o`, `f.a` and `f.so`, called as C calls them, give the bits that the package
+gives."""
 import ctypes
 import os
 import pathlib
@@ -24,7 +25,13 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "layer_norm_gradient": ("std/norm.tile", "B0=40,C=96", "--function", "layer_norm", "--grad"),
     "batch_norm": ("std/norm.tile", "B0=3,B1=7,B2=9,C=12", "--function", "batch_norm"),
     "attention": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention"),
-    "attention_gradient": ("std/attention.tile", "B=2,H=2,T=17,S=33,D=16,E=16", "--function", "attention_causal", "--grad"),
+    "attention_gradient": (
+        "std/attention.tile",
+        "B=2,H=2,T=17,S=33,D=16,E=16",
+        "--function",
+        "attention_causal",
+        "--grad",
+    ),
     "attention_long": ("std/attention.tile", "B=1,H=2,T=512,S=512,D=64,E=64", "--function", "attention", "--grad"),
     "conv": (CONV, CONV_SIZES),
     "conv_gradient": (CONV, CONV_SIZES, "--grad"),
@@ -42,7 +49,21 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "scalar": ("function scale(X[N], S[]) -> (Y) { Y = X * S + 1; }", "N=5"),
     "nothing": ("function none(X[N]) -> (Y) { Y = X * 2; }", "N=0"),
 }
-NUMPY = {"bool": np.bool_, "u8": "u1", "u16": "u2", "u32": "u4", "u64": "u8", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "u2", "f32": "f4", "f64": "f8"}
+NUMPY = {
+    "bool": np.bool_,
+    "u8": "u1",
+    "u16": "u2",
+    "u32": "u4",
+    "u64": "u8",
+    "i8": "i1",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+    "f16": "f2",
+    "bf16": "u2",
+    "f32": "f4",
+    "f64": "f8",
+}
 PORT = re.compile(r"^(?:/\*| )\s*(in|out)_(\w+) +(\w+) (\w+)(?:\[([\d, ]*)\]|, one element)", re.M)
 
 
@@ -52,7 +73,9 @@ def build(folder, output, text, sizes, *words, status=0):
     if len(text) > 200 or not source.exists():
         source = folder / "f.tile"
         source.write_text(text)
-    done = subprocess.run([TILEC, "build", source, "--size", sizes, "-o", folder / output, *words], capture_output=True, text=True)
+    done = subprocess.run(
+        [TILEC, "build", source, "--size", sizes, "-o", folder / output, *words], capture_output=True, text=True
+    )
     assert done.returncode == status, done.stderr
     return folder / output if status == 0 else done.stderr
 
@@ -63,9 +86,14 @@ class Header:
     def __init__(self, path):
         self.text = path.read_text()
         self.functions = {}
-        for part in re.findall(r"/\*(?:(?!\*/).)*?\*/\n#define \w+ \d+\nsize_t \w+\(void\);\nint \w+\([^)]*\);", self.text, re.S):
+        for part in re.findall(
+            r"/\*(?:(?!\*/).)*?\*/\n#define \w+ \d+\nsize_t \w+\(void\);\nint \w+\([^)]*\);", self.text, re.S
+        ):
             name = re.search(r"^int (\w+)\(", part, re.M)[1]
-            ports = [(role, port, kind, tuple(int(n) for n in shape.split(",")) if shape else ()) for role, port, kind, _, shape in PORT.findall(part)]
+            ports = [
+                (role, port, kind, tuple(int(n) for n in shape.split(",")) if shape else ())
+                for role, port, kind, _, shape in PORT.findall(part)
+            ]
             self.functions[name] = (ports, int(re.search(r"#define %s_WORKSPACE (\d+)" % name.upper(), part)[1]))
 
 
@@ -136,7 +164,10 @@ def test_an_object_for_several_cpus_gives_the_bits_of_one_of_them(tmp_path, case
     tensors = arguments(ports)
     assert call(ctypes.CDLL(str(path)), name, ports, tensors, workspace) == 0
     wide = "avx512vl" in pathlib.Path("/proc/cpuinfo").read_text()
-    same_bits(outputs(ports, tensors), packaged(tmp_path, ports, tensors, *CASES[case], "--target", "cpu:x86-64-v4" if wide else "cpu:x86-64-v3"))
+    same_bits(
+        outputs(ports, tensors),
+        packaged(tmp_path, ports, tensors, *CASES[case], "--target", "cpu:x86-64-v4" if wide else "cpu:x86-64-v3"),
+    )
 
 
 def symbols(path, *words):
@@ -147,7 +178,11 @@ def symbols(path, *words):
 @pytest.mark.parametrize("case", CASES)
 def test_an_object_needs_c_alone_and_shows_its_functions_alone(tmp_path, case):
     for words in ((), ("--threads", "1"), ("--multi-target",)):
-        path = build(tmp_path, "f.o", *CASES[case], "--target", "cpu:x86-64-v3", *words) if "--multi-target" not in words else build(tmp_path, "f.o", *CASES[case], *words)
+        path = (
+            build(tmp_path, "f.o", *CASES[case], "--target", "cpu:x86-64-v3", *words)
+            if "--multi-target" not in words
+            else build(tmp_path, "f.o", *CASES[case], *words)
+        )
         (name,) = Header(tmp_path / "f.h").functions
         libm = ctypes.CDLL("libm.so.6")
         assert all(hasattr(libm, needed) for needed in symbols(path, "-u")), symbols(path, "-u")
@@ -155,7 +190,9 @@ def test_an_object_needs_c_alone_and_shows_its_functions_alone(tmp_path, case):
         assert shown.pop("tilec_parallel_for", "W") == "W"
         assert shown == {name: "T", name + "_workspace": "T"}
         if "--threads" in words:
-            assert "tilec_parallel_for" not in symbols(path) and "tilec_parallel_for" not in (tmp_path / "f.h").read_text()
+            assert (
+                "tilec_parallel_for" not in symbols(path) and "tilec_parallel_for" not in (tmp_path / "f.h").read_text()
+            )
 
 
 def test_bytes_depend_on_nothing_else(tmp_path):
@@ -163,12 +200,29 @@ def test_bytes_depend_on_nothing_else(tmp_path):
         made = []
         for folder in ("a", "b"):
             (tmp_path / folder).mkdir(exist_ok=True)
-            made.append((build(tmp_path / folder, "f." + suffix, CONV, CONV_SIZES, "--grad", "--target", "cpu:x86-64-v3").read_bytes(), (tmp_path / folder / "f.h").read_bytes()))
+            made.append(
+                (
+                    build(
+                        tmp_path / folder, "f." + suffix, CONV, CONV_SIZES, "--grad", "--target", "cpu:x86-64-v3"
+                    ).read_bytes(),
+                    (tmp_path / folder / "f.h").read_bytes(),
+                )
+            )
         assert made[0] == made[1]
 
 
 @pytest.mark.parametrize("more", [(), ("--target", "cpu:x86-64-v3"), ("--multi-target",)])
-@pytest.mark.parametrize("text, sizes", [(CONV, CONV_SIZES), ("function mlp(X[N, K], A[K, M], B[M, L]) -> (Y) { P[i, j: N, M] = +(X[i, k] * A[k, j]); H = tanh(P); Q[i, j: N, L] = +(H[i, k] * B[k, j]); Y = exp(Q); }", "N=20,K=30,M=40,L=10"), (GATHER, "V=50,E=9,N=200")])
+@pytest.mark.parametrize(
+    "text, sizes",
+    [
+        (CONV, CONV_SIZES),
+        (
+            "function mlp(X[N, K], A[K, M], B[M, L]) -> (Y) { P[i, j: N, M] = +(X[i, k] * A[k, j]); H = tanh(P); Q[i, j: N, L] = +(H[i, k] * B[k, j]); Y = exp(Q); }",
+            "N=20,K=30,M=40,L=10",
+        ),
+        (GATHER, "V=50,E=9,N=200"),
+    ],
+)
 def test_a_pair_is_two_functions(tmp_path, text, sizes, more):
     library = ctypes.CDLL(str(build(tmp_path, "f.so", text, sizes, "--vjp", *more)))
     functions = Header(tmp_path / "f.h").functions
@@ -240,16 +294,24 @@ def c_program(folder, header, tensors):
         tensors[port].tofile(folder / port)
         names.append("t_" + port)
         lines.append('  void* t_%s = read_file("%s", %d);' % (port, port, tensors[port].nbytes))
-    lines.append("  unsigned char* workspace = aligned_alloc(64, (%s_WORKSPACE + 127) / 64 * 64);\n  memset(workspace, 0xA5, %s_WORKSPACE + 64);" % (name.upper(), name.upper()))
+    lines.append(
+        "  unsigned char* workspace = aligned_alloc(64, (%s_WORKSPACE + 127) / 64 * 64);\n  memset(workspace, 0xA5, %s_WORKSPACE + 64);"
+        % (name.upper(), name.upper())
+    )
     lines.append("  int status = %s(%s, workspace);\n  if (status) return status;" % (name, ", ".join(names)))
     lines.append("  for (int k = 0; k < 64; ++k) if (workspace[%s_WORKSPACE + k] != 0xA5) return 7;" % name.upper())
     for role, port, _, _ in ports:
         if role == "out":
-            lines.append('  { FILE* f = fopen("%s.out", "wb"); fwrite(t_%s, 1, %d, f); fclose(f); }' % (port, port, tensors[port].nbytes))
+            lines.append(
+                '  { FILE* f = fopen("%s.out", "wb"); fwrite(t_%s, 1, %d, f); fclose(f); }'
+                % (port, port, tensors[port].nbytes)
+            )
     return MAIN % "\n".join(lines)
 
 
-@pytest.mark.parametrize("case", ["attention", "attention_long", "conv_large_gradient", "matmul", "layer_norm_gradient", "cumsum"])
+@pytest.mark.parametrize(
+    "case", ["attention", "attention_long", "conv_large_gradient", "matmul", "layer_norm_gradient", "cumsum"]
+)
 @pytest.mark.parametrize("file", ["f.o", "f.a", "f.so"])
 def test_a_program_in_c_links_it_and_may_bring_threads(tmp_path, case, file):
     path = build(tmp_path, file, *CASES[case], "--threads", "3")
@@ -262,13 +324,35 @@ def test_a_program_in_c_links_it_and_may_bring_threads(tmp_path, case, file):
     (tmp_path / "main.c").write_text(c_program(tmp_path, header, tensors))
     wanted = packaged(tmp_path, ports, tensors, *CASES[case])
     for own in ((), ("-DOWN",)):
-        subprocess.run(["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", *own, "-o", "main", "main.c", "./" + path.name, "-lm", "-pthread"], cwd=tmp_path, check=True)
+        subprocess.run(
+            [
+                "cc",
+                "-std=c11",
+                "-D_POSIX_C_SOURCE=200809L",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                *own,
+                "-o",
+                "main",
+                "main.c",
+                "./" + path.name,
+                "-lm",
+                "-pthread",
+            ],
+            cwd=tmp_path,
+            check=True,
+        )
         done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done
         calls, limited = map(int, done.stdout.split())
         assert calls == 0 if not own else calls > 0 or case in ("layer_norm_gradient", "cumsum")
         assert limited == (3 if own and case == "attention_long" else 0)
-        got = [np.fromfile(tmp_path / (port + ".out"), tensors[port].dtype).reshape(tensors[port].shape) for role, port, _, _ in ports if role == "out"]
+        got = [
+            np.fromfile(tmp_path / (port + ".out"), tensors[port].dtype).reshape(tensors[port].shape)
+            for role, port, _, _ in ports
+            if role == "out"
+        ]
         same_bits(got, wanted)
 
 
@@ -278,19 +362,34 @@ def test_each_cpu_runs_what_it_can(tmp_path):
     build(tmp_path, "conv.o", "samples/aot_c/conv.tile", "N=1,H=56,W=56,CI=16,KH=3,KW=3,CO=32", "--multi-target")
     subprocess.run(["cc", "main.c", "conv.o", "-lm"], cwd=tmp_path, check=True)
     for cpu, said in (("Haswell", "agrees"), ("Nehalem", "returned 3")):
-        assert said in subprocess.run(["qemu-x86_64", "-cpu", cpu, "./a.out"], cwd=tmp_path, capture_output=True, text=True).stdout
+        assert (
+            said
+            in subprocess.run(
+                ["qemu-x86_64", "-cpu", cpu, "./a.out"], cwd=tmp_path, capture_output=True, text=True
+            ).stdout
+        )
 
 
 def test_the_header_is_c11_and_cpp(tmp_path):
     build(tmp_path, "f.o", CONV, CONV_SIZES, "--vjp")
-    (tmp_path / "c.c").write_text('#include <complex.h>\n#include "f.h"\n#include "f.h"\nchar workspace[CONV_FORWARD_WORKSPACE + 1];\n')
-    (tmp_path / "c.cpp").write_text('#include "f.h"\nint (*f)(const float*, const float*, float*, void*) = conv_forward;\n')
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "c.c"], cwd=tmp_path, check=True)
-    subprocess.run(["c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "c.cpp"], cwd=tmp_path, check=True)
+    (tmp_path / "c.c").write_text(
+        '#include <complex.h>\n#include "f.h"\n#include "f.h"\nchar workspace[CONV_FORWARD_WORKSPACE + 1];\n'
+    )
+    (tmp_path / "c.cpp").write_text(
+        '#include "f.h"\nint (*f)(const float*, const float*, float*, void*) = conv_forward;\n'
+    )
+    subprocess.run(
+        ["cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "c.c"], cwd=tmp_path, check=True
+    )
+    subprocess.run(
+        ["c++", "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-c", "c.cpp"], cwd=tmp_path, check=True
+    )
 
 
 def test_a_call_says_what_is_wrong(tmp_path):
-    library = ctypes.CDLL(str(build(tmp_path, "f.so", "std/softmax.tile", "B0=37,N=300", "--function", "softmax", "--grad")))
+    library = ctypes.CDLL(
+        str(build(tmp_path, "f.so", "std/softmax.tile", "B0=37,N=300", "--function", "softmax", "--grad"))
+    )
     f = library.softmax_grad
     ((_, (ports, workspace)),) = Header(tmp_path / "f.h").functions.items()
     tensors, block = arguments(ports), aligned(workspace + 64)
@@ -328,7 +427,9 @@ def test_bf16_is_passed_as_its_bits(tmp_path):
 def test_names(tmp_path):
     plain = "function (X[N]) -> (Y) { Y = X * 2; }"
     (tmp_path / "my-net.2.tile").write_text(plain)
-    run = lambda *words: subprocess.run([TILEC, "build", *words, "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True)
+    run = lambda *words: subprocess.run(
+        [TILEC, "build", *words, "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert run("my-net.2.tile", "-o", "n.o").returncode == 0
     assert set(Header(tmp_path / "n.h").functions) == {"my_net_2"}
     assert run("my-net.2.tile", "-o", "n.o", "--grad").returncode == 0
@@ -336,8 +437,13 @@ def test_names(tmp_path):
     assert run("my-net.2.tile", "-o", "n.o", "--vjp", "--name", "g").returncode == 0
     assert set(Header(tmp_path / "n.h").functions) == {"g_forward", "g_backward"}
     (tmp_path / "sin.tile").write_text(plain)
-    for words, why in ((["sin.tile"], "`sin` is a function of C's library"), (["sin.tile", "--name", "while"], "`while` is a word of C"), (["sin.tile", "--name", "a-b"], "no identifier"),
-                       (["sin.tile", "--name", "tilec_parallel_for"], "tilec's own"), (["sin.tile", "--name", "é"], "no identifier")):
+    for words, why in (
+        (["sin.tile"], "`sin` is a function of C's library"),
+        (["sin.tile", "--name", "while"], "`while` is a word of C"),
+        (["sin.tile", "--name", "a-b"], "no identifier"),
+        (["sin.tile", "--name", "tilec_parallel_for"], "tilec's own"),
+        (["sin.tile", "--name", "é"], "no identifier"),
+    ):
         done = run(*words, "-o", "m.o")
         assert done.returncode == 2 and why in done.stderr, done.stderr
     assert not (tmp_path / "m.o").exists() and not (tmp_path / "m.h").exists()
@@ -349,10 +455,19 @@ def test_wrong_use_says_what_is_meant(tmp_path):
     (tmp_path / "folder.h").mkdir()
     before = set(os.listdir(tmp_path))
     for words, status, said in (
-        (["f.tile", "-o", "f.obj"], 2, "`.obj` is no suffix"), (["f.tile", "-o", "f.so.1"], 2, "`.1` is no suffix"), (["f.tile", "-o", ".o"], 2, "no name in front"),
-        (["f.tile", "-o", "missing/f.o"], 3, "E0502"), (["f.tile", "-o", "folder.o"], 3, "it is a folder"), (["f.tile", "-o", "f.tilec", "--name", "g"], 2, "--name names"),
-        (["f.tile", "-o", "f.o", "--target", "opencl"], 2, "E0535"), (["f.tile", "-o", "f.o", "--target", "reference"], 2, "E0535"), (["two.tile", "-o", "f.o"], 1, "E0226"), (["f.tile", "-o", "f.o", "--threads", "0"], 2, "--threads"),
-        (["f.tile", "-o", "f.o", "--multi-target", "--target", "cpu"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--multi-target"], 2, "--multi-target"), (["f.tile", "-o", "f.tilec", "--checked"], 2, "--checked is for object files"),
+        (["f.tile", "-o", "f.obj"], 2, "`.obj` is no suffix"),
+        (["f.tile", "-o", "f.so.1"], 2, "`.1` is no suffix"),
+        (["f.tile", "-o", ".o"], 2, "no name in front"),
+        (["f.tile", "-o", "missing/f.o"], 3, "E0502"),
+        (["f.tile", "-o", "folder.o"], 3, "it is a folder"),
+        (["f.tile", "-o", "f.tilec", "--name", "g"], 2, "--name names"),
+        (["f.tile", "-o", "f.o", "--target", "opencl"], 2, "E0535"),
+        (["f.tile", "-o", "f.o", "--target", "reference"], 2, "E0535"),
+        (["two.tile", "-o", "f.o"], 1, "E0226"),
+        (["f.tile", "-o", "f.o", "--threads", "0"], 2, "--threads"),
+        (["f.tile", "-o", "f.o", "--multi-target", "--target", "cpu"], 2, "--multi-target"),
+        (["f.tile", "-o", "f.tilec", "--multi-target"], 2, "--multi-target"),
+        (["f.tile", "-o", "f.tilec", "--checked"], 2, "--checked is for object files"),
         (["f.tile", "-o", "f.o", "--room", "5"], 2, "--room"),
     ):
         done = subprocess.run([TILEC, "build", *words, "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True)
@@ -361,7 +476,9 @@ def test_wrong_use_says_what_is_meant(tmp_path):
     done = subprocess.run([TILEC, "build", "f.tile", "-o", "f.o"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and "`N`" in done.stderr and set(os.listdir(tmp_path)) == before
     shutil.copy(tmp_path / "f.tile", tmp_path / "g.h")
-    done = subprocess.run([TILEC, "build", "g.h", "-o", "g.o", "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [TILEC, "build", "g.h", "-o", "g.o", "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 2 and "E0532" in done.stderr and not (tmp_path / "g.o").exists()
 
 
@@ -369,15 +486,31 @@ def test_both_files_are_written_or_none(tmp_path):
     (tmp_path / "f.o").write_text("old object"), (tmp_path / "f.h").write_text("old header")
     (tmp_path / "f.tile").write_text("function f(X[N]) -> (Y) { Y = X * 2; }\n")
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # each of the files is longer
-    done = subprocess.run([TILEC, "build", "f.tile", "-o", "f.o", "--size", "N=3"], cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit)
+    done = subprocess.run(
+        [TILEC, "build", "f.tile", "-o", "f.o", "--size", "N=3"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+    )
     assert done.returncode == 3 and "E0502" in done.stderr
-    assert (tmp_path / "f.o").read_text() == "old object" and (tmp_path / "f.h").read_text() == "old header" and len(os.listdir(tmp_path)) == 3
+    assert (
+        (tmp_path / "f.o").read_text() == "old object"
+        and (tmp_path / "f.h").read_text() == "old header"
+        and len(os.listdir(tmp_path)) == 3
+    )
 
 
 def test_without_cc_there_is_no_shared_library(tmp_path):
     (tmp_path / "f.tile").write_text("function f(X[N]) -> (Y) { Y = X * 2; }\n")
     (tmp_path / "bin").mkdir()
-    run = lambda path, *words: subprocess.run([TILEC, "build", "f.tile", "--size", "N=3", *words], cwd=tmp_path, capture_output=True, text=True, env=dict(os.environ, PATH=str(path)))
+    run = lambda path, *words: subprocess.run(
+        [TILEC, "build", "f.tile", "--size", "N=3", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, PATH=str(path)),
+    )
     done = run(tmp_path / "bin", "-o", "f.so")
     assert done.returncode == 3 and "E0545" in done.stderr and "not found on PATH" in done.stderr
     for name in ("f.o", "f.a"):

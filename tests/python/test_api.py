@@ -31,7 +31,12 @@ def test_a_call_by_position_and_by_name(target):
 def test_any_strides(target):
     f = tilec.compile(MATMUL, target=target)
     a, b = floats(9, 10), floats(12, 10)
-    for x, y in [(a[::-1], b.T[:, ::2]), (a[::2, ::-2], b.T[:5]), (np.broadcast_to(a[:1], (7, 10)), b.T), (a.T.copy().T, np.broadcast_to(floats(1), (10, 4)))]:
+    for x, y in [
+        (a[::-1], b.T[:, ::2]),
+        (a[::2, ::-2], b.T[:5]),
+        (np.broadcast_to(a[:1], (7, 10)), b.T),
+        (a.T.copy().T, np.broadcast_to(floats(1), (10, 4))),
+    ]:
         assert np.allclose(f(x, y), x @ y, atol=1e-4)
 
 
@@ -61,7 +66,9 @@ def test_several_outputs_come_in_order():
     assert (y == x + 1).all() and (z == x * 2).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8, np.uint32])
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8, np.uint32]
+)
 def test_numbers_are_weakly_typed(dtype):
     f = tilec.compile("function (X, S) -> (Y) { Y = X * S; }")
     x = np.arange(5).astype(dtype)
@@ -83,7 +90,8 @@ def test_programs_alike_share_what_is_compiled():
     alive = []                                                # kernels live as long as a program that uses them
     cold = _time(lambda: alive.append(tilec.compile(text)) or alive[0](a, a), repeats=1)
     again = min(_time(lambda: tilec.compile(text)(a, a), repeats=1) for _ in range(10))
-    assert again < cold / 2                                   # reading the text takes a millisecond, compiling 15 and more
+    # reading the text takes a millisecond, compiling 15 and more
+    assert again < cold / 2
 
 
 def test_a_scalar_can_be_a_size():
@@ -225,18 +233,26 @@ def _time(call, repeats=200):
 
 @pytest.mark.parametrize("target", ["cpu", "opencl"])
 def test_a_tensor_may_have_any_name(target):
-    """Views, registers, lanes and turns of a kernel are called p0, acc, l, o, p …: tensors of these names are others."""
+    """Views, registers, lanes and turns of a kernel are called p0, acc, l, o, p …: tensors of these names are
+    others."""
     names = ["p0", "acc", "l", "o", "p", "t", "s", "hit", "p1", "sum", "acc_1", "As"]
     declared = ", ".join(f"{name}[K]" for name in names)
     body = " + ".join(f"{a}[k] * {b}[k]" for a, b in zip(names[::2], names[1::2]))
-    f = tilec.compile(f"function f({declared}) -> (S, R, M) {{ S[j: K] = +({body}), k <= j; R[] = +({body}); M[i, j: K, K] = +(p0[i] * acc[k] * o[j] + p[k]); }}", target=target)
+    f = tilec.compile(
+        f"function f({declared}) -> (S, R, M) {{ S[j: K] = +({body}), k <= j; R[] = +({body}); M[i, j: K, K] = +(p0[i] * acc[k] * o[j] + p[k]); }}",
+        target=target,
+    )
     for size in (5, 700):
         x = {name: floats(size, seed=n) for n, name in enumerate(names)}
         terms = sum(x[a].astype(np.float64) * x[b] for a, b in zip(names[::2], names[1::2]))
         running, total, outer = f(**x)
         assert np.allclose(running, np.cumsum(terms), atol=1e-3)
         assert np.allclose(total, np.sum(terms), atol=1e-3)
-        assert np.allclose(outer, np.outer(x["p0"], x["o"]) * np.sum(x["acc"], dtype=np.float64) + np.sum(x["p"], dtype=np.float64), atol=1e-3)
+        assert np.allclose(
+            outer,
+            np.outer(x["p0"], x["o"]) * np.sum(x["acc"], dtype=np.float64) + np.sum(x["p"], dtype=np.float64),
+            atol=1e-3,
+        )
 
 
 @pytest.mark.parametrize("target", ["cpu", "opencl"])

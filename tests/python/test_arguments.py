@@ -1,4 +1,5 @@
-"""What a call may be given: memory that overlaps, arrays of every kind, numbers of every size, and what is said of the rest."""
+"""What a call may be given: memory that overlaps, arrays of every kind, numbers of every size, and what is said of the
+rest."""
 import decimal
 import enum
 import itertools
@@ -27,7 +28,8 @@ def both():
     return tilec.compile("function (A[N]) -> (B, C) { B = A + 1; C = A * 2; }")
 
 
-# ---- memory -----------------------------------------------------------------------------------------------------------------
+# ---- memory
+# -----------------------------------------------------------------------------------------------------------------
 
 def test_an_output_over_an_input_holds_what_memory_apart_would(target):
     """Every kind of statement, every offset, whether the call is the first of its kind or a later one."""
@@ -67,7 +69,13 @@ def test_outputs_that_share_memory_are_named_at_every_call(both, target):
     f = tilec.compile("function (A[N]) -> (B, C) { B = A + 1; C = A * 2; }", target=target)
     x, block = np.ones(8, np.float32), np.zeros(24, np.float32)
     f(x, out=(block[:8], block[8:16]))
-    for first, second in ((block[:8], block[:8]), (block[:8], block[7:15]), (block[4:12], block[:8]), (block[:16:2], block[6:14]), (block[7::-1], block[:8])):
+    for first, second in (
+        (block[:8], block[:8]),
+        (block[:8], block[7:15]),
+        (block[4:12], block[:8]),
+        (block[:16:2], block[6:14]),
+        (block[7::-1], block[:8]),
+    ):
         for accumulate in (False, True):
             block[:] = 3
             with pytest.raises(ValueError, match="`B` and `C` share memory"):
@@ -123,15 +131,26 @@ def test_a_read_only_output_is_refused_at_every_call(reverse, tmp_path):
     with pytest.raises(ValueError, match="read-only"):
         reverse(x, out=np.broadcast_to(np.float32(0), 4))
     with pytest.raises(ValueError, match="out= for C is read-only"):
-        tilec.compile("function (A[N]) -> (B, C) { B = A; C = A + 1; }")(x, out=(np.zeros(4, np.float32), out), accumulate="B")
+        tilec.compile("function (A[N]) -> (B, C) { B = A; C = A + 1; }")(
+            x, out=(np.zeros(4, np.float32), out), accumulate="B"
+        )
     assert (reverse(out) == [0, 1, 2, 3]).all()                # an input may be
 
 
 def test_what_out_may_be(reverse, both):
     x = np.arange(4, dtype=np.float32)
-    for out, fault, words in ((3, TypeError, "out= is a int"), ("C", TypeError, "out= for C is a str"), ([], ValueError, "0 arrays"), ([x.copy(), x.copy()], ValueError, "2 arrays"),
-                              ([None], TypeError, "NoneType"), (x.astype(">f4"), TypeError, "out= for C.*other order"), (x.astype("f8"), TypeError, "float64.*`f32`"),
-                              (np.zeros(5, "f4"), ValueError, "`C`"), (np.ma.array(x), TypeError, "out= for C: a masked array"), (x.astype(object), TypeError, "out= for C")):
+    for out, fault, words in (
+        (3, TypeError, "out= is a int"),
+        ("C", TypeError, "out= for C is a str"),
+        ([], ValueError, "0 arrays"),
+        ([x.copy(), x.copy()], ValueError, "2 arrays"),
+        ([None], TypeError, "NoneType"),
+        (x.astype(">f4"), TypeError, "out= for C.*other order"),
+        (x.astype("f8"), TypeError, "float64.*`f32`"),
+        (np.zeros(5, "f4"), ValueError, "`C`"),
+        (np.ma.array(x), TypeError, "out= for C: a masked array"),
+        (x.astype(object), TypeError, "out= for C"),
+    ):
         with pytest.raises(fault, match=words):
             reverse(x, out=out)
     record = np.zeros(4, [("a", "i1"), ("b", "f4")])
@@ -151,13 +170,20 @@ def test_what_out_may_be(reverse, both):
 
 
 def test_an_output_whose_shape_a_number_decides(target):
-    f = tilec.compile("function (A[N], S) -> (C, D) { C[i: N / S] = =(A[S * i]); D[i: N - S] = =(A[i + S]); }", target=target)
+    f = tilec.compile(
+        "function (A[N], S) -> (C, D) { C[i: N / S] = =(A[S * i]); D[i: N - S] = =(A[i + S]); }", target=target
+    )
     a = np.arange(12, dtype=np.float32)
     for s in (2, 3, np.array(2), np.int32(4)):
         n = int(s)
         good = [np.zeros(12 // n, np.float32), np.zeros(12 - n, np.float32)]
         assert (f(a, s, out=good)[0] == a[::n]).all() and (good[1] == a[n:]).all()
-        for bad in ([good[1], good[1].copy()], [good[0], good[0].copy()], [good[0][:1], good[1]], [good[0], np.zeros(12, np.float32)]):
+        for bad in (
+            [good[1], good[1].copy()],
+            [good[0], good[0].copy()],
+            [good[0][:1], good[1]],
+            [good[0], np.zeros(12, np.float32)],
+        ):
             for accumulate in (False, True):
                 with pytest.raises(ValueError, match="`[CD]` is"):
                     f(a, s, out=bad, accumulate=accumulate)
@@ -167,7 +193,8 @@ def test_an_output_whose_shape_a_number_decides(target):
         g(a, 3, np.ones(5, np.float32))
 
 
-# ---- arrays of every kind ---------------------------------------------------------------------------------------------------
+# ---- arrays of every kind
+# ---------------------------------------------------------------------------------------------------
 
 class Own(np.ndarray):
     pass
@@ -176,11 +203,31 @@ class Own(np.ndarray):
 X = np.arange(6, dtype=np.float32)
 
 
-@pytest.mark.parametrize("value", [
-    X, X.astype("f2"), X.astype("f8"), X[::-1], X.reshape(2, 3).T.reshape(-1), X.view(Own), np.rec.array(X), X.tolist(), tuple(X.tolist()), range(6), X > 2,
-    np.zeros(6, [("a", "i1"), ("b", "f4")])["b"], np.frombuffer(b"\0" * 25, np.float32, 6, offset=1), np.broadcast_to(np.float32(2), 6),
-    np.zeros(0, np.float32), X.astype("i1"), X.astype("u8"), memoryview(X), stride(np.zeros(1), (6,), (0,))],
-    ids=lambda v: str(getattr(v, "dtype", type(v).__name__)))
+@pytest.mark.parametrize(
+    "value",
+    [
+        X,
+        X.astype("f2"),
+        X.astype("f8"),
+        X[::-1],
+        X.reshape(2, 3).T.reshape(-1),
+        X.view(Own),
+        np.rec.array(X),
+        X.tolist(),
+        tuple(X.tolist()),
+        range(6),
+        X > 2,
+        np.zeros(6, [("a", "i1"), ("b", "f4")])["b"],
+        np.frombuffer(b"\0" * 25, np.float32, 6, offset=1),
+        np.broadcast_to(np.float32(2), 6),
+        np.zeros(0, np.float32),
+        X.astype("i1"),
+        X.astype("u8"),
+        memoryview(X),
+        stride(np.zeros(1), (6,), (0,)),
+    ],
+    ids=lambda v: str(getattr(v, "dtype", type(v).__name__)),
+)
 def test_arrays_that_are_taken(reverse, value):
     expected = np.asarray(value)[::-1]
     for _ in range(2):
@@ -195,13 +242,36 @@ def test_a_matrix_is_taken_for_its_elements(tmp_path):
     assert (f(np.memmap(tmp_path / "mapped", np.float64, "r", shape=(2, 3))) == np.arange(6).reshape(2, 3).T).all()
 
 
-@pytest.mark.parametrize("value, words", [
-    (X.astype(">f4"), r"big-endian.*astype\('=f4'\)"), (X.astype(">i8"), "big-endian"), (np.ma.array(X, mask=X > 2), "masked array.*filled"), (np.ma.array(X), "masked"),
-    (X.astype(object), "object.*astype"), (np.zeros(6, [("a", "f4")]), "structured.*field"), (np.rec.array(np.zeros(3, [("a", "f4")])), "structured"),
-    (X.astype("M8[s]"), "datetime64.*int64"), (X.astype("m8[s]"), "timedelta64"), (X.astype("S1"), "S1"), (X.astype("U1"), "text"), (X.astype(np.longdouble), "float64"),
-    (X.astype("c8"), "complex64.*real"), ("text", "text"), (b"bytes", "text"), ({1, 2}, "set"), (object(), "object"), (1j, "complex"), (np.void(b"ab"), "void|V2"),
-    (decimal.Decimal(1), "Decimal"), ([[1], [2, 3]], "list cannot be taken"), ([None, 1], "list"), ((x for x in X), "generator"), (lambda: 0, "function")],
-    ids=lambda v: v[:20] if isinstance(v, str) else type(v).__name__)
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (X.astype(">f4"), r"big-endian.*astype\('=f4'\)"),
+        (X.astype(">i8"), "big-endian"),
+        (np.ma.array(X, mask=X > 2), "masked array.*filled"),
+        (np.ma.array(X), "masked"),
+        (X.astype(object), "object.*astype"),
+        (np.zeros(6, [("a", "f4")]), "structured.*field"),
+        (np.rec.array(np.zeros(3, [("a", "f4")])), "structured"),
+        (X.astype("M8[s]"), "datetime64.*int64"),
+        (X.astype("m8[s]"), "timedelta64"),
+        (X.astype("S1"), "S1"),
+        (X.astype("U1"), "text"),
+        (X.astype(np.longdouble), "float64"),
+        (X.astype("c8"), "complex64.*real"),
+        ("text", "text"),
+        (b"bytes", "text"),
+        ({1, 2}, "set"),
+        (object(), "object"),
+        (1j, "complex"),
+        (np.void(b"ab"), "void|V2"),
+        (decimal.Decimal(1), "Decimal"),
+        ([[1], [2, 3]], "list cannot be taken"),
+        ([None, 1], "list"),
+        ((x for x in X), "generator"),
+        (lambda: 0, "function"),
+    ],
+    ids=lambda v: v[:20] if isinstance(v, str) else type(v).__name__,
+)
 def test_arrays_that_are_not(reverse, value, words):
     for call in (reverse, lambda v: reverse(A=v), lambda v: reverse.emit("plan", v)):
         with pytest.raises((TypeError, ValueError), match="(?s)A: .*" + words):
@@ -215,8 +285,17 @@ def test_torch_tensors(reverse):
         reverse(torch.ones(3, requires_grad=True))
 
 
-TORCH_TYPES = [("complex32", r"\.real\.float\(\)"), ("float8_e4m3fn", r"pass .float\(\)"), ("float8_e5m2", r"pass .float\(\)"),
-               ("float8_e8m0fnu", r"pass .float\(\)"), ("float4_e2m1fn_x2", r"pass .float\(\)"), ("int4", r"torch\.int8"), ("uint2", r"torch\.uint8"), ("bits8", r"view\(torch\.uint8"), ("complex64", r"\.real and \.imag")]
+TORCH_TYPES = [
+    ("complex32", r"\.real\.float\(\)"),
+    ("float8_e4m3fn", r"pass .float\(\)"),
+    ("float8_e5m2", r"pass .float\(\)"),
+    ("float8_e8m0fnu", r"pass .float\(\)"),
+    ("float4_e2m1fn_x2", r"pass .float\(\)"),
+    ("int4", r"torch\.int8"),
+    ("uint2", r"torch\.uint8"),
+    ("bits8", r"view\(torch\.uint8"),
+    ("complex64", r"\.real and \.imag"),
+]
 
 
 @pytest.mark.parametrize("dtype, words", TORCH_TYPES)
@@ -240,7 +319,17 @@ def test_a_quantised_tensor_of_torch(reverse):
     assert reverse(value.dequantize()).tolist() == [2, 1, 0] and reverse(value.int_repr()).tolist() == [4, 2, 0]
 
 
-@pytest.mark.parametrize("dtype, words", [("float8_e4m3fn", "astype.np.float32"), ("float8_e5m2", "astype.np.float32"), ("float6_e2m3fn", "astype.np.float32"), ("float4_e2m1fn", "astype.np.float32"), ("int4", "astype.np.int8"), ("uint2", "np.uint8")])
+@pytest.mark.parametrize(
+    "dtype, words",
+    [
+        ("float8_e4m3fn", "astype.np.float32"),
+        ("float8_e5m2", "astype.np.float32"),
+        ("float6_e2m3fn", "astype.np.float32"),
+        ("float4_e2m1fn", "astype.np.float32"),
+        ("int4", "astype.np.int8"),
+        ("uint2", "np.uint8"),
+    ],
+)
 def test_element_types_of_ml_dtypes_that_tile_has_not(reverse, dtype, words):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     with pytest.raises(TypeError, match="A: element type %s is none.*%s" % (dtype, words)):
@@ -273,7 +362,24 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
-@pytest.mark.parametrize("number", [3, 3.0, True, np.int8(3), np.float64(3), np.float32(3), np.array(3), np.array(3.0), Level.HIGH, np.bool_(True), -(2**63), 2**63 - 1, float("inf")])
+@pytest.mark.parametrize(
+    "number",
+    [
+        3,
+        3.0,
+        True,
+        np.int8(3),
+        np.float64(3),
+        np.float32(3),
+        np.array(3),
+        np.array(3.0),
+        Level.HIGH,
+        np.bool_(True),
+        -(2**63),
+        2**63 - 1,
+        float("inf"),
+    ],
+)
 def test_numbers_that_are_taken(number):
     f = tilec.compile("function (f64 X[N], S) -> (Y) { Y = X * S; }")
     assert (f(np.ones(2), number) == np.float64(number)).all()
@@ -281,7 +387,9 @@ def test_numbers_that_are_taken(number):
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**30])
 def test_numbers_that_do_not_fit(number):
-    data, size = tilec.compile("function (X[N], S) -> (Y) { Y = X * S; }"), tilec.compile("function (X[N], S) -> (Y) { Y[i: N] = =(X[i + S]); }")
+    data, size = tilec.compile("function (X[N], S) -> (Y) { Y = X * S; }"), tilec.compile(
+        "function (X[N], S) -> (Y) { Y[i: N] = =(X[i + S]); }"
+    )
     for f in (data, size):
         f(np.ones(2), 1)                                       # the first call is not the only one that looks
         for _ in range(2):
@@ -289,7 +397,8 @@ def test_numbers_that_do_not_fit(number):
                 f(np.ones(2), number)
 
 
-# ---- sizes, options and names -------------------------------------------------------------------------------------------------
+# ---- sizes, options and names
+# -------------------------------------------------------------------------------------------------
 
 MATMUL = "function matmul(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
 
@@ -297,7 +406,12 @@ MATMUL = "function matmul(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] *
 def test_sizes_that_disagree():
     f = tilec.compile(MATMUL, size={"M": 7})
     a, b = np.ones((3, 4), np.float32), np.ones((4, 2), np.float32)
-    for call in (lambda: f(a, b), lambda: f.emit("plan", a, b), lambda: f.grad()(a, b, np.ones((3, 2), "f4")), lambda: f(a, b, out=np.zeros((3, 2), "f4"))):
+    for call in (
+        lambda: f(a, b),
+        lambda: f.emit("plan", a, b),
+        lambda: f.grad()(a, b, np.ones((3, 2), "f4")),
+        lambda: f(a, b, out=np.zeros((3, 2), "f4")),
+    ):
         with pytest.raises(ValueError, match="`M` is 3 in `A` but 7 in `size`"):
             call()
     assert f(np.ones((7, 4), "f4"), b).shape == (7, 2)
@@ -306,11 +420,24 @@ def test_sizes_that_disagree():
             tilec.compile(MATMUL, size={name: 3})
 
 
-@pytest.mark.parametrize("options, fault, words", [
-    ({"size": {"M": 3.5}}, TypeError, "M is 3.5"), ({"size": {"M": 2**63}}, ValueError, "M is 9223372036854775808"), ({"size": {"M": "3"}}, TypeError, "'3'"),
-    ({"define": {"S": 2**53 + 1}}, ValueError, "S is 9007199254740993"), ({"define": {"S": None}}, TypeError, "S is None"), ({"define": {3: 1}}, TypeError, "int"),
-    ({"threads": -1}, ValueError, "threads="), ({"threads": 2**40}, ValueError, "threads="), ({"threads": 1.5}, TypeError, "threads="), ({"kernels": -1}, ValueError, "kernels="),
-    ({"target": 3}, TypeError, "target="), ({"function": "mat\0mul"}, ValueError, "zero"), ({"name": b"x"}, TypeError, "name=")])
+@pytest.mark.parametrize(
+    "options, fault, words",
+    [
+        ({"size": {"M": 3.5}}, TypeError, "M is 3.5"),
+        ({"size": {"M": 2**63}}, ValueError, "M is 9223372036854775808"),
+        ({"size": {"M": "3"}}, TypeError, "'3'"),
+        ({"define": {"S": 2**53 + 1}}, ValueError, "S is 9007199254740993"),
+        ({"define": {"S": None}}, TypeError, "S is None"),
+        ({"define": {3: 1}}, TypeError, "int"),
+        ({"threads": -1}, ValueError, "threads="),
+        ({"threads": 2**40}, ValueError, "threads="),
+        ({"threads": 1.5}, TypeError, "threads="),
+        ({"kernels": -1}, ValueError, "kernels="),
+        ({"target": 3}, TypeError, "target="),
+        ({"function": "mat\0mul"}, ValueError, "zero"),
+        ({"name": b"x"}, TypeError, "name="),
+    ],
+)
 def test_options_that_cannot_be(options, fault, words):
     with pytest.raises(fault, match=words):
         tilec.compile(MATMUL, **options)

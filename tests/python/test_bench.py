@@ -29,19 +29,50 @@ def test_operations_and_bytes_are_those_of_the_call(tmp_path):
 
 
 def test_of_a_gradient_too(tmp_path):
-    done = bench(tmp_path, "--grad", "--wrt", "A", "A=random:20x30xf32", "B=random:30x40xf32", "dC=ones:20x40xf32", "--seconds", "0.05")
+    done = bench(
+        tmp_path,
+        "--grad",
+        "--wrt",
+        "A",
+        "A=random:20x30xf32",
+        "B=random:30x40xf32",
+        "dC=ones:20x40xf32",
+        "--seconds",
+        "0.05",
+    )
     assert done.returncode == 0, done.stderr
     assert "a call, 95 % between" in done.stdout and "of a matrix product's" in done.stdout
 
 
-@pytest.mark.parametrize("arguments, status, said", [(("A=random:2x3xf32",), 1, "B"), (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "-1"), 2, "--seconds: `-1` is no number of seconds above 0"), (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "nan"), 2, "`nan` is no number of seconds"), (("nonsense",), 2, "NAME=VALUE")])
+@pytest.mark.parametrize(
+    "arguments, status, said",
+    [
+        (("A=random:2x3xf32",), 1, "B"),
+        (
+            ("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "-1"),
+            2,
+            "--seconds: `-1` is no number of seconds above 0",
+        ),
+        (("A=random:2x3xf32", "B=random:3x4xf32", "--seconds", "nan"), 2, "`nan` is no number of seconds"),
+        (("nonsense",), 2, "NAME=VALUE"),
+    ],
+)
 def test_what_cannot_be_called_is_an_error(tmp_path, arguments, status, said):
     done = bench(tmp_path, *arguments)
     assert done.returncode == status and said in done.stderr, done.stderr
 
 
 def row(name="mm", seconds=1e-3, spread=0.01, **changed):
-    return {"name": name, "inputs": ["A=2x3xf32"], "target": "cpu", "threads": 1, "median": seconds, "low": seconds * (1 - spread), "high": seconds * (1 + spread), **changed}
+    return {
+        "name": name,
+        "inputs": ["A=2x3xf32"],
+        "target": "cpu",
+        "threads": 1,
+        "median": seconds,
+        "low": seconds * (1 - spread),
+        "high": seconds * (1 + spread),
+        **changed,
+    }
 
 
 def compare(folder, old, new):
@@ -65,7 +96,9 @@ def test_compare_marks_what_the_intervals_tell_apart(tmp_path):
 
 
 def test_compare_takes_rows_of_other_inputs_for_others(tmp_path):
-    done = compare(tmp_path, [row(), row(inputs=["A=4x3xf32"])], [row(inputs=["A=4x3xf32"], seconds=2e-3), row(threads=2)])
+    done = compare(
+        tmp_path, [row(), row(inputs=["A=4x3xf32"])], [row(inputs=["A=4x3xf32"], seconds=2e-3), row(threads=2)]
+    )
     assert "A=4x3xf32" in [line for line in done.stdout.splitlines() if line.endswith("slower")][0]
     assert done.stdout.count("only in") == 2
 
@@ -100,7 +133,15 @@ def test_compare_says_what_is_wrong_with_a_file(tmp_path, rows, place, said):
     assert done.returncode == 2 and place in done.stderr and said in done.stderr and done.stdout == "", done.stderr
 
 
-@pytest.mark.parametrize("words, status, said", [((), 2, "none is named"), (("a.json",), 2, "one is named"), (("a", "b", "c"), 2, "3 are named"), (("no.json", "no.json"), 3, "no.json")])
+@pytest.mark.parametrize(
+    "words, status, said",
+    [
+        ((), 2, "none is named"),
+        (("a.json",), 2, "one is named"),
+        (("a", "b", "c"), 2, "3 are named"),
+        (("no.json", "no.json"), 3, "no.json"),
+    ],
+)
 def test_compare_takes_two_files(tmp_path, words, status, said):
     done = subprocess.run([TILEC, "compare", *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == status and said in done.stderr, done.stderr
@@ -114,14 +155,21 @@ def test_compare_of_files_without_a_row_in_common(tmp_path):
 # ---- --vs
 
 WITH_PYTHON = {**os.environ, "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])}
-CONV = "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, %s] = +(I[n, %s, ci] * K[j, i, ci, co]); }"
+CONV = (
+    "function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) { O[n, y, x, co: N, %s] = +(I[n, %s, ci] * K[j, i, ci, co]); }"
+)
 GROUPED = "function (I[N, G, C, H], K[G, D, C, KH]) -> (O) { O[n, g, d, y: N, G, D, H] = +(I[n, g, c, y + j - 1] * K[g, d, c, j]); }"
 DEPTHWISE = "function (I[H, W, C], K[KH, KW, C]) -> (O) { O[c, y, x: C, (H + 1)/2, (W + 1)/2] = +(I[2*y + j - 1, 2*x + i - 1, c] * K[j, i, c]); }"
 
 
 def beside(folder, text, *arguments, env=WITH_PYTHON):
     (folder / "f.tile").write_text(text)
-    return subprocess.run([TILEC, "bench", str(folder / "f.tile"), *arguments, "--seconds", "0.02"], capture_output=True, text=True, env=env)
+    return subprocess.run(
+        [TILEC, "bench", str(folder / "f.tile"), *arguments, "--seconds", "0.02"],
+        capture_output=True,
+        text=True,
+        env=env,
+    )
 
 
 def needs(*modules):
@@ -141,15 +189,22 @@ def test_a_product_is_an_einsum_of_the_peer(tmp_path, peer):
     assert 0 < one["low"] <= one["median"] <= one["high"] and one["ratio_low"] <= one["ratio"] <= one["ratio_high"]
 
 
-@pytest.mark.parametrize("text, size, formula", [
-    (CONV % ("H - KH + 1, W - KW + 1, CO", "y + j, x + i"), "N=2,H=9,W=8,CI=3,KH=3,KW=2,CO=5", "conv2d"),
-    (CONV % ("H/3, W/3, CO", "3*y + 2*j, 3*x + 2*i"), "N=1,H=12,W=12,CI=2,KH=2,KW=2,CO=4", "stride=(3, 3,), padding=(0, 0,), dilation=(2, 2,)"),
-    (CONV % ("H, W, CO", "y + j - 1, x + i - 1"), "N=1,H=7,W=6,CI=2,KH=3,KW=3,CO=4", "padding=(1, 1,)"),
-    (CONV % ("H, W, CO", "y + j - 2, x + i"), "N=1,H=7,W=6,CI=2,KH=3,KW=3,CO=4", "pad("),
-    (CONV % ("H - 4, W - 4, CO", "y + j + 1, x + i + 1"), "N=1,H=9,W=9,CI=2,KH=3,KW=3,CO=4", "pad("),
-    (GROUPED, "N=2,G=3,C=2,H=8,D=4,KH=3", "conv1d"),
-    (DEPTHWISE, "H=9,W=7,C=5,KH=3,KW=3", "groups=5"),
-])
+@pytest.mark.parametrize(
+    "text, size, formula",
+    [
+        (CONV % ("H - KH + 1, W - KW + 1, CO", "y + j, x + i"), "N=2,H=9,W=8,CI=3,KH=3,KW=2,CO=5", "conv2d"),
+        (
+            CONV % ("H/3, W/3, CO", "3*y + 2*j, 3*x + 2*i"),
+            "N=1,H=12,W=12,CI=2,KH=2,KW=2,CO=4",
+            "stride=(3, 3,), padding=(0, 0,), dilation=(2, 2,)",
+        ),
+        (CONV % ("H, W, CO", "y + j - 1, x + i - 1"), "N=1,H=7,W=6,CI=2,KH=3,KW=3,CO=4", "padding=(1, 1,)"),
+        (CONV % ("H, W, CO", "y + j - 2, x + i"), "N=1,H=7,W=6,CI=2,KH=3,KW=3,CO=4", "pad("),
+        (CONV % ("H - 4, W - 4, CO", "y + j + 1, x + i + 1"), "N=1,H=9,W=9,CI=2,KH=3,KW=3,CO=4", "pad("),
+        (GROUPED, "N=2,G=3,C=2,H=8,D=4,KH=3", "conv1d"),
+        (DEPTHWISE, "H=9,W=7,C=5,KH=3,KW=3", "groups=5"),
+    ],
+)
 @pytest.mark.parametrize("peer", ["torch", "jax"])
 def test_a_convolution_is_one_of_the_peer(tmp_path, peer, text, size, formula):
     needs(peer)
@@ -162,12 +217,21 @@ def test_a_convolution_is_one_of_the_peer(tmp_path, peer, text, size, formula):
 def test_several_statements_types_and_factors(tmp_path):
     text = "function (f64 A[M, K], f64 B[K, N], f64 v[N]) -> (T, y) { T[i, j: M, N] = +(2.0 * A[i, k] * B[k, j]); y[i: M] = +(T[i, j] * v[j]); }"
     done = beside(tmp_path, text, "--size", "M=5,K=6,N=7", "--vs", "numpy")
-    assert done.returncode == 0 and "T = numpy.einsum(" in done.stdout and "y = numpy.einsum(" in done.stdout, done.stderr
+    assert (
+        done.returncode == 0 and "T = numpy.einsum(" in done.stdout and "y = numpy.einsum(" in done.stdout
+    ), done.stderr
 
 
 def test_an_expression_is_what_the_user_says(tmp_path):
     text = "function (X[M, N]) -> (Y, S) { E = exp(X); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"
-    done = beside(tmp_path, text, "X=random:4x5", "--vs", "numpy=(np.exp(X) / np.exp(X).sum(1)[:, None], np.exp(X).sum(1))", "--json")
+    done = beside(
+        tmp_path,
+        text,
+        "X=random:4x5",
+        "--vs",
+        "numpy=(np.exp(X) / np.exp(X).sum(1)[:, None], np.exp(X).sum(1))",
+        "--json",
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["peers"][0]["error"] < 1e-5
 
@@ -191,8 +255,15 @@ def test_what_a_peer_cannot_compute_is_an_error(tmp_path, text, vs, status, said
 
 def test_a_peer_that_is_not_here_is_the_environments_fault(tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('none today')\n")
-    done = beside(tmp_path, MATMUL, "--size", "M=2,K=2,N=2", "--vs", "torch", env={**WITH_PYTHON, "PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 3 and "E0546" in done.stderr and "none today" in done.stderr and "pip install numpy torch" in done.stderr
+    done = beside(
+        tmp_path, MATMUL, "--size", "M=2,K=2,N=2", "--vs", "torch", env={**WITH_PYTHON, "PYTHONPATH": str(tmp_path)}
+    )
+    assert (
+        done.returncode == 3
+        and "E0546" in done.stderr
+        and "none today" in done.stderr
+        and "pip install numpy torch" in done.stderr
+    )
     done = beside(tmp_path, MATMUL, "--size", "M=2,K=2,N=2", "--vs", "numpy", env={**os.environ, "PATH": str(tmp_path)})
     assert done.returncode == 3 and "E0546" in done.stderr and "`python3` is not found on PATH" in done.stderr
 

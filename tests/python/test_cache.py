@@ -22,7 +22,12 @@ def entries(folder):
 
 
 def command(folder, *arguments, **environment):
-    return subprocess.run([TILEC, *map(str, arguments)], capture_output=True, text=True, env=dict(os.environ, TILEC_CACHE=str(folder), **environment))
+    return subprocess.run(
+        [TILEC, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, TILEC_CACHE=str(folder), **environment),
+    )
 
 
 def test_a_later_process_finds_what_an_earlier_one_compiled(tmp_path):
@@ -83,7 +88,13 @@ def test_no_home_and_no_room_are_no_faults(tmp_path):
     (tmp_path / "mm.tile").write_text(MATMUL)
     arguments = ("run", tmp_path / "mm.tile", "A=arange:3x4xf32", "B=arange:4x5xf32")
     clean = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "TILEC_CACHE")}
-    for environment in (clean, dict(clean, HOME="/nowhere/at/all"), dict(clean, HOME=str(tmp_path)), dict(clean, TILEC_CACHE="/dev/full"), dict(clean, TILEC_CACHE="/proc/x")):
+    for environment in (
+        clean,
+        dict(clean, HOME="/nowhere/at/all"),
+        dict(clean, HOME=str(tmp_path)),
+        dict(clean, TILEC_CACHE="/dev/full"),
+        dict(clean, TILEC_CACHE="/proc/x"),
+    ):
         done = subprocess.run([TILEC, *map(str, arguments)], capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
     assert len(entries(tmp_path / ".cache/tilec")) == 1
@@ -124,7 +135,9 @@ def test_processes_that_are_killed_leave_nothing_wrong(tmp_path):
     """Two at a time, each killed at a random moment."""
     rng, said = random.Random(1), b""
     workers = []
-    start = lambda seed: subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    start = lambda seed: subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     for kill in range(KILLS):
         while len(workers) < 2:
             workers.append(start(2 * kill + len(workers)))

@@ -28,7 +28,9 @@ def test_numbers(s, d):
 
 
 def test_functions_and_aggregations():
-    text = "function square(X) -> (Y) { Y = X*X; } function main<F, AGG=sum>(X[N]) -> (R) { T = F(X); R[] = AGG(T[i]); }"
+    text = (
+        "function square(X) -> (Y) { Y = X*X; } function main<F, AGG=sum>(X[N]) -> (R) { T = F(X); R[] = AGG(T[i]); }"
+    )
     x = np.arange(5.0) - 2
     assert tilec.compile(text, function="main", define={"F": "square"})(x) == 10
     assert tilec.compile(text, function="main", define={"F": "relu", "AGG": "max"})(x) == 2
@@ -72,7 +74,9 @@ def test_a_rule_replaces_the_derivative_where_it_is_used(target):
 
 
 def test_iterate_is_a_chain():
-    text = "function step(X, A) -> (Y) { Y = X + A*X*(1 - X); } function (X[N], A) -> (Y) { Y = iterate<step, 4>(X, A); }"
+    text = (
+        "function step(X, A) -> (Y) { Y = X + A*X*(1 - X); } function (X[N], A) -> (Y) { Y = iterate<step, 4>(X, A); }"
+    )
     f = tilec.compile(text)
     x, a, h = np.array([0.2, 0.5]), 0.7, 1e-6
     y = x

@@ -1,4 +1,5 @@
-"""checked=True: an index out of range is an error that names tensor, position, value and bound; otherwise it is clamped."""
+"""checked=True: an index out of range is an error that names tensor, position, value and bound; otherwise it is
+clamped."""
 import numpy as np
 import pytest
 
@@ -64,7 +65,9 @@ def test_both_halves_of_a_pair_are_checked(target):
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_half_looks_at_the_indices_that_it_reads(target):
     d = np.random.default_rng(0).random((4, 2), dtype="f4")
-    f = tilec.compile("function (D[V, C], I, J) -> (O, P) { O = gather(D, I); P = gather(J, I); }", target=target, checked=True)
+    f = tilec.compile(
+        "function (D[V, C], I, J) -> (O, P) { O = gather(D, I); P = gather(J, I); }", target=target, checked=True
+    )
     good, bad, counts = np.array([0, 3], "i4"), np.array([0, 4], "i4"), np.arange(4, dtype="i4")
     (O, P), backward = f.vjp(d, good, counts)
     np.testing.assert_array_equal(O, d[good])

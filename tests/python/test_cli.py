@@ -33,7 +33,9 @@ def test_a_result_is_not_written_to_stdout(twice, tmp_path):
     assert done.returncode == 2 and b"not written to stdout" in done.stderr and not (tmp_path / "-").exists()
 
 
-@pytest.mark.parametrize("output", ["x.npy", "./x.npy", "../{}/x.npy", "soft.npy", "hard.npy", "twice.tile", "{0}/twice.tile"])
+@pytest.mark.parametrize(
+    "output", ["x.npy", "./x.npy", "../{}/x.npy", "soft.npy", "hard.npy", "twice.tile", "{0}/twice.tile"]
+)
 def test_no_output_overwrites_what_is_read(twice, output):
     (twice / "soft.npy").symlink_to("x.npy")
     os.link(twice / "x.npy", twice / "hard.npy")
@@ -47,7 +49,11 @@ def test_no_output_overwrites_what_is_read(twice, output):
 def test_an_import_is_not_overwritten(tmp_path):
     (tmp_path / "one.tile").write_text("function one(X[N]) -> (Y) { Y = X; }\n")
     (tmp_path / "two.tile").write_text('import "one.tile";\nfunction (X[N]) -> (Y) { Y = one(X); }\n')
-    for words in (["two.tile", "--emit=contraction", "-o", "one.tile"], ["run", "two.tile", "X=ones:3", "Y=one.tile"], ["explain", "two.tile", "--size", "N=3", "-o", "./one.tile"]):
+    for words in (
+        ["two.tile", "--emit=contraction", "-o", "one.tile"],
+        ["run", "two.tile", "X=ones:3", "Y=one.tile"],
+        ["explain", "two.tile", "--size", "N=3", "-o", "./one.tile"],
+    ):
         done = tilec(*words, cwd=tmp_path)
         assert done.returncode == 2 and b"E0532" in done.stderr, words
     assert (tmp_path / "one.tile").read_text().startswith("function one")
@@ -61,7 +67,9 @@ def test_a_dump_overwrites_neither_the_source_nor_the_output(tmp_path):
     assert done.returncode == 2 and b"E0532" in done.stderr
     assert (stages / "02_source.tile").read_text() == TWICE and len(list(stages.iterdir())) == 1
     (tmp_path / "f.tile").write_text(TWICE)
-    done = tilec("f.tile", "--dump-to=new", "--emit=bound", "-o", "new/03_contraction.tile", "--size", "N=3", cwd=tmp_path)
+    done = tilec(
+        "f.tile", "--dump-to=new", "--emit=bound", "-o", "new/03_contraction.tile", "--size", "N=3", cwd=tmp_path
+    )
     assert done.returncode == 2 and b"E0533" in done.stderr
 
 
@@ -85,26 +93,45 @@ def test_a_folder_called_npz_is_no_archive(twice):
 
 
 def test_standard_output_as_a_file_a_pipe_and_a_full_disk(twice):
-    (twice / "stdout").symlink_to("/proc/self/fd/1")       # what /dev/stdout is; a compiler that replaces links must not have that one
+    # what /dev/stdout is; a compiler that replaces links must not have that one
+    (twice / "stdout").symlink_to("/proc/self/fd/1")
     for name in ("stdout", "/dev/fd/1"):
         with open(twice / "out.npy", "wb") as out:
-            done = subprocess.run([TILEC, "run", "twice.tile", "X=x.npy", f"Y={name}", "-q"], cwd=twice, stdout=out, timeout=60)
+            done = subprocess.run(
+                [TILEC, "run", "twice.tile", "X=x.npy", f"Y={name}", "-q"], cwd=twice, stdout=out, timeout=60
+            )
         assert done.returncode == 0 and np.array_equal(np.load(twice / "out.npy"), [0, 2, 4])
     assert (twice / "stdout").is_symlink()
     for name in ("stdout", "/dev/fd/1", "/dev/stdout"):
         done = tilec("run", "twice.tile", "X=x.npy", f"Y={name}", "-q", cwd=twice)
         assert done.returncode == 0 and done.stdout.startswith(b"\x93NUMPY")
-    for words in (["run", "twice.tile", "X=x.npy"], ["explain", "E0201"], ["fmt", "twice.tile"], ["--help"], ["run", "twice.tile", "X=x.npy", "Y=/dev/full"]):
+    for words in (
+        ["run", "twice.tile", "X=x.npy"],
+        ["explain", "E0201"],
+        ["fmt", "twice.tile"],
+        ["--help"],
+        ["run", "twice.tile", "X=x.npy", "Y=/dev/full"],
+    ):
         with open("/dev/full", "wb") as full:
             done = subprocess.run([TILEC, *words], cwd=twice, stdout=full, stderr=subprocess.PIPE, timeout=60)
         assert done.returncode == 3 and b"E0502" in done.stderr, words
-    done = subprocess.run(["/bin/sh", "-c", f"exec {TILEC} run twice.tile X=x.npy Y=y.npy >&-"], cwd=twice, capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {TILEC} run twice.tile X=x.npy Y=y.npy >&-"],
+        cwd=twice,
+        capture_output=True,
+        timeout=60,
+    )
     assert done.returncode == 3 and b"E0502" in done.stderr
     assert np.array_equal(np.load(twice / "y.npy"), [0, 2, 4])
 
 
 def test_a_read_error_is_no_end_of_file(twice):
-    for words in (["check", "/proc/self/mem"], ["check", "."], ["run", "twice.tile", "X=/proc/self/mem"], ["fmt", "/proc/self/mem"]):
+    for words in (
+        ["check", "/proc/self/mem"],
+        ["check", "."],
+        ["run", "twice.tile", "X=/proc/self/mem"],
+        ["fmt", "/proc/self/mem"],
+    ):
         done = tilec(*words, cwd=twice)
         assert done.returncode == 3 and b"E0501" in done.stderr, words
     folder = os.open(twice, os.O_RDONLY)
@@ -127,7 +154,12 @@ def test_only_files_of_a_sane_size_are_read_and_at_once(twice, kind):
         os.truncate(path, 1 << 42)
     (twice / "importer.tile").write_text('import "odd";\nfunction (X[N]) -> (Y) { Y = X; }\n')
     start = time.monotonic()
-    for words, status in ((["check", "odd"], 3), (["run", "twice.tile", "X=odd"], 3), (["check", "importer.tile"], 1), (["fmt", "-i", "odd"], 3)):
+    for words, status in (
+        (["check", "odd"], 3),
+        (["run", "twice.tile", "X=odd"], 3),
+        (["check", "importer.tile"], 1),
+        (["fmt", "-i", "odd"], 3),
+    ):
         done = tilec(*words, cwd=twice, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)))
         assert done.returncode == status and re.search(rb"E050[13]|E012\d|E01\d\d", done.stderr), words
     assert time.monotonic() - start < 30
@@ -136,7 +168,9 @@ def test_only_files_of_a_sane_size_are_read_and_at_once(twice, kind):
 def test_a_program_may_come_through_a_pipe(twice):
     for name in ("-", "/dev/stdin"):
         assert tilec("fmt", name, cwd=twice, input=TWICE.encode()).stdout.startswith(b"function (X[N])")
-    done = subprocess.run(["/bin/bash", "-c", f"{TILEC} fmt <(cat twice.tile)"], cwd=twice, capture_output=True, timeout=60)
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{TILEC} fmt <(cat twice.tile)"], cwd=twice, capture_output=True, timeout=60
+    )
     assert done.returncode == 0 and done.stdout.startswith(b"function (X[N])")
 
 
@@ -161,7 +195,8 @@ def deciding(line):
 
 
 def test_the_pair_that_decided_is_printed(tmp_path):
-    # Along all elements at once the derivative is off by more, but within what is allowed there; by one element alone it is wrong.
+    # Along all elements at once the derivative is off by more, but within what is allowed there; by one element alone
+    # it is wrong.
     wrong = 0
     for element in range(1, 6):
         (tmp_path / "f.tile").write_text(f"""
@@ -176,11 +211,30 @@ gradient f(X[N], Y, DY) -> (DX) {{ DX[i: N] = =(DY[] * (i == 0 ? 1000.01 : (i ==
     assert wrong > 0
 
 
-@pytest.mark.parametrize("body", ["T[l: L] = >(A[l, p] * B[p])", "T[l: L] = <(A[l, p] * B[p])", "T[l: L] = >(A[l, p] * B[p] * A[q, p])", "T[p: K] = <(A[l, p] / B[q])"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "T[l: L] = >(A[l, p] * B[p])",
+        "T[l: L] = <(A[l, p] * B[p])",
+        "T[l: L] = >(A[l, p] * B[p] * A[q, p])",
+        "T[p: K] = <(A[l, p] / B[q])",
+    ],
+)
 def test_the_ties_of_largest_products_are_checked(tmp_path, body):
     (tmp_path / "largest.tile").write_text(f"function f(A[L, K], B[K]) -> (T) {{ {body}; }}\n")
     for seed in range(3):
-        words = ["run", "largest.tile", "A=random:48x7", "B=random:7", f"dT=ones:{7 if 'p: K' in body else 48}", "--grad", "--check", "--quiet", "--seed", str(seed)]
+        words = [
+            "run",
+            "largest.tile",
+            "A=random:48x7",
+            "B=random:7",
+            f"dT=ones:{7 if 'p: K' in body else 48}",
+            "--grad",
+            "--check",
+            "--quiet",
+            "--seed",
+            str(seed),
+        ]
         done = tilec(*words, cwd=tmp_path)
         assert done.returncode == 0 and done.stdout.count(b"agrees") == 2 and b"inf" not in done.stdout, done.stdout
 
@@ -192,7 +246,10 @@ def test_a_check_that_takes_long_looks_at_a_sample(tmp_path):
     done = tilec(*words, "--check", cwd=tmp_path)
     assert done.returncode == 0 and time.monotonic() - start < 30
     assert b"agrees" in done.stdout and b"checked 4096 of 1048576 elements, chosen at random by seed 0" in done.stdout
-    assert b"checked 100 of 1048576 elements, chosen at random by seed 7" in tilec(*words, "--check=100", "--seed", "7", cwd=tmp_path).stdout
+    assert (
+        b"checked 100 of 1048576 elements, chosen at random by seed 7"
+        in tilec(*words, "--check=100", "--seed", "7", cwd=tmp_path).stdout
+    )
     done = tilec("run", "product.tile", "A=random:64x64", "B=random:64x64", "-q", "--check=all", cwd=tmp_path)
     assert b"agrees" in done.stdout and b"checked" not in done.stdout
     done = tilec(*words, "--check=some", cwd=tmp_path)
@@ -218,7 +275,14 @@ def test_progress_is_for_terminals_only(tmp_path):
 
     def on_terminal(**environment):
         ours, theirs = pty.openpty()
-        done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, env=dict(os.environ, **environment), timeout=120)
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            env=dict(os.environ, **environment),
+            timeout=120,
+        )
         os.close(theirs)
         seen = b""
         try:
@@ -266,7 +330,11 @@ RELU = "function relu6(X) -> (Y) { Y = min(max(X, 0.0), 6.0); }\n"
 def test_build_is_told_the_shape_of_an_input(tmp_path):
     (tmp_path / "relu6.tile").write_text(RELU)
     assert b"E0206" in tilec("build", "relu6.tile", "-o", "relu6.tilec", cwd=tmp_path).stderr
-    for words in (["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.tilec"], ["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.o"], ["build", "relu6.tile", "X=2x3", "--vjp", "-o", "pair.tilec"]):
+    for words in (
+        ["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.tilec"],
+        ["build", "relu6.tile", "X=2x3xf64", "-o", "relu6.o"],
+        ["build", "relu6.tile", "X=2x3", "--vjp", "-o", "pair.tilec"],
+    ):
         done = tilec(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     done = tilec("run", "relu6.tilec", "X=2x3xf64=[-1 2 7][5 6 8]", cwd=tmp_path)
@@ -306,7 +374,13 @@ def test_progress_is_a_matter_of_terminals(tmp_path):
     piped = tilec(*words, cwd=tmp_path)
     assert piped.returncode == 0 and piped.stderr == b""
     leader, follower = pty.openpty()
-    process = subprocess.Popen([TILEC, *words], cwd=tmp_path, stdout=subprocess.PIPE, stderr=follower, env={key: value for key, value in os.environ.items() if key != "NO_COLOR"})
+    process = subprocess.Popen(
+        [TILEC, *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env={key: value for key, value in os.environ.items() if key != "NO_COLOR"},
+    )
     os.close(follower)
     shown = b""
     try:
@@ -315,4 +389,6 @@ def test_progress_is_a_matter_of_terminals(tmp_path):
     except OSError:                                       # the other side is closed
         pass
     process.communicate(timeout=60)
-    assert process.returncode == 0 and (shown == b"" or (b"measuring [" in shown and shown.endswith(b"\r\x1b[K"))), shown
+    assert process.returncode == 0 and (
+        shown == b"" or (b"measuring [" in shown and shown.endswith(b"\r\x1b[K"))
+    ), shown

@@ -15,7 +15,10 @@ def made(shell):
 
 def bash(folder, *words):
     """What bash offers for the last of these words, in a folder without files."""
-    script = made("bash") + "\nCOMP_WORDS=(%s); COMP_CWORD=%d; _tilec; printf '%%s\\n' \"${COMPREPLY[@]}\"" % (" ".join("'%s'" % w for w in words), len(words) - 1)
+    script = made("bash") + "\nCOMP_WORDS=(%s); COMP_CWORD=%d; _tilec; printf '%%s\\n' \"${COMPREPLY[@]}\"" % (
+        " ".join("'%s'" % w for w in words),
+        len(words) - 1,
+    )
     done = subprocess.run(["bash", "-uc", script], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
@@ -29,12 +32,20 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
     assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl", "opencl:1"]
     targets = lambda *words: bash(tmp_path, "tilec", "run", "--target", *words)  # noqa: E731
-    assert targets("cuda", ":", "m") == targets("=", "cuda", ":", "m") == ["math=tf32"] and targets("cuda", ":", "math", "=", "") == targets("=", "cuda", ":", "math", "=") == ["tf32"]
-    assert set(targets("cuda", ":")) == {"1", "sm_90a", "math=tf32"} and targets("cpu", ":", "x86-64-v3") == ["x86-64-v3"]
+    assert targets("cuda", ":", "m") == targets("=", "cuda", ":", "m") == ["math=tf32"] and targets(
+        "cuda", ":", "math", "=", ""
+    ) == targets("=", "cuda", ":", "math", "=") == ["tf32"]
+    assert set(targets("cuda", ":")) == {"1", "sm_90a", "math=tf32"} and targets("cpu", ":", "x86-64-v3") == [
+        "x86-64-v3"
+    ]
     assert bash(tmp_path, "tilec", "bench", "--vs", "to") == ["torch"]
     assert bash(tmp_path, "tilec", "tu") == ["tune"] and bash(tmp_path, "tilec", "tune", "--bu") == ["--budget"]
     assert bash(tmp_path, "tilec", "cache", "")[0] == "clear"
-    assert bash(tmp_path, "tilec", "run", "std", ":", "log_softm")[0] == bash(tmp_path, "tilec", "std", ":", "log_softm")[0] == "log_softmax"
+    assert (
+        bash(tmp_path, "tilec", "run", "std", ":", "log_softm")[0]
+        == bash(tmp_path, "tilec", "std", ":", "log_softm")[0]
+        == "log_softmax"
+    )
     assert "softmax" in bash(tmp_path, "tilec", "explain", "std", ":")
 
 
@@ -52,7 +63,13 @@ def test_fish_completes_commands_options_and_values(tmp_path):
     (tmp_path / "empty").mkdir()
 
     def offered(line):
-        done = subprocess.run(["fish", "-c", "source %s; complete -C '%s'" % (tmp_path / "tilec.fish", line)], capture_output=True, text=True, cwd=tmp_path / "empty", env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+        done = subprocess.run(
+            ["fish", "-c", "source %s; complete -C '%s'" % (tmp_path / "tilec.fish", line)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path / "empty",
+            env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        )
         return [row.split("\t")[0] for row in done.stdout.splitlines()]
 
     assert offered("tilec ru") == ["run"]

@@ -1,4 +1,5 @@
-"""Sums under a decay, products over intervals and the gradients of running products and extremes: against the interpreter, bound by bound."""
+"""Sums under a decay, products over intervals and the gradients of running products and extremes: against the
+interpreter, bound by bound."""
 import itertools
 import os
 import pathlib
@@ -24,18 +25,39 @@ DECAYS = {
     "squares": ("O[t: T] = +(pow(A[], 2*(t - s) + 1) * V[s]), s <= t;", {"A": "", "V": "T"}),
     "inverses": ("O[t: T] = +(pow(A[], s - t) * V[s]), s <= t;", {"A": "", "V": "T"}),
     "rates": ("O[t, d: T, D] = +(exp((t - s) * P[d]) * V[s, d]), s <= t;", {"P": "D", "V": "TD"}),
-    "rates and levels": ("O[r, t: R, T] = +(exp(V[r, s] - 0.5 * (s - t) * P[]) * V[r, s]), t <= s;", {"P": "", "V": "RT"}),
+    "rates and levels": (
+        "O[r, t: R, T] = +(exp(V[r, s] - 0.5 * (s - t) * P[]) * V[r, s]), t <= s;",
+        {"P": "", "V": "RT"},
+    ),
     "lengths": ("O[t: T] = +((t - s) * V[s]), s <= t;", {"V": "T"}),
-    "polynomials": ("O[t: T] = +((t - s + 1.0) * ((t - s) / 3.0) * exp(L[t] - L[s]) * V[s]), s <= t;", {"L": "T", "V": "T"}),
+    "polynomials": (
+        "O[t: T] = +((t - s + 1.0) * ((t - s) / 3.0) * exp(L[t] - L[s]) * V[s]), s <= t;",
+        {"L": "T", "V": "T"},
+    ),
     "of both signs": ("O[t: T] = +((t - s - 3.0) * exp((t - s) * P[]) * V[s]), s <= t;", {"P": "", "V": "T"}),
     "a parabola": ("O[t: T] = +((t - s - 3.0) * (t - s - 7.5) * V[s]), s <= t;", {"V": "T"}),
     "ahead of lengths": ("O[r, t: R, T] = +((t - s) * pow(A[r], t - s) * V[r, s]), s <= t + 2;", {"A": "R", "V": "RT"}),
-    "rates ahead": ("O[t, d: T, D] = +((s - t + 0.5) * exp((s - t) * P[d]) * V[s, d]), t <= s + 4;", {"P": "D", "V": "TD"}),
-    "retention": ("O[t, e: T, E] = +(pow(A[], t - s) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"A": "", "Q": "TD", "K": "TD", "V": "TE"}),
-    "gated": ("H[t, d: T, D] = +(exp(L[t, d] - L[s, d]) * V[s, d]), s <= t; O = sigmoid(L) * H;", {"L": "TD", "V": "TD"}),
+    "rates ahead": (
+        "O[t, d: T, D] = +((s - t + 0.5) * exp((s - t) * P[d]) * V[s, d]), t <= s + 4;",
+        {"P": "D", "V": "TD"},
+    ),
+    "retention": (
+        "O[t, e: T, E] = +(pow(A[], t - s) * Q[t, d] * K[s, d] * V[s, e]), s <= t;",
+        {"A": "", "Q": "TD", "K": "TD", "V": "TE"},
+    ),
+    "gated": (
+        "H[t, d: T, D] = +(exp(L[t, d] - L[s, d]) * V[s, d]), s <= t; O = sigmoid(L) * H;",
+        {"L": "TD", "V": "TD"},
+    ),
     "swish": ("O[t, d: T, D] = +(V[s, d] * sigmoid(V[s, d])), s <= t;", {"V": "TD"}),
-    "state": ("O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "K": "TD", "V": "TE"}),
-    "attention": ("O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;", {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"}),
+    "state": (
+        "O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;",
+        {"L": "TD", "K": "TD", "V": "TE"},
+    ),
+    "attention": (
+        "O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;",
+        {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"},
+    ),
 }
 EXTREMES = {
     "largest": ("O[t: T] = >(L[s]), s <= t;", {"L": "T"}),
@@ -59,8 +81,14 @@ PRODUCTS = {
     "before": ("O[t, r: T, R] = *(X[s, r]), s < t default 1;", {"X": "TR"}),
     "recurrence": (INTERVAL + "; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
     "recurrence with its own": (INTERVAL + " default 1; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
-    "recurrences": ("G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1; O[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;", {"A": "TD", "B": "TD"}),
-    "states": (INTERVAL + " default 1; O[t, d, e: T, D, E] = +(G[s, t] * K[s, d] * V[s, e]), s <= t;", {"A": "T", "K": "TD", "V": "TE"}),
+    "recurrences": (
+        "G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1; O[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;",
+        {"A": "TD", "B": "TD"},
+    ),
+    "states": (
+        INTERVAL + " default 1; O[t, d, e: T, D, E] = +(G[s, t] * K[s, d] * V[s, e]), s <= t;",
+        {"A": "T", "K": "TD", "V": "TE"},
+    ),
 }
 FAMILIES = {"decays": DECAYS, "extremes": EXTREMES, "products": PRODUCTS}
 
@@ -106,7 +134,9 @@ def check(folder, file, words, target):
     if "E0515" in done.stderr or "no OpenCL" in done.stderr:
         pytest.skip(done.stderr)
     said = done.stdout + done.stderr
-    assert done.returncode in (0, 1) and "disagrees" not in said and ("agrees" in said or "cannot be compared" in said), said
+    assert (
+        done.returncode in (0, 1) and "disagrees" not in said and ("agrees" in said or "cannot be compared" in said)
+    ), said
 
 
 @pytest.mark.parametrize("target, dtype", [*((t, "f4") for t in TARGETS), ("cpu", "f8"), ("cpu", "f2")])
@@ -114,13 +144,21 @@ def check(folder, file, words, target):
 def test_against_the_interpreter(tmp_path, family, name, dtype, target):
     statement, inputs = FAMILIES[family][name]
     rng = np.random.default_rng(len(name))
-    largest = 1e8 if name in ("state", "attention") or family == "products" else 1e38  # where factors leave sums, part of a product may be beyond f32 in the text alone
+    # where factors leave sums, part of a product may be beyond f32 in the text alone
+    largest = 1e8 if name in ("state", "attention") or family == "products" else 1e38
     if dtype == "f2":
         largest = 6e4
     if dtype == "f8" and family == "decays" and largest == 1e38:
         largest = 1e300
-    kinds = ["plain", "falling", "wild", "special"] if family == "decays" else ["plain", "zeros" if family == "products" else "ties", "special"]
-    for t, kind in [(3, kinds[-1]), *((24 if family == "products" else 50, kind) for kind in (kinds if target == "cpu" else kinds[:1]))]:
+    kinds = (
+        ["plain", "falling", "wild", "special"]
+        if family == "decays"
+        else ["plain", "zeros" if family == "products" else "ties", "special"]
+    )
+    for t, kind in [
+        (3, kinds[-1]),
+        *((24 if family == "products" else 50, kind) for kind in (kinds if target == "cpu" else kinds[:1])),
+    ]:
         of = sizes(rng, t)
         header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
         (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
@@ -130,7 +168,9 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
         gradient = tilec(tmp_path, "grad", "f.tile").stdout
         (tmp_path / "g.tile").write_text(gradient)
         of_type, shape = re.search(r"(\w+) dO\[([^\]]*)\]", gradient.split("->")[0]).groups()
-        cotangent = rng.standard_normal([of[c.strip()] for c in shape.split(",")]).astype({v: k for k, v in TYPES.items()}[of_type])
+        cotangent = rng.standard_normal([of[c.strip()] for c in shape.split(",")]).astype(
+            {v: k for k, v in TYPES.items()}[of_type]
+        )
         check(tmp_path, "g.tile", words + saved(tmp_path, {"dO": cotangent}), target)
 
 
@@ -142,7 +182,10 @@ def test_a_negative_base_and_terms_beyond_the_largest_at_an_anchor(tmp_path):
     check(tmp_path, "f.tile", words, "cpu")
 
 
-@pytest.mark.parametrize("name", ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials", "gated", "swish"])
+@pytest.mark.parametrize(
+    "name",
+    ["powers", "powers of many", "squares", "rates", "rates and levels", "lengths", "polynomials", "gated", "swish"],
+)
 def test_second_order_against_the_interpreter(tmp_path, name):
     statement, inputs = DECAYS[name]
     rng = np.random.default_rng(1)
@@ -163,7 +206,14 @@ def test_a_base_at_the_ends(tmp_path, base):
     t = 300
     (tmp_path / "f.tile").write_text("function f(A[], V[T]) -> (O) { O[t: T] = +(pow(A[], t - s) * V[s]), s <= t; }\n")
     rng = np.random.default_rng(2)
-    words = saved(tmp_path, {"A": np.asarray(base, "f4"), "V": rng.standard_normal(t).astype("f4"), "dO": rng.standard_normal(t).astype("f4")})
+    words = saved(
+        tmp_path,
+        {
+            "A": np.asarray(base, "f4"),
+            "V": rng.standard_normal(t).astype("f4"),
+            "dO": rng.standard_normal(t).astype("f4"),
+        },
+    )
     check(tmp_path, "f.tile", words[:2], "cpu")
     (tmp_path / "g.tile").write_text(tilec(tmp_path, "grad", "f.tile").stdout)
     check(tmp_path, "g.tile", words, "cpu")
@@ -181,14 +231,20 @@ def test_finite_differences(tmp_path, family, name):
     rng = np.random.default_rng(3)
     of = {"T": 20, "D": 3, "E": 5, "R": 4}
     header = ", ".join(f"{n}[{', '.join(shape)}]" for n, shape in inputs.items())
-    grad_checked(tmp_path, f"function f({header}) -> (O) {{ {statement} }}", **{n: numbers(rng, n, [of[c] for c in shape], "plain", "f4") for n, shape in inputs.items()})
+    grad_checked(
+        tmp_path,
+        f"function f({header}) -> (O) {{ {statement} }}",
+        **{n: numbers(rng, n, [of[c] for c in shape], "plain", "f4") for n, shape in inputs.items()},
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_long_slow_decays_keep_their_digits(tmp_path, target):
     """20,000 steps whose factors round alike: in f32 they would be off by thousands of units."""
     t = 20000
-    (tmp_path / "f.tile").write_text("function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n")
+    (tmp_path / "f.tile").write_text(
+        "function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n"
+    )
     words = saved(tmp_path, {"L": (-1e-4 * np.arange(t)).astype("f4"), "V": np.ones(t, "f4")})
     done = tilec(tmp_path, "run", "f.tile", *words, "O=o.npy", "--target", target)
     if "E0515" in done.stderr:
@@ -202,23 +258,35 @@ def test_long_slow_decays_keep_their_digits(tmp_path, target):
 def test_long_decays_in_f64_keep_their_digits(tmp_path, target, kind):
     """A step for each element would lose a digit for each; exact to what the definition may lose itself."""
     t, rng = 4000, np.random.default_rng(8)
-    level = {"slow": -1e-4 * np.arange(t), "fast": -3.7 * np.arange(t), "rising": 0.011 * np.arange(t), "wandering": np.cumsum(rng.standard_normal(t)) * 0.3, "large levels": 1e9 - 0.013 * np.arange(t)}[kind]
+    level = {
+        "slow": -1e-4 * np.arange(t),
+        "fast": -3.7 * np.arange(t),
+        "rising": 0.011 * np.arange(t),
+        "wandering": np.cumsum(rng.standard_normal(t)) * 0.3,
+        "large levels": 1e9 - 0.013 * np.arange(t),
+    }[kind]
     v = np.abs(rng.standard_normal(t)) + 0.1
-    (tmp_path / "f.tile").write_text("function f(f64 L[T], f64 V[T]) -> (O, P) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; P[t: T] = +(exp(0.7*(L[t] - L[s])) * V[s]), s < t; }\n")
+    (tmp_path / "f.tile").write_text(
+        "function f(f64 L[T], f64 V[T]) -> (O, P) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; P[t: T] = +(exp(0.7*(L[t] - L[s])) * V[s]), s < t; }\n"
+    )
     words = saved(tmp_path, {"L": level, "V": v})
     done = tilec(tmp_path, "run", "f.tile", *words, "O=o.npy", "P=p.npy", "--target", target)
     if "E0515" in done.stderr:
         pytest.skip(done.stderr)
     distance = np.longdouble(level)[:, None] - np.longdouble(level)[None]
     for name, rate, first in (("o", 1, 0), ("p", np.longdouble(0.7), -1)):
-        want = (np.tril(np.exp(rate * np.where(np.tri(t, t, first), distance, 0)), first) @ np.longdouble(v)).astype("f8")
+        want = (np.tril(np.exp(rate * np.where(np.tri(t, t, first), distance, 0)), first) @ np.longdouble(v)).astype(
+            "f8"
+        )
         np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want, rtol=2e-14)
 
 
 def test_an_infinite_step_spoils_no_later_element(tmp_path):
     level = np.linspace(0, -3, 50).astype("f4")
     level[20] = np.inf
-    (tmp_path / "f.tile").write_text("function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n")
+    (tmp_path / "f.tile").write_text(
+        "function f(L[T], V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }\n"
+    )
     words = saved(tmp_path, {"L": level, "V": np.ones(50, "f4")})
     assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
     got = np.load(tmp_path / "o.npy")
@@ -229,7 +297,9 @@ def test_a_long_recurrence_takes_little_memory_and_time(tmp_path):
     """As written 10^10 products for h, 10^15 for its gradient."""
     t = 100000
     rng = np.random.default_rng(5)
-    (tmp_path / "f.tile").write_text(f"function f(A[T], B[T]) -> (O) {{ {INTERVAL} default 1; O[t: T] = +(G[s, t] * B[s]), s <= t; }}\n")
+    (tmp_path / "f.tile").write_text(
+        f"function f(A[T], B[T]) -> (O) {{ {INTERVAL} default 1; O[t: T] = +(G[s, t] * B[s]), s <= t; }}\n"
+    )
     a, b = rng.uniform(-1, 1, t).astype("f4"), rng.standard_normal(t).astype("f4")
     words = saved(tmp_path, {"A": a, "B": b})
     assert tilec(tmp_path, "run", "f.tile", *words, "O=o.npy").returncode == 0
@@ -248,14 +318,29 @@ def of_halves(values, **places):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("text, e, v", [
-    ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.ones(64, "f4")),
-    ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.eye(64, dtype="f4")[2]),
-    ("Y[i: N] = +(V[k] * exp(E[i] - E[k])), k >= i;", of_halves(0, _7=12), np.ones(64, "f4")),
-    ("Y[i: N] = +(f16(exp(E[i] - E[k])) * V[k]), k <= i;", np.linspace(0, 1, 64).astype("f2"), np.eye(64, dtype="f4")[0]),
-    ("P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;", of_halves(1, _1=100, _2=100, _3=100), of_halves(0, _0=2**-10)),
-    ("P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;", of_halves(1, _1=2**-10, _2=2**-10, _3=2**-10), of_halves(0, _0=60000)),
-])
+@pytest.mark.parametrize(
+    "text, e, v",
+    [
+        ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.ones(64, "f4")),
+        ("Y[i: N] = +(exp(E[i] - E[k]) * V[k]), k <= i;", of_halves(0, _1=11.5), np.eye(64, dtype="f4")[2]),
+        ("Y[i: N] = +(V[k] * exp(E[i] - E[k])), k >= i;", of_halves(0, _7=12), np.ones(64, "f4")),
+        (
+            "Y[i: N] = +(f16(exp(E[i] - E[k])) * V[k]), k <= i;",
+            np.linspace(0, 1, 64).astype("f2"),
+            np.eye(64, dtype="f4")[0],
+        ),
+        (
+            "P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;",
+            of_halves(1, _1=100, _2=100, _3=100),
+            of_halves(0, _0=2**-10),
+        ),
+        (
+            "P[s, t: N, N] = *(E[u]), s < u, u <= t; Y[t: N] = +(P[s, t] * V[s]), s <= t;",
+            of_halves(1, _1=2**-10, _2=2**-10, _3=2**-10),
+            of_halves(0, _0=60000),
+        ),
+    ],
+)
 def test_halves_round_and_leave_their_range_as_written(target, text, e, v):
     text = f"function f(E[N], V[N]) -> (Y) {{ {text} }}"
     try:
@@ -267,12 +352,22 @@ def test_halves_round_and_leave_their_range_as_written(target, text, e, v):
     np.testing.assert_allclose(got, wanted, rtol=1e-4 if got.dtype == np.float32 else 2e-3, atol=6e-8)
 
 
-@pytest.mark.parametrize("text, given, wanted", [("Y = X * X * Z;", (1e-30, np.inf), np.nan), ("Y = X * X / X;", (1e-30, 0), 0), ("Y = X * X / X;", (1e30, 0), np.inf),
-                                                 ("Y = Z / (X * X);", (1e-40, 1), np.inf), ("Y = Z / (X * X);", (-1e-40, -1), -np.inf)])
+@pytest.mark.parametrize(
+    "text, given, wanted",
+    [
+        ("Y = X * X * Z;", (1e-30, np.inf), np.nan),
+        ("Y = X * X / X;", (1e-30, 0), 0),
+        ("Y = X * X / X;", (1e30, 0), np.inf),
+        ("Y = Z / (X * X);", (1e-40, 1), np.inf),
+        ("Y = Z / (X * X);", (-1e-40, -1), -np.inf),
+    ],
+)
 @pytest.mark.parametrize("target", [*TARGETS, "reference"])
 def test_what_is_computed_in_f32_underflows_in_it(target, text, given, wanted):
     try:
-        got = tile.compile(f"function f(X[N], Z[N]) -> (Y) {{ {text} }}", target=target)(*(np.full(3, x, "f4") for x in given))
+        got = tile.compile(f"function f(X[N], Z[N]) -> (Y) {{ {text} }}", target=target)(
+            *(np.full(3, x, "f4") for x in given)
+        )
     except tile.DeviceError as fault:
         pytest.skip(str(fault))
     np.testing.assert_array_equal(got, np.full(3, wanted, "f4"))

@@ -15,11 +15,14 @@ def affine():
     return tilec.compile(AFFINE)
 
 
-@pytest.mark.parametrize("given", [{}, {"G": G}, {"Beta": BETA}, {"S": 5}, {"G": G, "Beta": BETA}, {"G": G, "Beta": BETA, "S": -1.5}])
+@pytest.mark.parametrize(
+    "given", [{}, {"G": G}, {"Beta": BETA}, {"S": 5}, {"G": G, "Beta": BETA}, {"G": G, "Beta": BETA, "S": -1.5}]
+)
 def test_what_is_not_given_is_its_default(affine, given):
     expected = X * given.get("G", 1) * given.get("S", 2) + given.get("Beta", 0)
     np.testing.assert_array_equal(affine(X, **given), expected)
-    np.testing.assert_array_equal(affine(X, *(given.get(name) for name in ("G", "Beta", "S"))), expected)  # None: not given
+    # None: not given
+    np.testing.assert_array_equal(affine(X, *(given.get(name) for name in ("G", "Beta", "S"))), expected)
 
 
 def test_the_type_is_that_of_what_is_given(affine):
@@ -96,7 +99,12 @@ def test_the_cotangent_is_the_last_argument_whatever_is_left_out(affine, given):
     named = dict(zip(("G", "Beta", "S"), given))
     gradient = affine.grad()
     expected = gradient(X, dY=COTANGENT, **named)
-    for results in (gradient(X, *given, COTANGENT), gradient(X, COTANGENT, **named), gradient(X, *given, dY=COTANGENT), affine.grad().vmap()(X[None], *(np.stack([each]) for each in given), COTANGENT[None])):
+    for results in (
+        gradient(X, *given, COTANGENT),
+        gradient(X, COTANGENT, **named),
+        gradient(X, *given, dY=COTANGENT),
+        affine.grad().vmap()(X[None], *(np.stack([each]) for each in given), COTANGENT[None]),
+    ):
         assert len(results) == len(given) + 1 if given else isinstance(results, np.ndarray)
         for mine, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (results, expected))):
             np.testing.assert_array_equal(mine.reshape(other.shape), other)
@@ -105,7 +113,9 @@ def test_the_cotangent_is_the_last_argument_whatever_is_left_out(affine, given):
 @pytest.mark.parametrize("given", GIVEN)
 def test_tangents_are_the_last_arguments_whatever_is_left_out(affine, given):
     forward, tangents = affine.jvp(), [COTANGENT, *(each + 1 for each in given)]
-    expected = forward(X=X, tX=COTANGENT, **dict(zip(("G", "Beta", "S"), given)), **dict(zip(("tG", "tBeta", "tS"), tangents[1:])))
+    expected = forward(
+        X=X, tX=COTANGENT, **dict(zip(("G", "Beta", "S"), given)), **dict(zip(("tG", "tBeta", "tS"), tangents[1:]))
+    )
     np.testing.assert_array_equal(forward(X, *given, *tangents), expected)
 
 
@@ -128,7 +138,8 @@ def test_results_of_what_is_left_out_have_no_place_in_out(affine):
 
 
 def test_values_with_gradients_by_position(affine):
-    """The cotangent of an array cannot be left out, so it is the last argument; that of a scalar can, so arguments are inputs first."""
+    """The cotangent of an array cannot be left out, so it is the last argument; that of a scalar can, so arguments are
+    inputs first."""
     for results, expected in zip(affine.value_and_grad()(X, COTANGENT), (2 * X, 2 * COTANGENT)):
         np.testing.assert_array_equal(results, expected)
     loss = tilec.compile("function loss(X[N], W[N] = 1) -> (L) { L[] = +(X[n] * X[n] * W[n]); }").value_and_grad()

@@ -83,7 +83,9 @@ def test_a_tensor_of_the_text_steps_aside_for_a_cotangent():
 
 @pytest.mark.parametrize("target", ["cpu", "reference", "opencl"])
 def test_forward_derivatives(target):
-    f = tilec.compile("function (f64 A[M, K], f64 B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", target=target)
+    f = tilec.compile(
+        "function (f64 A[M, K], f64 B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }", target=target
+    )
     a, b, ta, tb = (RNG.standard_normal(s) for s in ((3, 4), (4, 5), (3, 4), (4, 5)))
     j = f.jvp()
     assert j.inputs == ("A", "B", "tA", "tB") and j.outputs == ("tC",)
@@ -139,7 +141,9 @@ def test_first_of_equal_extremes_is_first_in_the_order_of_the_indices(body, poin
 
 
 def test_slices_that_lie_apart_share_a_cotangent():
-    gradient = tilec.compile("function (X[T, N]) -> (Y) { A[n: N] = =(X[0, n] * X[1, n]); Y[n: N] = =(A[n] * X[2, n]); }").grad()
+    gradient = tilec.compile(
+        "function (X[T, N]) -> (Y) { A[n: N] = =(X[0, n] * X[1, n]); Y[n: N] = =(A[n] * X[2, n]); }"
+    ).grad()
     x, dy = np.arange(12, dtype="f4").reshape(4, 3), np.ones(3, "f4")
     assert gradient.emit("gradient").count("default") == 2
     np.testing.assert_array_equal(gradient(x, dy), [x[1] * x[2], x[0] * x[2], x[0] * x[1], 0 * dy])
@@ -147,14 +151,17 @@ def test_slices_that_lie_apart_share_a_cotangent():
 
 @pytest.mark.parametrize("kind,gates,most", [("rnn", 1, 8), ("gru", 3, 17), ("lstm", 4, 12)])
 def test_the_gradient_of_a_sequence_grows_by_a_step(kind, gates, most):
-    """As many launches for each further step, forward included: no tensor of zeros for a slice that is read, and no sum of them."""
+    """As many launches for each further step, forward included: no tensor of zeros for a slice that is read, and no sum
+    of them."""
     n, i, m = 2, 5, 6
     launches = {}
     for steps in (3, 7, 11):
         program = tilec.compile(RECURRENT.read_text(), function=kind, define={"steps": steps}).grad()
         states = [np.ones((n, m), "f4")] * (2 if kind == "lstm" else 1)
         weights = [np.ones(shape, "f4") for shape in ((gates * m, i), (gates * m, m), (gates * m,), (gates * m,))]
-        launches[steps] = program.emit("plan", np.ones((steps, n, i), "f4"), *states, *weights, *states).count("\ngroup ") + 1
+        launches[steps] = (
+            program.emit("plan", np.ones((steps, n, i), "f4"), *states, *weights, *states).count("\ngroup ") + 1
+        )
     assert launches[11] - launches[7] == launches[7] - launches[3] <= 4 * most  # a step of gru takes 16 and 17 in turns
 
 
@@ -166,20 +173,33 @@ def in_bf16(x):
 
 HALVES = {"f16": (lambda x: np.asarray(x, "f4").astype("f2").astype("f4"), 2.0**-10), "bf16": (in_bf16, 2.0**-7)}
 # text, f32 value, derivatives by A and by B
-COMPUTED = {"{a} * {b}": (lambda a, b: a * b, lambda a, b: (b, a)), "{a} + {b} / 3": (lambda a, b: a + b / np.float32(3), lambda a, b: (1, 1 / 3)),
-            "-({a} - 2) * ({a} - 2) * {b}": (lambda a, b: -(a - 2) * (a - 2) * b, lambda a, b: (-2 * (a - 2) * b, -(a - 2) ** 2))}
+COMPUTED = {
+    "{a} * {b}": (lambda a, b: a * b, lambda a, b: (b, a)),
+    "{a} + {b} / 3": (lambda a, b: a + b / np.float32(3), lambda a, b: (1, 1 / 3)),
+    "-({a} - 2) * ({a} - 2) * {b}": (
+        lambda a, b: -(a - 2) * (a - 2) * b,
+        lambda a, b: (-2 * (a - 2) * b, -((a - 2) ** 2)),
+    ),
+}
 # text, elements of C, which point each takes at which place
-TAKEN = {"C[] = {how}({at[i]})": (1, 24, lambda c, i: i), "C[x: N/4] = {how}({at[4*x + i]}), i < 4": (6, 4, lambda c, i: 4 * c + i),
-         "C[x: N - 2] = {how}({at[x + i]}), i < 3": (22, 3, lambda c, i: c + i), "C[t: N] = {how}({at[i]}), i <= t": (24, 24, lambda c, i: i if i <= c else None)}
+TAKEN = {
+    "C[] = {how}({at[i]})": (1, 24, lambda c, i: i),
+    "C[x: N/4] = {how}({at[4*x + i]}), i < 4": (6, 4, lambda c, i: 4 * c + i),
+    "C[x: N - 2] = {how}({at[x + i]}), i < 3": (22, 3, lambda c, i: c + i),
+    "C[t: N] = {how}({at[i]}), i <= t": (24, 24, lambda c, i: i if i <= c else None),
+}
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "opencl", "reference"])
 @pytest.mark.parametrize("kind", HALVES)
 def test_an_extreme_of_computed_halves_is_compared_as_it_was_stored(kind, target):
-    """Halves are computed in f32 and rounded where they are stored: the gradient goes to the points that round to the extreme."""
+    """Halves are computed in f32 and rounded where they are stored: the gradient goes to the points that round to the
+    extreme."""
     rounded, epsilon = HALVES[kind]
     rng = np.random.default_rng(4)
-    for n, ((body, (value, slopes)), (place, (count, points, taken))) in enumerate(itertools.product(COMPUTED.items(), TAKEN.items())):
+    for n, ((body, (value, slopes)), (place, (count, points, taken))) in enumerate(
+        itertools.product(COMPUTED.items(), TAKEN.items())
+    ):
         how, ties = "><"[n % 2 ^ n // len(TAKEN) % 2], ("split", "first", "all")[n % 3]
         point = place[place.index("{at") + 3:place.index("})")]
         read = place.replace("{at" + point + "}", body.format(a=f"H{point}", b=f"G{point}")).replace("{how}", how)

@@ -1,4 +1,5 @@
-"""The files of docs/editors: the TextMate grammar, read by a small tokeniser, tells the kinds of tokens apart; all of it is JSON."""
+"""The files of docs/editors: the TextMate grammar, read by a small tokeniser, tells the kinds of tokens apart; all of
+it is JSON."""
 import json
 import pathlib
 import re
@@ -19,7 +20,8 @@ def rules(patterns):
 
 
 def tokens(text):
-    """(text, scope) of everything that has one: line by line, the first rule of those that match first, as TextMate does."""
+    """(text, scope) of everything that has one: line by line, the first rule of those that match first, as TextMate
+    does."""
     stack, found = [], []
     for line in text.split("\n"):
         at = 0
@@ -35,7 +37,9 @@ def tokens(text):
                     found.append((line[at:], top["name"]))
                 break
             _, _, m, rule = min(choices, key=lambda c: c[:2])
-            captures = (rule or top).get("captures" if rule and "match" in rule else "beginCaptures" if rule else "endCaptures", {})
+            captures = (rule or top).get(
+                "captures" if rule and "match" in rule else "beginCaptures" if rule else "endCaptures", {}
+            )
             for number, capture in captures.items():
                 if m.group(int(number)):
                     found.append((m.group(int(number)), capture["name"]))
@@ -58,7 +62,11 @@ def test_all_is_json():
     for path in EXTENSION.rglob("*.json"):
         json.loads(path.read_text())
     package = json.loads((EXTENSION / "package.json").read_text())
-    for named in (package["main"], package["contributes"]["languages"][0]["configuration"], package["contributes"]["grammars"][0]["path"]):
+    for named in (
+        package["main"],
+        package["contributes"]["languages"][0]["configuration"],
+        package["contributes"]["grammars"][0]["path"],
+    ):
         assert (EXTENSION / named).is_file()
     assert package["contributes"]["grammars"][0]["scopeName"] == GRAMMAR["scopeName"]
 
@@ -79,19 +87,63 @@ dim Batch, Channel;
 gradient conv(X, DY) -> (DX) { DX = div(DY, 2) & 3; }
 """
     found = scopes(text)
-    for one in [("import", "keyword.control.import"), ("as", "keyword.control.import"), ("loss", "entity.name.namespace"), ("huber", "entity.name.function.call"), ("mean", "entity.name.function.call"), (".", "punctuation.accessor"), ('"std/nn.tile"', "string.quoted.double"), ("// a comment", "comment.line.double-slash"), ("dim", "keyword.declaration"), ("function", "keyword.declaration"),
-                ("gradient", "keyword.declaration"), ("conv", "entity.name.function"), ("conv", "entity.name.function.call"), ("exp", "support.function.builtin"), ("div", "support.function.builtin"),
-                ("f16", "support.type"), ("bf16", "support.type"), ("f32", "support.type"), ("ties", "entity.other.attribute-name"), ("I", "variable.other.tensor"), ("X", "variable.other.tensor"), ("A'", "variable.other.tensor"),
-                ("#a", "variable.other.tensor"), ("N", "variable.other.constant.size"), ("KH", "variable.other.constant.size"), ("n", "variable.parameter.index"), ("j", "variable.parameter.index"), ("+", "keyword.operator.aggregation"),
-                (">", "keyword.operator.aggregation"), ("AGG", "keyword.operator.aggregation"), ("=", "keyword.operator.assignment"), ("1.5e-3", "constant.numeric.float"), ("3", "constant.numeric.integer"), ("default", "keyword.other.clause"),
-                ("no_defract", "keyword.other.clause"), ("inf", "constant.language"), ("nan", "constant.language"), ("->", "keyword.operator.arrow"), ("*", "keyword.operator.arithmetic"), ("<", "keyword.operator.comparison"),
-                ("==", "keyword.operator.comparison"), ("&", "keyword.operator.bitwise"), ("?", "keyword.operator.conditional"), ("...", "keyword.operator.pack"), (";", "punctuation.terminator"), ("[", "punctuation.section.brackets"), ("[[", "punctuation.definition.attribute")]:
+    for one in [
+        ("import", "keyword.control.import"),
+        ("as", "keyword.control.import"),
+        ("loss", "entity.name.namespace"),
+        ("huber", "entity.name.function.call"),
+        ("mean", "entity.name.function.call"),
+        (".", "punctuation.accessor"),
+        ('"std/nn.tile"', "string.quoted.double"),
+        ("// a comment", "comment.line.double-slash"),
+        ("dim", "keyword.declaration"),
+        ("function", "keyword.declaration"),
+        ("gradient", "keyword.declaration"),
+        ("conv", "entity.name.function"),
+        ("conv", "entity.name.function.call"),
+        ("exp", "support.function.builtin"),
+        ("div", "support.function.builtin"),
+        ("f16", "support.type"),
+        ("bf16", "support.type"),
+        ("f32", "support.type"),
+        ("ties", "entity.other.attribute-name"),
+        ("I", "variable.other.tensor"),
+        ("X", "variable.other.tensor"),
+        ("A'", "variable.other.tensor"),
+        ("#a", "variable.other.tensor"),
+        ("N", "variable.other.constant.size"),
+        ("KH", "variable.other.constant.size"),
+        ("n", "variable.parameter.index"),
+        ("j", "variable.parameter.index"),
+        ("+", "keyword.operator.aggregation"),
+        (">", "keyword.operator.aggregation"),
+        ("AGG", "keyword.operator.aggregation"),
+        ("=", "keyword.operator.assignment"),
+        ("1.5e-3", "constant.numeric.float"),
+        ("3", "constant.numeric.integer"),
+        ("default", "keyword.other.clause"),
+        ("no_defract", "keyword.other.clause"),
+        ("inf", "constant.language"),
+        ("nan", "constant.language"),
+        ("->", "keyword.operator.arrow"),
+        ("*", "keyword.operator.arithmetic"),
+        ("<", "keyword.operator.comparison"),
+        ("==", "keyword.operator.comparison"),
+        ("&", "keyword.operator.bitwise"),
+        ("?", "keyword.operator.conditional"),
+        ("...", "keyword.operator.pack"),
+        (";", "punctuation.terminator"),
+        ("[", "punctuation.section.brackets"),
+        ("[[", "punctuation.definition.attribute"),
+    ]:
         assert one in found, one
     assert ("lines */", "comment.block") in found or any(scope == "comment.block" for _, scope in found)
     assert ("N", "variable.other.tensor") not in found and ("I", "variable.other.constant.size") not in found
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("samples/*.tile")) + sorted(ROOT.glob("std/*.tile")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("samples/*.tile")) + sorted(ROOT.glob("std/*.tile")), ids=lambda path: path.name
+)
 def test_programs_are_told_apart(path):
     """What is no blank is in some token, and names are what the text says they are."""
     text = path.read_text()
@@ -99,10 +151,16 @@ def test_programs_are_told_apart(path):
     plain = re.sub(r"//.*|/\*[\s\S]*?\*/", "", text)
     told = "".join(token for token, scope in found if not scope.startswith("comment"))
     assert sorted(re.sub(r"\s", "", plain)) == sorted(re.sub(r"\s", "", told)), path
-    assert {name for name, scope in found if scope == "entity.name.function.tile"} == set(re.findall(r"^(?:\[\[.*?\]\] )?(?:function|gradient|tangent) (\w+)", text, re.M))
+    assert {name for name, scope in found if scope == "entity.name.function.tile"} == set(
+        re.findall(r"^(?:\[\[.*?\]\] )?(?:function|gradient|tangent) (\w+)", text, re.M)
+    )
 
 
 def test_built_in_functions_are_the_compilers():
-    table = re.findall(r'^    \{(?:Op::\w+, )?"(\w+)"', (ROOT / "lang/op.cpp").read_text() + (ROOT / "lang/builtin.cpp").read_text(), re.M)
+    table = re.findall(
+        r'^    \{(?:Op::\w+, )?"(\w+)"',
+        (ROOT / "lang/op.cpp").read_text() + (ROOT / "lang/builtin.cpp").read_text(),
+        re.M,
+    )
     for name in table:
         assert (name, "support.function.builtin") in scopes("Y = %s(X);" % name), name

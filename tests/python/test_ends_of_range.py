@@ -1,5 +1,6 @@
-"""Derivatives at the ends of each float type's range, and of products in the two narrow ones: what is representable is right, in every type and on every
-target. NumPy has no bf16, so a program of bf16 takes and gives f32s that are bf16s."""
+"""Derivatives at the ends of each float type's range, and of products in the two narrow ones: what is representable is
+right, in every type and on every target. NumPy has no bf16, so a program of bf16 takes and gives f32s that are
+bf16s."""
 import numpy as np
 import pytest
 
@@ -7,9 +8,14 @@ import tilec
 
 TARGETS = ["cpu", "cpu:x86-64-v3", "opencl", "reference"]
 # NumPy's type of what goes in and out, epsilon, least normal, greatest
-TYPES = {"f16": ("f2", 2.0**-10, 2.0**-14, 65504.0), "bf16": ("f4", 2.0**-7, 2.0**-126, 3.3895313892515355e38), "f32": ("f4", 2.0**-23, 2.0**-126, 3.4028234663852886e38),
-         "f64": ("f8", 2.0**-52, 2.0**-1022, 1.7976931348623157e308)}
-EXACT = np.longdouble                                         # 64 bits of mantissa and 15 of exponent, where it is wider than f64
+TYPES = {
+    "f16": ("f2", 2.0**-10, 2.0**-14, 65504.0),
+    "bf16": ("f4", 2.0**-7, 2.0**-126, 3.3895313892515355e38),
+    "f32": ("f4", 2.0**-23, 2.0**-126, 3.4028234663852886e38),
+    "f64": ("f8", 2.0**-52, 2.0**-1022, 1.7976931348623157e308),
+}
+# 64 bits of mantissa and 15 of exponent, where it is wider than f64
+EXACT = np.longdouble
 pytestmark = pytest.mark.skipif(np.finfo(EXACT).maxexp < 16384, reason="no numbers wider than f64 here")
 
 
@@ -44,7 +50,11 @@ def agree(got, wanted, kind, roundings, where):
             assert abs(float(value)) >= most and (value > 0) == (want > 0), (at, value, want)
             continue
         allowed = roundings * eps * abs(want) + EXACT(least)  # below it bits are lost on the way
-        assert abs(EXACT(value) - want) <= allowed or (abs(want) > most * (1 - 4 * eps) and np.isinf(value)), (at, value, want)
+        assert abs(EXACT(value) - want) <= allowed or (abs(want) > most * (1 - 4 * eps) and np.isinf(value)), (
+            at,
+            value,
+            want,
+        )
 
 
 def magnitudes(kind, count=24):
@@ -58,14 +68,25 @@ def both_signs(x):
 
 
 # of one argument: body, where, derivative
-ONE = {"asinh": ("R = asinh({X});", both_signs, lambda x: 1 / np.sqrt(1 + x * x)), "acosh": ("R = acosh({X});", lambda x: x[x > 1.5], lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
-       "atan": ("R = atan({X});", both_signs, lambda x: 1 / (1 + x * x)), "recip": ("R = 1.0 / {X};", both_signs, lambda x: -1 / x / x), "sqrt": ("R = sqrt({X});", lambda x: x, lambda x: 0.5 / np.sqrt(x)),
-       "log": ("R = log({X});", lambda x: x, lambda x: 1 / x), "tanh": ("R = tanh({X});", lambda x: both_signs(x[x < 1]), lambda x: 1 / np.cosh(x) ** 2),
-       "square": ("R = {X} * {X};", both_signs, lambda x: 2 * x), "cube": ("R = pow({X}, 3.0);", lambda x: x, lambda x: 3 * x * x), "root": ("R = pow({X}, 0.5);", lambda x: x, lambda x: 0.5 / np.sqrt(x)),
-       "inverse_square": ("R = pow({X}, -2.0);", lambda x: x, lambda x: -2 / x / x / x)}
+ONE = {
+    "asinh": ("R = asinh({X});", both_signs, lambda x: 1 / np.sqrt(1 + x * x)),
+    "acosh": ("R = acosh({X});", lambda x: x[x > 1.5], lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
+    "atan": ("R = atan({X});", both_signs, lambda x: 1 / (1 + x * x)),
+    "recip": ("R = 1.0 / {X};", both_signs, lambda x: -1 / x / x),
+    "sqrt": ("R = sqrt({X});", lambda x: x, lambda x: 0.5 / np.sqrt(x)),
+    "log": ("R = log({X});", lambda x: x, lambda x: 1 / x),
+    "tanh": ("R = tanh({X});", lambda x: both_signs(x[x < 1]), lambda x: 1 / np.cosh(x) ** 2),
+    "square": ("R = {X} * {X};", both_signs, lambda x: 2 * x),
+    "cube": ("R = pow({X}, 3.0);", lambda x: x, lambda x: 3 * x * x),
+    "root": ("R = pow({X}, 0.5);", lambda x: x, lambda x: 0.5 / np.sqrt(x)),
+    "inverse_square": ("R = pow({X}, -2.0);", lambda x: x, lambda x: -2 / x / x / x),
+}
 # of two: body, derivatives by X and Z
-TWO = {"quotient": ("R = {X} / {Z};", lambda x, z: 1 / z, lambda x, z: -(x / z) / z), "atan2": ("R = atan2({X}, {Z});", lambda x, z: z / (x * x + z * z), lambda x, z: -x / (x * x + z * z)),
-       "product": ("R = {X} * {Z};", lambda x, z: z, lambda x, z: x)}
+TWO = {
+    "quotient": ("R = {X} / {Z};", lambda x, z: 1 / z, lambda x, z: -(x / z) / z),
+    "atan2": ("R = atan2({X}, {Z});", lambda x, z: z / (x * x + z * z), lambda x, z: -x / (x * x + z * z)),
+    "product": ("R = {X} * {Z};", lambda x, z: z, lambda x, z: x),
+}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -119,7 +140,11 @@ def prefixes(x, without=None):
 def test_products_and_their_gradients(rows, count, kind, target):
     x = factors(np.random.default_rng(rows * count), rows, count, kind)
     taken, inner, own = ("f32", "V", "V[i, k: N, M] = =(bf16(X[i, k])); ") if kind == "bf16" else (kind, "X", "")
-    f = compiled("function f(%s X[N, M]) -> (Y) { %sR[i: N] = *(%s[i, k]); Y = %s; }" % (taken, own, inner, "f32(R)" if own else "R"), target)
+    f = compiled(
+        "function f(%s X[N, M]) -> (Y) { %sR[i: N] = *(%s[i, k]); Y = %s; }"
+        % (taken, own, inner, "f32(R)" if own else "R"),
+        target,
+    )
     with np.errstate(all="ignore"):
         agree(f(x), np.prod(x.astype(EXACT), 1), kind, 4, x)
         wanted = np.stack([np.prod(np.delete(x, k, 1).astype(EXACT), 1) for k in range(count)], 1)
@@ -135,7 +160,11 @@ def test_running_products_and_their_gradients(count, kind, target):
     x[:, 1] = rounded(2.0**12, kind)
     x[:, 2] = rounded(2.0**-12, kind)
     taken, inner, own = ("f32", "V", "V[i, k: N, M] = =(bf16(X[i, k])); ") if kind == "bf16" else (kind, "X", "")
-    f = compiled("function f(%s X[N, M]) -> (Y) { %sR[i, t: N, M] = *(%s[i, k]), k <= t; Y = %s; }" % (taken, own, inner, "f32(R)" if own else "R"), target)
+    f = compiled(
+        "function f(%s X[N, M]) -> (Y) { %sR[i, t: N, M] = *(%s[i, k]), k <= t; Y = %s; }"
+        % (taken, own, inner, "f32(R)" if own else "R"),
+        target,
+    )
     with np.errstate(all="ignore"):
         agree(f(x), prefixes(x), kind, 4, np.ravel(x))
         seed = np.zeros_like(x)

@@ -1,8 +1,9 @@
-"""Random contractions against an enumeration written from the language's definition, in plain Python, that shares no code with tilec.
+"""Random contractions against an enumeration written from the language's definition, in plain Python, that shares no
+code with tilec.
 
-A contraction is generated as data: index ranges a person can enumerate, affine accesses, constraints, an aggregation. The
-enumeration walks a box that surely holds every valid point and asks of each point what L1 asks: is every index expression of every
-access an integer in range, and does every constraint hold? The seed of each case is its number.
+A contraction is generated as data: index ranges a person can enumerate, affine accesses, constraints, an aggregation.
+The enumeration walks a box that surely holds every valid point and asks of each point what L1 asks: is every index
+expression of every access an integer in range, and does every constraint hold? The seed of each case is its number.
 """
 import fractions
 import itertools
@@ -18,7 +19,8 @@ CASES = int(os.environ.get("TILEC_CASES", "400"))
 
 
 class Case:
-    """`O[form, ...: sizes] = agg(A[form, ...] op B[form, ...]), form < n;` over indices i0 … with A and B of small shapes."""
+    """`O[form, ...: sizes] = agg(A[form, ...] op B[form, ...]), form < n;` over indices i0 … with A and B of small
+    shapes."""
 
     def __init__(self, seed):
         rng = self.rng = random.Random(seed)
@@ -45,7 +47,9 @@ class Case:
     def form(self, divide=False):
         rng = self.rng
         divisor = rng.choice([2, 3]) if divide and rng.random() < 0.25 else 1
-        coefficients = [fractions.Fraction(rng.choice([0, 0, 1, 1, 1, 2, 3, -1, -2]), divisor) for _ in range(self.count)]
+        coefficients = [
+            fractions.Fraction(rng.choice([0, 0, 1, 1, 1, 2, 3, -1, -2]), divisor) for _ in range(self.count)
+        ]
         return coefficients, fractions.Fraction(rng.randint(-2, 3), divisor)
 
     def text_of(self, form):
@@ -60,8 +64,13 @@ class Case:
     def text(self):
         access = {name: "%s[%s]" % (name, ", ".join(map(self.text_of, forms))) for name, forms in self.reads.items()}
         body = (" %s " % self.operation).join(access.values())
-        inputs = ", ".join("i64 %s[%s]" % (name, ", ".join("%s%d" % (name, d) for d in range(len(s)))) for name, s in self.shapes.items())
-        target = "O[%s]" % (", ".join(map(self.text_of, self.target)) + ": " + ", ".join(map(str, self.sizes)) if self.target else "")
+        inputs = ", ".join(
+            "i64 %s[%s]" % (name, ", ".join("%s%d" % (name, d) for d in range(len(s))))
+            for name, s in self.shapes.items()
+        )
+        target = "O[%s]" % (
+            ", ".join(map(self.text_of, self.target)) + ": " + ", ".join(map(str, self.sizes)) if self.target else ""
+        )
         constraints = "".join(", %s < %d" % (self.text_of(f), n) for f, n in self.constraints)
         return "function (%s) -> (O) {\n  %s = %s(%s)%s;\n}\n" % (inputs, target, self.aggregation, body, constraints)
 
@@ -78,12 +87,20 @@ class Case:
             places = {name: [at(f) for f in forms] for name, forms in self.reads.items()}
             o = [at(f) for f in self.target]
             spaces = [*((places[n], self.shapes[n]) for n in places), (o, self.sizes)]
-            if any(v.denominator != 1 or not 0 <= v < extent for values, shape in spaces for v, extent in zip(values, shape)):
+            if any(
+                v.denominator != 1 or not 0 <= v < extent
+                for values, shape in spaces
+                for v, extent in zip(values, shape)
+            ):
                 continue
             if any(not 0 <= at(f) < n for f, n in self.constraints):
                 continue
             values = [int(arrays[n][tuple(int(v) for v in places[n])]) for n in places]
-            value = values[0] if len(values) == 1 else values[0] + values[1] if self.operation == "+" else values[0] * values[1]
+            value = (
+                values[0]
+                if len(values) == 1
+                else values[0] + values[1] if self.operation == "+" else values[0] * values[1]
+            )
             element = tuple(int(v) for v in o)
             with np.errstate(over="ignore"):
                 value = np.int64(value)
@@ -109,5 +126,15 @@ def test_contractions_mean_what_the_definition_says(chunk):
             try:
                 got = tilec.compile(case.text(), target=target)(**arrays)
             except Exception as fault:
-                raise AssertionError("seed %d on %s:\n%s%s\n%s" % (seed, target, case.text(), {k: v.shape for k, v in arrays.items()}, fault)) from fault
-            assert got.shape == wanted.shape and (got == wanted).all(), "seed %d on %s:\n%s%s\ngot %s\nwanted %s" % (seed, target, case.text(), arrays, got, wanted)
+                raise AssertionError(
+                    "seed %d on %s:\n%s%s\n%s"
+                    % (seed, target, case.text(), {k: v.shape for k, v in arrays.items()}, fault)
+                ) from fault
+            assert got.shape == wanted.shape and (got == wanted).all(), "seed %d on %s:\n%s%s\ngot %s\nwanted %s" % (
+                seed,
+                target,
+                case.text(),
+                arrays,
+                got,
+                wanted,
+            )

@@ -1,4 +1,5 @@
-"""CPUs by name, one that this machine is not among them: code is emitted for all, the same on every machine, and runs where it can."""
+"""CPUs by name, one that this machine is not among them: code is emitted for all, the same on every machine, and runs
+where it can."""
 import pathlib
 import platform
 import struct
@@ -19,8 +20,20 @@ def X():
     return np.random.default_rng(1).random((5, 33), dtype=np.float32)
 
 
-@pytest.mark.parametrize("name, machine", [("aarch64", AARCH64), ("neoverse-n1", AARCH64), ("cortex-a72", AARCH64), ("x86-64", X86_64), ("x86-64-v2", X86_64), ("x86-64-v3", X86_64),
-                                           ("x86-64-v4", X86_64), ("znver4", X86_64), ("znver5", X86_64)])
+@pytest.mark.parametrize(
+    "name, machine",
+    [
+        ("aarch64", AARCH64),
+        ("neoverse-n1", AARCH64),
+        ("cortex-a72", AARCH64),
+        ("x86-64", X86_64),
+        ("x86-64-v2", X86_64),
+        ("x86-64-v3", X86_64),
+        ("x86-64-v4", X86_64),
+        ("znver4", X86_64),
+        ("znver5", X86_64),
+    ],
+)
 def test_code_for_a_cpu_by_name(X, name, machine):
     program = tilec.compile(TEXT, target="cpu:" + name)
     assert struct.unpack("<H", program.emit("object", X)[18:20])[0] == machine
@@ -50,4 +63,8 @@ def test_lesser_levels_run(X, name, dtype):
     if name.endswith("v3") and "avx2" not in flags:
         pytest.skip("no AVX2")
     x = X.astype(dtype)
-    np.testing.assert_allclose(tilec.compile(TEXT, target="cpu:" + name)(x), tilec.compile(TEXT, target="reference")(x), rtol=2e-3 if dtype == np.float16 else 1e-6)
+    np.testing.assert_allclose(
+        tilec.compile(TEXT, target="cpu:" + name)(x),
+        tilec.compile(TEXT, target="reference")(x),
+        rtol=2e-3 if dtype == np.float16 else 1e-6,
+    )

@@ -1,4 +1,5 @@
-"""The rows that bench/gpu measures on a device, small, on OpenCL and on a simulated CUDA device: each computes what its peer in PyTorch does."""
+"""The rows that bench/gpu measures on a device, small, on OpenCL and on a simulated CUDA device: each computes what its
+peer in PyTorch does."""
 import os
 import pathlib
 import subprocess
@@ -30,7 +31,19 @@ def test_rows_on_a_simulated_device(tmp_path):
     simulated = pathlib.Path(TILEC).parent.parent / "tests/simulated"
     if not simulated.exists():
         pytest.skip("the driver of tests/simulated is not built")
-    done = subprocess.run([sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"], capture_output=True, text=True, check=False, cwd=tmp_path,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(simulated), "TILEC_NVRTC": str(simulated), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent)})
+    done = subprocess.run(
+        [sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "LD_LIBRARY_PATH": str(simulated),
+            "TILEC_NVRTC": str(simulated),
+            "TILEC_CACHE": "off",
+            "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent),
+        },
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("ok  ") >= 25

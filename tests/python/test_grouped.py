@@ -1,4 +1,5 @@
-"""Arguments in groups: dicts and named tuples by name, tuples of arrays in order; what is ambiguous or wrong is said in one TypeError."""
+"""Arguments in groups: dicts and named tuples by name, tuples of arrays in order; what is ambiguous or wrong is said in
+one TypeError."""
 import collections
 import types
 
@@ -69,7 +70,9 @@ def test_lists_and_tuples_of_numbers_are_arrays():
     flat = tilec.compile("function (X[N, M]) -> (Y) { Y = X * 2.0; }")
     np.testing.assert_array_equal(flat([X, G]), [2 * X, 2 * G])       # a list of arrays is an array of rows
     np.testing.assert_array_equal(flat(((1, 2), (3, 4))), [[2, 4], [6, 8]])
-    with pytest.raises(TypeError, match="takes 1 argument .* but 2 were given; a tuple of arrays gives several, and np.stack"):
+    with pytest.raises(
+        TypeError, match="takes 1 argument .* but 2 were given; a tuple of arrays gives several, and np.stack"
+    ):
         flat((X, G))
     np.testing.assert_array_equal(flat((np.stack([X, G]),)), [2 * X, 2 * G])
 
@@ -107,6 +110,11 @@ def test_tensors_in_groups():
     torch = pytest.importorskip("torch")
     f = tilec.compile(TEXT)
     tensors = [torch.from_numpy(each) for each in (X, G, B)]
-    for made in (f(dict(zip("XGB", tensors))), f(tuple(tensors)), f(tensors[0], Norm(*tensors[1:])), f({"X": tensors[0]}, {"G": tensors[1]}, {"B": tensors[2]})):
+    for made in (
+        f(dict(zip("XGB", tensors))),
+        f(tuple(tensors)),
+        f(tensors[0], Norm(*tensors[1:])),
+        f({"X": tensors[0]}, {"G": tensors[1]}, {"B": tensors[2]}),
+    ):
         assert isinstance(made, torch.Tensor)
         np.testing.assert_array_equal(made.numpy(), X * G + B)

@@ -1,4 +1,5 @@
-"""What a hint says to type is typed: in its place the fault is gone, and what people write who come from elsewhere ends in a program."""
+"""What a hint says to type is typed: in its place the fault is gone, and what people write who come from elsewhere ends
+in a program."""
 import json
 import os
 import pathlib
@@ -20,7 +21,13 @@ def check(folder, text, *options):
     """The diagnostics of `tilec check`, and its exit status."""
     path = pathlib.Path(folder, "hint.tile")
     path.write_text(text)
-    done = subprocess.run([TILEC, "check", path.name, "--diagnostics=json", *options], cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [TILEC, "check", path.name, "--diagnostics=json", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode in (0, 1, 2), done.stderr
     return [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")], done.returncode
 
@@ -32,7 +39,9 @@ def offset(text, line, column):
 
 def statement(data, at):
     """Bounds of the statement around a byte, its `;` included."""
-    begin = max(data.rfind(mark, 0, at + (data[at:at + 1] not in (b";", b"{", b"}"))) for mark in (b";", b"{", b"}")) + 1
+    begin = (
+        max(data.rfind(mark, 0, at + (data[at : at + 1] not in (b";", b"{", b"}"))) for mark in (b";", b"{", b"}")) + 1
+    )
     begin += len(data[begin:]) - len(data[begin:].lstrip())
     while data.startswith(b"//", begin):                  # a comment in front
         begin = data.index(b"\n", begin) + 1
@@ -82,7 +91,13 @@ def test_what_hints_of_goldens_say_to_write_mends_the_fault(path, tmp_path):
             before = [d["code"] for d in check(tmp_path, text)[0]]
             after = check(tmp_path, new)[0]
             at = offset(text, said["line"], said["column"])
-            still = [d for d in after if d["code"] == said["code"] and d.get("file") == "hint.tile" and abs(offset(new, d["line"], d["column"]) - at) < 2]
+            still = [
+                d
+                for d in after
+                if d["code"] == said["code"]
+                and d.get("file") == "hint.tile"
+                and abs(offset(new, d["line"], d["column"]) - at) < 2
+            ]
             assert not still, (said, hint, new)
             assert [d["code"] for d in after].count("E0101") <= before.count("E0101"), (said, hint, new)
 
@@ -256,7 +271,9 @@ def test_what_is_written_elsewhere_becomes_a_program(text, tmp_path):
     assert trail, "it was a program already"
 
 
-@pytest.mark.parametrize("text", ["O = Q @ K.T;", "O = Q @ K.T / sqrt(D);", "O = K.sum(axis=1);", "O = K.exp();", "O = K[:, 0];"])
+@pytest.mark.parametrize(
+    "text", ["O = Q @ K.T;", "O = Q @ K.T / sqrt(D);", "O = K.sum(axis=1);", "O = K.exp();", "O = K[:, 0];"]
+)
 def test_a_tensor_that_is_called_as_a_module_is_none(text, tmp_path):
     program = KEYS % text
     for _ in range(3):
@@ -265,7 +282,13 @@ def test_a_tensor_that_is_called_as_a_module_is_none(text, tmp_path):
             break
         program = next(new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None)
     K = np.arange(6.0, dtype="f4").reshape(2, 3)
-    meant = {"O = Q @ K.T;": K @ K.T, "O = Q @ K.T / sqrt(D);": K @ K.T / np.sqrt(np.float32(3)), "O = K.sum(axis=1);": K.sum(axis=1), "O = K.exp();": np.exp(K), "O = K[:, 0];": K[:, 0]}[text]
+    meant = {
+        "O = Q @ K.T;": K @ K.T,
+        "O = Q @ K.T / sqrt(D);": K @ K.T / np.sqrt(np.float32(3)),
+        "O = K.sum(axis=1);": K.sum(axis=1),
+        "O = K.exp();": np.exp(K),
+        "O = K[:, 0];": K[:, 0],
+    }[text]
     np.testing.assert_allclose(tilec.compile(program)(K, K, K), meant, rtol=1e-5)
 
 
@@ -302,7 +325,8 @@ def test_a_heading_that_is_written_elsewhere_becomes_one(heading, tmp_path):
         if not faults:
             break
         words = heading.split("(")[0] + "function"
-        assert faults[0]["line"] == 1 and faults[0]["column"] > len("function f"), (words, faults[0])  # it points at the culprit
+        # it points at the culprit
+        assert faults[0]["line"] == 1 and faults[0]["column"] > len("function f"), (words, faults[0])
         program = next(new for hint in faults[0]["hints"] if (new := typed(program, faults[0], hint)) is not None)
     assert not faults and "function %s {" % heading not in program, program
 
@@ -322,13 +346,18 @@ def starved(folder, *words):
 
 @pytest.mark.parametrize("sizes, wanted", [("R, S", "R"), ("N", "N"), ("K, N", "N")])
 def test_a_hint_has_sizes_of_the_function(tmp_path, sizes, wanted):
-    found, status = check(tmp_path, "function g(Q[P]) -> (Y) { Y = Q; }\nfunction f(X[%s]) -> (O) { for i in range(3): O[i] = X[i]; }\n" % sizes)
+    found, status = check(
+        tmp_path,
+        "function g(Q[P]) -> (Y) { Y = Q; }\nfunction f(X[%s]) -> (O) { for i in range(3): O[i] = X[i]; }\n" % sizes,
+    )
     hint = " ".join(hint for one in found if one["code"] == "E0109" for hint in one["hints"])
     assert status == 1 and "O[i: %s]" % wanted in hint, found
 
 
 def test_where_memory_ends_the_tensor_and_its_bytes_are_named(tmp_path):
-    (tmp_path / "outer.tile").write_text("function (X[N], Z[M]) -> (Y) { P[i, j: N, M] = =(X[i] * Z[j]); Y[] = >(P[i, j]); }")
+    (tmp_path / "outer.tile").write_text(
+        "function (X[N], Z[M]) -> (Y) { P[i, j: N, M] = =(X[i] * Z[j]); Y[] = >(P[i, j]); }"
+    )
     (tmp_path / "sum.tile").write_text("function (X[N, M]) -> (Y) { Y[] = +(X[i, j]); }")
     given = starved(tmp_path, "run", "sum.tile", "X=ones:100000x100000")
     made = starved(tmp_path, "run", "outer.tile", "X=ones:100000", "Z=ones:100000", "--target", "reference")
@@ -398,19 +427,37 @@ def test_what_a_hint_says_to_write_computes_what_was_meant(text, tmp_path):
     np.testing.assert_array_equal(tilec.compile(program)(**given), MEANT[text](**given))
 
 
-@pytest.mark.parametrize("text, operand, by", [("X % 3", "X", 3), ("np.mod(X, Z)", "X", "Z"), ("torch.remainder(X, 3)", "X", 3), ("(X + Z) % 3", "(X + Z)", 3)])
+@pytest.mark.parametrize(
+    "text, operand, by",
+    [("X % 3", "X", 3), ("np.mod(X, Z)", "X", "Z"), ("torch.remainder(X, 3)", "X", 3), ("(X + Z) % 3", "(X + Z)", 3)],
+)
 def test_a_hint_for_a_remainder_says_both_signs(text, operand, by, tmp_path):
     X, Z = np.array([-7, -3, -1, 0, 2, 7], "f"), np.array([3, -2, 5, 4, -3, -4], "f")
     hints = check(tmp_path, HEADING % ("O = %s;" % text))[0][0]["hints"]
-    expressions = [re.fullmatch(r"write `O = (.*);`", hints[0])[1], re.search(r"as in Python, write `(.*)`", hints[1])[1]]
+    expressions = [
+        re.fullmatch(r"write `O = (.*);`", hints[0])[1],
+        re.search(r"as in Python, write `(.*)`", hints[1])[1],
+    ]
     number = lambda what: eval(str(what), {"X": X, "Z": Z})
-    for expression, expected in zip(expressions, [np.fmod(number(operand), number(by)), np.mod(number(operand), number(by))]):
+    for expression, expected in zip(
+        expressions, [np.fmod(number(operand), number(by)), np.mod(number(operand), number(by))]
+    ):
         program = tilec.compile("function f(X[N], Z[N]) -> (O) { O = %s; }" % expression)
         np.testing.assert_array_equal(program(X, Z), expected)
 
 
-@pytest.mark.parametrize("text, power", [("-X ^ 2", "pow(X, 2)"), ("X + X^2 - 1", "pow(X, 2)"), ("Z * X ^ 3", "pow(X, 3)"), ("(X + Z) ^ 2", "pow(X + Z, 2)"), ("Z - exp(X) ^ 2", "pow(exp(X), 2)"),
-                                         ("Z * (X + Z) ^ 2", "pow(X + Z, 2)"), ("(X * Z + Z) * X ^ 2", "pow(x, 2)")])
+@pytest.mark.parametrize(
+    "text, power",
+    [
+        ("-X ^ 2", "pow(X, 2)"),
+        ("X + X^2 - 1", "pow(X, 2)"),
+        ("Z * X ^ 3", "pow(X, 3)"),
+        ("(X + Z) ^ 2", "pow(X + Z, 2)"),
+        ("Z - exp(X) ^ 2", "pow(exp(X), 2)"),
+        ("Z * (X + Z) ^ 2", "pow(X + Z, 2)"),
+        ("(X * Z + Z) * X ^ 2", "pow(x, 2)"),
+    ],
+)
 def test_a_power_is_of_what_stands_before_it(text, power, tmp_path):
     said = [d for d in check(tmp_path, HEADING % ("O = %s;" % text))[0] if d["code"] == "W0214"]
     assert said and said[0]["hints"][0] == "a power is `%s`" % power

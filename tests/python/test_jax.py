@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")  # of the process; read when JAX first computes
+# of the process; read when JAX first computes
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
 
 import numpy as np
 import pytest
@@ -66,14 +67,23 @@ TRANSFORMATIONS = {
     "third": lambda h: jax.grad(lambda x: jnp.sum(jax.jvp(jax.grad(h), (x,), (jnp.cos(x),))[1])),
     "checkpoint": lambda h: jax.grad(jax.checkpoint(h)),
     "grad of cond": lambda h: jax.grad(lambda x: jax.lax.cond(x[0, 0] > 0, h, lambda x: 2 * h(x), x)),
-    "grad of scan": lambda h: jax.grad(lambda x: jax.lax.scan(lambda c, _: (c * 0.9 + 0.1 * h(c), h(c)), x, None, length=3)[0].sum()),
-    "grad of grad of scan": lambda h: jax.grad(lambda x: (jax.grad(lambda x: jax.lax.scan(lambda c, _: (c * 0.9 + 0.1 * h(c), h(c)), x, None, length=3)[0].sum())(x) ** 2).sum()),
+    "grad of scan": lambda h: jax.grad(
+        lambda x: jax.lax.scan(lambda c, _: (c * 0.9 + 0.1 * h(c), h(c)), x, None, length=3)[0].sum()
+    ),
+    "grad of grad of scan": lambda h: jax.grad(
+        lambda x: (
+            jax.grad(lambda x: jax.lax.scan(lambda c, _: (c * 0.9 + 0.1 * h(c), h(c)), x, None, length=3)[0].sum())(x)
+            ** 2
+        ).sum()
+    ),
     "vmap": lambda h: lambda x: jax.vmap(h)(jnp.stack([x, 2 * x])),
     "vmap of grad": lambda h: lambda x: jax.vmap(jax.grad(h))(jnp.stack([x, 2 * x])),
     "grad of vmap": lambda h: lambda x: jax.grad(lambda v: jax.vmap(h)(v).sum())(jnp.stack([x, 2 * x])),
     "vmap of hessian": lambda h: lambda x: jax.vmap(jax.hessian(h))(jnp.stack([x, 2 * x])),
     "hessian of vmap": lambda h: lambda x: jax.hessian(lambda v: jax.vmap(h)(v).sum())(jnp.stack([x, 2 * x])),
-    "linear_transpose": lambda h: lambda x: jax.linear_transpose(lambda t: jax.jvp(h, (x,), (t,))[1], x)(jnp.float32(2)),
+    "linear_transpose": lambda h: lambda x: jax.linear_transpose(lambda t: jax.jvp(h, (x,), (t,))[1], x)(
+        jnp.float32(2)
+    ),
 }
 
 
@@ -82,7 +92,23 @@ def test_transformations(how):
     close(TRANSFORMATIONS[how](scalar(op(SOFTMAX)))(A), TRANSFORMATIONS[how](scalar(jax.nn.softmax))(A), 2e-4)
 
 
-@pytest.mark.parametrize("how", ["value", "grad", "jit of grad", "jvp", "linearize", "hessian", "reverse over forward", "grad of grad", "third", "grad of scan", "vmap of grad", "grad of vmap"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "value",
+        "grad",
+        "jit of grad",
+        "jvp",
+        "linearize",
+        "hessian",
+        "reverse over forward",
+        "grad of grad",
+        "third",
+        "grad of scan",
+        "vmap of grad",
+        "grad of vmap",
+    ],
+)
 def test_transformations_of_what_is_linear(how):
     f = op(MATMUL)
     close(TRANSFORMATIONS[how](scalar(lambda a: f(a, B)))(A), TRANSFORMATIONS[how](scalar(lambda a: a @ B))(A), 2e-4)
@@ -96,10 +122,13 @@ def test_rows_of_any_place():
     assert jax.vmap(f)(jnp.ones((0, 2, 3)), jnp.ones((0, 3, 4))).shape == (0, 2, 4)
 
 
-# ---- Functions of std/ -------------------------------------------------------------------------------------------------------------
+# ---- Functions of std/
+# -------------------------------------------------------------------------------------------------------------
 
 def conv(I, K, stride, pad):
-    return jax.lax.conv_general_dilated(I, K, (stride, stride), [(pad, pad)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    return jax.lax.conv_general_dilated(
+        I, K, (stride, stride), [(pad, pad)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
 
 
 def max_pool(x):
@@ -125,14 +154,33 @@ STD = {
     "batch_norm_rows": ("norm", {}, (random(6, 3), random(3, seed=1), random(3, seed=2)), batch_norm),
     "softmax": ("softmax", {}, (random(3, 5),), jax.nn.softmax),
     "log_softmax": ("softmax", {}, (random(3, 5),), jax.nn.log_softmax),
-    "masked_softmax": ("softmax", {}, (random(3, 5), random(3, 5, seed=3) > -1), lambda x, m: jax.nn.softmax(jnp.where(m, x, -jnp.inf))),
-    "cross_entropy": ("loss", {}, (random(3, 5), LABELS), lambda x, l: -jnp.take_along_axis(jax.nn.log_softmax(x), l[:, None], 1)[:, 0]),
+    "masked_softmax": (
+        "softmax",
+        {},
+        (random(3, 5), random(3, 5, seed=3) > -1),
+        lambda x, m: jax.nn.softmax(jnp.where(m, x, -jnp.inf)),
+    ),
+    "cross_entropy": (
+        "loss",
+        {},
+        (random(3, 5), LABELS),
+        lambda x, l: -jnp.take_along_axis(jax.nn.log_softmax(x), l[:, None], 1)[:, 0],
+    ),
     "gelu": ("activation", {}, (random(3, 5),), lambda x: jax.nn.gelu(x, approximate=False)),
     "swiglu": ("activation", {}, (random(3, 5), random(3, 5, seed=1)), lambda x, gate: x * jax.nn.silu(gate)),
-    "attention": ("attention", {}, (random(1, 2, 4, 3), random(1, 2, 5, 3, seed=1), random(1, 2, 5, 2, seed=2)),
-                  lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(2, 3) / np.sqrt(3.0, dtype="f4")) @ v),
+    "attention": (
+        "attention",
+        {},
+        (random(1, 2, 4, 3), random(1, 2, 5, 3, seed=1), random(1, 2, 5, 2, seed=2)),
+        lambda q, k, v: jax.nn.softmax(q @ k.swapaxes(2, 3) / np.sqrt(3.0, dtype="f4")) @ v,
+    ),
     "cumsum": ("scan", {}, (random(9),), jnp.cumsum),
-    "pairwise_l2_squared": ("distance", {}, (random(3, 4), random(5, 4, seed=1)), lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1)),
+    "pairwise_l2_squared": (
+        "distance",
+        {},
+        (random(3, 4), random(5, 4, seed=1)),
+        lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1),
+    ),
     "embedding": ("embedding", {}, (jnp.asarray([0, 3, 3, 1], jnp.int32), random(4, 3)), lambda i, w: w[i]),
 }
 
@@ -147,7 +195,11 @@ def test_functions_of_std(name):
     loss = lambda g: lambda *v: sum(jnp.sum(jnp.sin(y) * (k + 1)) for k, y in enumerate(jax.tree.leaves(g(*v))))
     expected = jax.grad(loss(reference), by)(*inputs)
     close(jax.jit(jax.grad(loss(f), by))(*inputs), expected, 5e-4)
-    moved = lambda g: jax.jvp(lambda *v: g(*[v[by.index(k)] if k in by else x for k, x in enumerate(inputs)]), [inputs[k] for k in by], [jnp.cos(inputs[k]) for k in by])
+    moved = lambda g: jax.jvp(
+        lambda *v: g(*[v[by.index(k)] if k in by else x for k, x in enumerate(inputs)]),
+        [inputs[k] for k in by],
+        [jnp.cos(inputs[k]) for k in by],
+    )
     close(moved(f), moved(reference), 5e-4)
     rows = [jnp.stack([v, v[::-1]]) for v in inputs]
     close(jax.vmap(jax.grad(loss(f), by))(*rows), jax.vmap(jax.grad(loss(reference), by))(*rows), 5e-4)
@@ -163,7 +215,8 @@ def test_convolution_to_second_order():
     close(jax.jit(jax.vmap(jax.grad(mine)))(jnp.stack([K, -K])), jax.vmap(jax.grad(theirs))(jnp.stack([K, -K])), 5e-4)
 
 
-# ---- What goes in and comes out -----------------------------------------------------------------------------------------------------
+# ---- What goes in and comes out
+# -----------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32])
 def test_types_of_floats(dtype):
@@ -179,7 +232,11 @@ def test_64_bits():
     with jax.enable_x64(True):
         f = op(MATMUL)
         a, b = random(4, 6, dtype=jnp.float64), random(6, 3, dtype=jnp.float64)
-        close(jax.jit(jax.hessian(lambda a: jnp.sin(f(a, b)).sum()))(a), jax.hessian(lambda a: jnp.sin(a @ b).sum())(a), 1e-12)
+        close(
+            jax.jit(jax.hessian(lambda a: jnp.sin(f(a, b)).sum()))(a),
+            jax.hessian(lambda a: jnp.sin(a @ b).sum())(a),
+            1e-12,
+        )
         i = op("function f(i64 A[N], u64 B[N]) -> (C, D) { C[i: N] = =(A[i] * 3); D[i: N] = =(B[i] + 1); }")
         C, D = jax.jit(i)(jnp.asarray([2**40, -1], jnp.int64), jnp.asarray([2**63, 5], jnp.uint64))
         assert C.tolist() == [3 * 2**40, -3] and D.tolist() == [2**63 + 1, 6]
@@ -197,7 +254,9 @@ def test_types_of_integers(dtype):
 
 
 def test_several_outputs_and_integer_inputs():
-    f = op("function f(A[N], i32 I[M]) -> (B, C) { G = gather(A, I); B[m: M] = =(G[m] * G[m]); C[m: M] = =(I[m] + 1); }")
+    f = op(
+        "function f(A[N], i32 I[M]) -> (B, C) { G = gather(A, I); B[m: M] = =(G[m] * G[m]); C[m: M] = =(I[m] + 1); }"
+    )
     a, i = random(5), jnp.asarray([3, 1, 3], jnp.int32)
     B, C = f(a, i)
     close(B, a[i] ** 2)
@@ -221,7 +280,8 @@ def test_numbers():
     for s in (2, 2.5, True, np.float32(3)):
         assert f(a, s).tolist() == [float(s)] * 3
     assert f(a, 2.5).dtype == jnp.bfloat16 and f(a, jnp.float32(2.5)).dtype == jnp.float32
-    assert jax.jit(f)(a, 2.5).dtype == jnp.bfloat16 and jax.jit(f)(a, 2).tolist() == [2, 2, 2]   # JAX holds them weakly typed, and so do we
+    # JAX holds them weakly typed, and so do we
+    assert jax.jit(f)(a, 2.5).dtype == jnp.bfloat16 and jax.jit(f)(a, 2).tolist() == [2, 2, 2]
     assert jax.grad(lambda s: f(jnp.ones(3), s).sum())(2.0) == 3
     traced = []
     count = jax.jit(lambda a: traced.append(0) or f(a, 2.5))
@@ -245,7 +305,11 @@ def test_sizes():
     close(f(A=a, K=2), expected(2))
     close(jax.jit(f, static_argnums=1)(a, 3), expected(3))
     close(jax.jit(jax.grad(lambda a: f(a, 3).sum()))(a), jnp.asarray([1.0, 2, 2, 1, 0]))
-    for call in (lambda: jax.jit(f)(a, 3), lambda: f(a, jnp.int32(3)), lambda: jax.vmap(f, (None, 0))(a, jnp.asarray([1, 2]))):
+    for call in (
+        lambda: jax.jit(f)(a, 3),
+        lambda: f(a, jnp.int32(3)),
+        lambda: jax.vmap(f, (None, 0))(a, jnp.asarray([1, 2])),
+    ):
         with pytest.raises(TypeError, match="K.* of f: a size is part of what is compiled.* static_argnums"):
             call()
     none = op("function f(N) -> (B) { B[i: N] = =(i * 2.0); }")
@@ -263,7 +327,9 @@ def test_nothing_at_all():
 
 def test_shapes_alone():
     f = op(MATMUL)
-    out = jax.eval_shape(f, jax.ShapeDtypeStruct((10**6, 4), jnp.float16), jax.ShapeDtypeStruct((4, 10**6), jnp.float16))
+    out = jax.eval_shape(
+        f, jax.ShapeDtypeStruct((10**6, 4), jnp.float16), jax.ShapeDtypeStruct((4, 10**6), jnp.float16)
+    )
     assert out.shape == (10**6, 10**6) and out.dtype == jnp.float16
     assert f([[1.0, 2]], np.ones((2, 1))).tolist() == [[3]]
 
@@ -290,18 +356,26 @@ def test_targets_and_programs_of_programs():
 
 def test_what_is_kept_runs_once():
     """A chain of costly functions: backward reads what forward kept."""
-    f = op("function f(X[N, N]) -> (Y) { E[i, j: N, N] = +(X[i, k] * X[k, j]); G[i, j: N, N] = =(exp(sin(E[i, j]))); Y[i, j: N, N] = +(G[i, k] * X[k, j]); }")
+    f = op(
+        "function f(X[N, N]) -> (Y) { E[i, j: N, N] = +(X[i, k] * X[k, j]); G[i, j: N, N] = =(exp(sin(E[i, j]))); Y[i, j: N, N] = +(G[i, k] * X[k, j]); }"
+    )
     x = random(40, 40) / 40
     jaxpr = str(jax.make_jaxpr(jax.grad(lambda x: f(x).sum()))(x))
     forward, backward = [line for line in jaxpr.splitlines() if "tilec[" in line]
-    assert "forward" in forward and len(forward.split("=")[0].split()) > 1 and "backward" in backward and len(backward.split("]")[-1].split()) > 2
+    assert (
+        "forward" in forward
+        and len(forward.split("=")[0].split()) > 1
+        and "backward" in backward
+        and len(backward.split("]")[-1].split()) > 2
+    )
     reference = lambda x: (jnp.exp(jnp.sin(x @ x)) @ x).sum()
     close(jax.jit(jax.grad(lambda x: f(x).sum()))(x), jax.grad(reference)(x), 1e-4)
     close(jax.jvp(jax.grad(lambda x: f(x).sum()), (x,), (x,)), jax.jvp(jax.grad(reference), (x,), (x,)), 1e-4)
     close(jax.linearize(lambda x: f(x).sum(), x)[1](x), jax.jvp(reference, (x,), (x,))[1], 1e-4)
 
 
-# ---- More than one device, more than one thread --------------------------------------------------------------------------------------
+# ---- More than one device, more than one thread
+# --------------------------------------------------------------------------------------
 
 two_devices = pytest.mark.skipif("len(jax.devices()) < 2", reason="JAX was started with one device")
 
@@ -319,7 +393,8 @@ def test_shards(kind):
             close(each(a, b), A @ B)
         for each in (rows, f):
             close(jax.jit(jax.grad(loss(each), (0, 1)))(a, b), expected)
-        inside = jax.shard_map(jax.grad(loss(f), (0, 1)), in_specs=(P("x"), P()), out_specs=(P("x"), P()))  # JAX sums what does not vary
+        # JAX sums what does not vary
+        inside = jax.shard_map(jax.grad(loss(f), (0, 1)), in_specs=(P("x"), P()), out_specs=(P("x"), P()))
         close(inside(a, b), expected)
         columns = jax.device_put(A, NamedSharding(mesh, P(None, "x"))), jax.device_put(B, NamedSharding(mesh, P("x")))
         parts = jax.shard_map(lambda a, b: jax.lax.psum(f(a, b), "x"), in_specs=(P(None, "x"), P("x")), out_specs=P())
@@ -362,7 +437,8 @@ def test_what_is_compiled_outlives_the_program():
     close(compiled(A, B), A @ B)
 
 
-# ---- Faults --------------------------------------------------------------------------------------------------------------------------
+# ---- Faults
+# ----------------------------------------------------------------------------------------------------------------------
 
 FAULTS = [
     ((A, A), ValueError, r"`K` is 6 in `A` but 4 in `B`"),
@@ -382,7 +458,12 @@ FAULTS = [
 def test_faults_are_said_when_traced(arguments, kind, text):
     f = op(MATMUL)
     held = arguments[1:]
-    for call in (lambda: f(*arguments), lambda: jax.jit(lambda a: f(a, *held))(A), lambda: jax.grad(lambda a: f(a, *held).sum())(A), lambda: jax.eval_shape(lambda a: f(a, *held), A)):
+    for call in (
+        lambda: f(*arguments),
+        lambda: jax.jit(lambda a: f(a, *held))(A),
+        lambda: jax.grad(lambda a: f(a, *held).sum())(A),
+        lambda: jax.eval_shape(lambda a: f(a, *held), A),
+    ):
         with pytest.raises(kind, match="(?s)" + text):
             call()
 
@@ -405,7 +486,9 @@ def test_faults_of_values_come_from_the_call():
     f = op("function f(A[N], i32 I[M]) -> (B) { G = gather(A, I); B[m: M] = =(G[m]); }", checked=True)
     good, bad = jnp.asarray([1], jnp.int32), jnp.asarray([5], jnp.int32)
     for call in (f, jax.jit(f), jax.grad(lambda a, i: f(a, i).sum())):
-        with pytest.raises(jax.errors.JaxRuntimeError, match=r"`I\[0\]` is 5, but `gather` takes indices from 0 to below 3"):
+        with pytest.raises(
+            jax.errors.JaxRuntimeError, match=r"`I\[0\]` is 5, but `gather` takes indices from 0 to below 3"
+        ):
             jax.block_until_ready(call(jnp.ones(3), bad))
         call(jnp.ones(3), good)
 
@@ -418,21 +501,31 @@ def kernel_of(text, *specs, **options):
 
 def test_calls_that_fit_no_kernel():
     """What a cache on disk brings, or a text that was made up, is an error and nothing else."""
-    call = lambda *arguments, **attributes: jax.block_until_ready(jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((4, 3), jnp.float32))(*arguments, **attributes))
+    call = lambda *arguments, **attributes: jax.block_until_ready(
+        jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((4, 3), jnp.float32))(*arguments, **attributes)
+    )
     whole = kernel_of(MATMUL, (4, 6), (6, 3)).text
     assert whole.startswith(b"0:tilec package")
     close(call(A, B, kernel=whole), A @ B)
     for text in ("", "x", "process 1-1", "12345", ":"):
         with pytest.raises(jax.errors.JaxRuntimeError, match="the kernel of this call is of another process"):
             call(A, B, kernel=text)
-    for text, why in (("0:", "no package"), (whole[:-1], "ends early|cut off"), (whole[:99] + bytes([whole[99] ^ 1]) + whole[100:], "E0534"), (b"-1:" + whole[2:], "-1")):
+    for text, why in (
+        ("0:", "no package"),
+        (whole[:-1], "ends early|cut off"),
+        (whole[:99] + bytes([whole[99] ^ 1]) + whole[100:], "E0534"),
+        (b"-1:" + whole[2:], "-1"),
+    ):
         with pytest.raises(jax.errors.JaxRuntimeError, match=why):
             call(A, B, kernel=text)
     for attributes in ({}, {"kernel": np.int64(1)}):
         with pytest.raises(jax.errors.JaxRuntimeError, match="takes the attribute `kernel`, a string"):
             call(A, B, **attributes)
     other = kernel_of(MATMUL, (5, 6), (6, 3)).text
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"A is compiled for type 11 of XLA and shape \[5, 6\] but is given type 11 and shape \[4, 6\]"):
+    with pytest.raises(
+        jax.errors.JaxRuntimeError,
+        match=r"A is compiled for type 11 of XLA and shape \[5, 6\] but is given type 11 and shape \[4, 6\]",
+    ):
         call(A, B, kernel=other)
     with pytest.raises(jax.errors.JaxRuntimeError, match="the kernel has 2 inputs but is given 1"):
         call(A, kernel=other)
@@ -440,7 +533,10 @@ def test_calls_that_fit_no_kernel():
 
 def test_a_kernel_lives_as_long_as_somebody_holds_it():
     """One without a package is found by its name: XLA holds it with the executable, and lets it go with that."""
-    call = jax.jit(lambda text, x: jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((3,), jnp.float32))(x, kernel=text), static_argnums=0)
+    call = jax.jit(
+        lambda text, x: jax.ffi.ffi_call("tilec_call", jax.ShapeDtypeStruct((3,), jnp.float32))(x, kernel=text),
+        static_argnums=0,
+    )
     x = jnp.arange(3.0)
     kernel = kernel_of("function f(X[N]) -> (Y) { Y = X * 2; }", (3,), target="reference")
     name = kernel.text.decode()
@@ -463,7 +559,12 @@ def test_a_kernel_lives_as_long_as_somebody_holds_it():
 
 
 def in_another_process(script, *words, **environment):
-    done = subprocess.run([sys.executable, "-c", script, *map(str, words)], capture_output=True, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu", "TILEC_CACHE": "off", **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", script, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu", "TILEC_CACHE": "off", **environment},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -517,8 +618,14 @@ hits.clear()
 y = jax.block_until_ready(jax.jit(lambda x: f(x))(x))
 print(len(hits), *y.tolist())
 """
-    said = [in_another_process(script, tmp_path, factor, target).split() for factor, target in ((2, "cpu"), (2, "cpu"), (3, "cpu"), (3, "cpu"), (4, "reference"), (4, "reference"))]
-    assert said == [[str(hits), *(str(factor * x) for x in (1.0, 2.0, 3.0))] for hits, factor in ((0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (0, 4))]
+    said = [
+        in_another_process(script, tmp_path, factor, target).split()
+        for factor, target in ((2, "cpu"), (2, "cpu"), (3, "cpu"), (3, "cpu"), (4, "reference"), (4, "reference"))
+    ]
+    assert said == [
+        [str(hits), *(str(factor * x) for x in (1.0, 2.0, 3.0))]
+        for hits, factor in ((0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (0, 4))
+    ]
 
 
 def test_kernels_go_with_their_executables():
@@ -533,13 +640,19 @@ def test_kernels_go_with_their_executables():
     some(0, 40)
     before = used()
     some(40, 120)
-    assert used() - before < 120 * 60000, (used() - before) / 120   # bytes for each, of what XLA and the allocators do not give back
+    # bytes for each, of what XLA and the allocators do not give back
+    assert used() - before < 120 * 60000, (used() - before) / 120
 
 
 def test_another_platform_is_an_error_when_it_is_lowered():
     f = jax.jit(op(MATMUL))
-    export = lambda f, platform: jax.export.export(f, platforms=[platform], disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("tilec_call")])(A, B)
-    with pytest.raises(ValueError, match=r'f is compiled for the target cpu, and JAX asks for it on a GPU: tilec.compile\(…, target="cuda"\)'):
+    export = lambda f, platform: jax.export.export(
+        f, platforms=[platform], disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("tilec_call")]
+    )(A, B)
+    with pytest.raises(
+        ValueError,
+        match=r'f is compiled for the target cpu, and JAX asks for it on a GPU: tilec.compile\(…, target="cuda"\)',
+    ):
         export(f, "cuda")
     with pytest.raises(NotImplementedError, match="tilec"):
         export(f, "tpu")

@@ -18,7 +18,9 @@ MATMULS = {"NN": ("A[M, K], B[K, N]", "A[i, k] * B[k, j]"), "NT": ("A[M, K], B[N
 
 
 @pytest.mark.parametrize("layout", MATMULS)
-@pytest.mark.parametrize("m, n, k", [(100, 100, 5000), (70, 1100, 1030), (300, 1024, 1024), (1, 600, 3000), (600, 1, 3000), (517, 33, 64)])
+@pytest.mark.parametrize(
+    "m, n, k", [(100, 100, 5000), (70, 1100, 1030), (300, 1024, 1024), (1, 600, 3000), (600, 1, 3000), (517, 33, 64)]
+)
 def test_matmul(layout, m, n, k):
     inputs, body = MATMULS[layout]
     f = tilec.compile(f"function ({inputs}) -> (C) {{ C[i, j: M, N] = +({body}); }}")
@@ -42,13 +44,19 @@ def test_convolution_and_gradients(stride, size, channels):
                       f"+(I[n, {stride}*y + j - 1, {stride}*x + i - 1, d] * K[j, i, d, c]); }}")
     image, kernel, cotangent = whole(2, size, size, ci), whole(3, 3, ci, co), whole(2, out, out, co)
     padded = np.pad(image, ((0, 0), (1, stride + 1), (1, stride + 1), (0, 0))).astype("f8")
-    taps = {(j, i): padded[:, j:, i:][:, : stride * out : stride, : stride * out : stride][:, :out, :out] for j in range(3) for i in range(3)}
+    taps = {
+        (j, i): padded[:, j:, i:][:, : stride * out : stride, : stride * out : stride][:, :out, :out]
+        for j in range(3)
+        for i in range(3)
+    }
     wanted = sum(taps[j, i] @ kernel[j, i].astype("f8") for j in range(3) for i in range(3))
     np.testing.assert_array_equal(f(image, kernel), wanted)
     d_padded = np.zeros_like(padded)
     d_kernel = np.zeros(kernel.shape)
     for (j, i), view in taps.items():
-        d_padded[:, j:, i:][:, : stride * out : stride, : stride * out : stride][:, :out, :out] += cotangent @ kernel[j, i].T.astype("f8")
+        d_padded[:, j:, i:][:, : stride * out : stride, : stride * out : stride][:, :out, :out] += cotangent @ kernel[
+            j, i
+        ].T.astype("f8")
         d_kernel[j, i] = np.tensordot(view, cotangent, axes=([0, 1, 2], [0, 1, 2]))
     d_image, dk = f.grad(wrt=["I", "K"])(image, kernel, cotangent)
     np.testing.assert_array_equal(d_image, d_padded[:, 1 : size + 1, 1 : size + 1])

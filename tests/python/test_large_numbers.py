@@ -53,12 +53,48 @@ def test_indices_that_leave_64_bits_are_refused():
         f.grad()(a, 10**17, dO=a)
 
 
-# ---- numbers given for scalars and elements: kept, rounded by a float, or refused by name ----------------------------------------------
+# ---- numbers given for scalars and elements: kept, rounded by a float, or refused by name
+# ----------------------------------------------
 
-RANGES = {"bool": (0, 1), **{"i%d" % b: (-(1 << b - 1), (1 << b - 1) - 1) for b in (8, 16, 32, 64)}, **{"u%d" % b: (0, (1 << b) - 1) for b in (8, 16, 32, 64)}}
+RANGES = {
+    "bool": (0, 1),
+    **{"i%d" % b: (-(1 << b - 1), (1 << b - 1) - 1) for b in (8, 16, 32, 64)},
+    **{"u%d" % b: (0, (1 << b) - 1) for b in (8, 16, 32, 64)},
+}
 LARGEST = {"f16": 65504.0, "bf16": 3.3895e38, "f32": 3.4028235e38, "f64": 1.7976931348623157e308}
-GIVEN = [0, 1, 2, -1, 127, 128, -128, -129, 255, 256, 300, -32769, 65535, 65536, 70000, 2**31, 2**32, -(2**31) - 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 2**64, -(2**63) - 1, 10**30,
-         1.5, 1e3, -0.0, 1e39, 1e300, float("inf")]
+GIVEN = [
+    0,
+    1,
+    2,
+    -1,
+    127,
+    128,
+    -128,
+    -129,
+    255,
+    256,
+    300,
+    -32769,
+    65535,
+    65536,
+    70000,
+    2**31,
+    2**32,
+    -(2**31) - 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+    -(2**63),
+    2**64,
+    -(2**63) - 1,
+    10**30,
+    1.5,
+    1e3,
+    -0.0,
+    1e39,
+    1e300,
+    float("inf"),
+]
 
 
 def is_kept(kind, given):
@@ -81,7 +117,10 @@ def run(folder, program, *words):
 @pytest.mark.parametrize("kind", [*RANGES, *LARGEST])
 def test_the_command_keeps_a_number_or_refuses_it_by_name(tmp_path, kind):
     for given in GIVEN:
-        for program, word in (("function f(%s S) -> (Y) { Y = S; }" % kind, "S=" + text_of(given)), ("function f(%s S[N]) -> (Y) { Y = S; }" % kind, "S=1=[%s]" % text_of(given))):
+        for program, word in (
+            ("function f(%s S) -> (Y) { Y = S; }" % kind, "S=" + text_of(given)),
+            ("function f(%s S[N]) -> (Y) { Y = S; }" % kind, "S=1=[%s]" % text_of(given)),
+        ):
             done = run(tmp_path, program, word, "Y=y.npy")
             if not is_kept(kind, given):
                 assert done.returncode != 0 and "E0215" in done.stderr and "`S`" in done.stderr, (word, done)
@@ -115,7 +154,16 @@ def test_a_number_for_a_narrow_size_is_not_wrapped():
         f(np.ones(3, np.float32), 300)
 
 
-@pytest.mark.parametrize("stored, kind, message", [("i8", "u8", "-1, element 1 of `A`"), ("i64", "u8", "300, element 1"), ("f8", "i4", "1.5, element 1"), ("f8", "f4", "1e+300, element 1"), ("u8", "i8", "18446744073709551615")])
+@pytest.mark.parametrize(
+    "stored, kind, message",
+    [
+        ("i8", "u8", "-1, element 1 of `A`"),
+        ("i64", "u8", "300, element 1"),
+        ("f8", "i4", "1.5, element 1"),
+        ("f8", "f4", "1e+300, element 1"),
+        ("u8", "i8", "18446744073709551615"),
+    ],
+)
 def test_a_file_is_converted_without_loss_or_refused(tmp_path, stored, kind, message):
     bad = {"-1": -1, "300": 300, "1.5": 1.5, "1e+300": 1e300, "18446744073709551615": 2**64 - 1}[message.split(",")[0]]
     types = {"u8": "u8", "i4": "i32", "f4": "f32", "i8": "i64"}
@@ -155,7 +203,10 @@ def test_an_integer_beyond_64_bits_is_the_float_it_fits(kind, given):
             np.testing.assert_array_equal(call(x, given), same)
             np.testing.assert_array_equal(call(x, 3), 3 * x)
         else:
-            with pytest.raises(ValueError, match="S: .* does not fit in %s" % {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}[kind]):
+            with pytest.raises(
+                ValueError,
+                match="S: .* does not fit in %s" % {"f16": "float16", "f32": "float32", "bf16": "bfloat16"}[kind],
+            ):
                 call(x, given)
 
 
@@ -163,15 +214,32 @@ def test_an_integer_beyond_64_bits_is_no_undeclared_scalar():
     for body in ("S * X", "S", "X + 0.5 * S"):
         f = tilec.compile("function f(f64 X[N], S) -> (Y) { Y = %s; }" % body)
         for call in (f, lambda *a: f.emit("plan", *a), lambda *a: f.save("unwritten.tilec", *a)):
-            with pytest.raises(ValueError, match="S: 18446744073709551616 does not fit in 64 bits; give a float, or declare it one: `f32 S`"):
+            with pytest.raises(
+                ValueError,
+                match="S: 18446744073709551616 does not fit in 64 bits; give a float, or declare it one: `f32 S`",
+            ):
                 call(np.ones(3), 2**64)
 
 
-@pytest.mark.parametrize("kind, given, kept", [("f64", 2**64, True), ("f32", -(2**63) - 1, True), ("f32", 10**39, False), ("f16", 2**64, False), ("i64", 2**64, False), ("u8", 2**64, False)])
+@pytest.mark.parametrize(
+    "kind, given, kept",
+    [
+        ("f64", 2**64, True),
+        ("f32", -(2**63) - 1, True),
+        ("f32", 10**39, False),
+        ("f16", 2**64, False),
+        ("i64", 2**64, False),
+        ("u8", 2**64, False),
+    ],
+)
 def test_a_package_and_a_stage_take_the_numbers_that_a_call_takes(tmp_path, kind, given, kept):
     f = tilec.compile("function f(f64 X[N], %s S) -> (Y) { Y = f64(S) * X; }" % kind)
     x, path = np.array([1.0, -0.5]), tmp_path / "f.tilec"
-    for write in (lambda: f.save(path, x, given), lambda: f.save(path, x, given, vjp=True), lambda: f.emit("plan", x, given)):
+    for write in (
+        lambda: f.save(path, x, given),
+        lambda: f.save(path, x, given, vjp=True),
+        lambda: f.emit("plan", x, given),
+    ):
         if kept:
             write()
         else:
@@ -182,9 +250,16 @@ def test_a_package_and_a_stage_take_the_numbers_that_a_call_takes(tmp_path, kind
         np.testing.assert_array_equal(tilec.load(path)(x, given), f(x, given))
 
 
-@pytest.mark.parametrize("given", ["18446744073709551615", "9223372036854775808", "18446744073709551616", "-18446744073709551616", "1e400", "9" * 60])
+@pytest.mark.parametrize(
+    "given",
+    ["18446744073709551615", "9223372036854775808", "18446744073709551616", "-18446744073709551616", "1e400", "9" * 60],
+)
 def test_a_size_that_64_bits_do_not_hold_is_named_as_one(tmp_path, given):
-    for program in ("function f(A[N], S) -> (B) { B[i: S] = =(A[i]); }", "function f(A[N], S) -> (B) { B[i: N] = =(A[i + S]); }", "function f(A[N], S) -> (B) { B[i: N] = =(A[i]), i < S; }"):
+    for program in (
+        "function f(A[N], S) -> (B) { B[i: S] = =(A[i]); }",
+        "function f(A[N], S) -> (B) { B[i: N] = =(A[i + S]); }",
+        "function f(A[N], S) -> (B) { B[i: N] = =(A[i]), i < S; }",
+    ):
         done = run(tmp_path, program, "A=ones:2", "S=" + given)
         assert done.returncode in (1, 2) and "E0246" in done.stderr and "f64" not in done.stderr, done
     done = run(tmp_path, program, "A=ones:2", "S=1", "--size", "N=" + given)
@@ -198,7 +273,21 @@ def test_a_large_size_of_a_gradient_is_one_error():
     assert len(said.value.diagnostics) == 1
 
 
-@pytest.mark.parametrize("given, exact", [(2**53 + 1, False), (2**63 - 1, False), (2**63, True), (2**64 - 1, False), (2**64, True), (2**64 + 1, False), (-(2**63), True), (-(2**63) - 1, False), (3 * 2**1000, True), (10**400, False)])
+@pytest.mark.parametrize(
+    "given, exact",
+    [
+        (2**53 + 1, False),
+        (2**63 - 1, False),
+        (2**63, True),
+        (2**64 - 1, False),
+        (2**64, True),
+        (2**64 + 1, False),
+        (-(2**63), True),
+        (-(2**63) - 1, False),
+        (3 * 2**1000, True),
+        (10**400, False),
+    ],
+)
 def test_an_integer_parameter_is_the_float_that_it_is(tmp_path, given, exact):
     text = "function f<X>(f64 A[N]) -> (B) { B = A * X; }"
     done = run(tmp_path, text, "A=ones:2", "B=b.npy", "--define", "X=%d" % given)
@@ -237,7 +326,11 @@ def test_booleans_of_python_and_numpy_are_the_same_numbers(tmp_path, kind, given
 @pytest.mark.parametrize("given", ["1e5", "-1", "1.5", "x", "9" * 30])
 def test_options_that_are_integers_say_so(tmp_path, option, given):
     (tmp_path / "p.tile").write_text("function f(A[N]) -> (B) { B = A; }")
-    words = ["build", "p.tile", "--size", "N=3", "-o", "p.tilec", "--vjp"] if option == "--room" else ["run", "p.tile", "A=random:3"]
+    words = (
+        ["build", "p.tile", "--size", "N=3", "-o", "p.tilec", "--vjp"]
+        if option == "--room"
+        else ["run", "p.tile", "A=random:3"]
+    )
     done = subprocess.run([TILEC, *words, option, given], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "%s: `%s` is no integer from" % (option, given) in done.stderr, done
 
@@ -246,12 +339,31 @@ def test_a_size_that_is_written_as_a_float_is_told_how(tmp_path):
     program = "function f(A[N], Z[M]) -> (B) { B[i: M] = +(A[i]); }"
     done = run(tmp_path, program, "A=ones:2", "Z=ones:10", "--size", "M=1e1")
     assert done.returncode == 2 and "is not an integer" in done.stderr
-    assert run(tmp_path, program, "A=ones:2", "Z=ones:10", *re.search("write `(--size .*)`", done.stderr)[1].split()).returncode == 0
+    assert (
+        run(
+            tmp_path, program, "A=ones:2", "Z=ones:10", *re.search("write `(--size .*)`", done.stderr)[1].split()
+        ).returncode
+        == 0
+    )
 
 
-@pytest.mark.parametrize("body, options", [("X * 1e39", []), ("f16(X) * 100000.0", []), ("f16(X) * 1e100", []), ("X * F", ["--define", "F=1e39"]), ("X * 18446744073709551616", []), ("X + %s" % ("9" * 60), [])])
+@pytest.mark.parametrize(
+    "body, options",
+    [
+        ("X * 1e39", []),
+        ("f16(X) * 100000.0", []),
+        ("f16(X) * 1e100", []),
+        ("X * F", ["--define", "F=1e39"]),
+        ("X * 18446744073709551616", []),
+        ("X + %s" % ("9" * 60), []),
+    ],
+)
 def test_a_number_that_is_too_large_is_written_so_that_it_fits(tmp_path, body, options):
-    program = "function f<F=1>(f64 X[N]) -> (Y) { Y = %s; }" % body if "9" * 60 in body else "function f<F=1>(X[N]) -> (Y) { Y = %s; }" % body
+    program = (
+        "function f<F=1>(f64 X[N]) -> (Y) { Y = %s; }" % body
+        if "9" * 60 in body
+        else "function f<F=1>(X[N]) -> (Y) { Y = %s; }" % body
+    )
     done = run(tmp_path, program, "X=ones:2", *options)
     assert done.returncode == 1
     written = re.search("hint: (?:compute in a wider type:|write) `(.*)`", done.stderr)[1]
@@ -269,13 +381,23 @@ def test_an_integer_that_nothing_holds_is_named_without_its_digits(kind):
         tilec.compile("function f(A[N], S) -> (Y) { Y[i: S] = +(A[i]); }")(np.ones(3), 10**9031)
 
 
-@pytest.mark.parametrize("word, kind", [("S=1e400", "f64"), ("S=-1e400", "f64"), ("S=" + "9" * 400, "u64"), ("S=0.0001e99999999999999999999", "f64")])
+@pytest.mark.parametrize(
+    "word, kind",
+    [("S=1e400", "f64"), ("S=-1e400", "f64"), ("S=" + "9" * 400, "u64"), ("S=0.0001e99999999999999999999", "f64")],
+)
 def test_the_command_takes_no_number_for_a_file(tmp_path, word, kind):
     done = run(tmp_path, "function f(S) -> (Y) { Y = S; }", word)
-    assert done.returncode != 0 and "E0215" in done.stderr and "does not fit in `%s`" % kind in done.stderr and len(done.stderr) < 200, done
+    assert (
+        done.returncode != 0
+        and "E0215" in done.stderr
+        and "does not fit in `%s`" % kind in done.stderr
+        and len(done.stderr) < 200
+    ), done
     for declared in ("f16", "bf16", "f32", "f64", "u8"):
         done = run(tmp_path, "function f(%s S[N]) -> (Y) { Y = S; }" % declared, "S=1=[%s]" % word[2:])
-        assert "E0215" in done.stderr and "does not fit in `%s`" % declared in done.stderr and len(done.stderr) < 200, done
+        assert (
+            "E0215" in done.stderr and "does not fit in `%s`" % declared in done.stderr and len(done.stderr) < 200
+        ), done
 
 
 def test_numbers_next_to_zero_are_zero(tmp_path):
@@ -287,5 +409,11 @@ def test_numbers_next_to_zero_are_zero(tmp_path):
 def test_a_definition_is_as_large_as_a_literal(tmp_path):
     (tmp_path / "p.tile").write_text("function f<X>(A[N]) -> (B) { B = A * X; }")
     for value in ("1e400", "-1e400"):
-        done = subprocess.run([TILEC, "run", "p.tile", "--define", "X=" + value, "A=ones:1"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [TILEC, "run", "p.tile", "--define", "X=" + value, "A=ones:1"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 2 and "does not fit in `f64`" in done.stderr, done

@@ -76,7 +76,11 @@ def test_a_window_in_any_order(case):
     pad = rng.choice([0, dilation * (t - 1) // 2])
     size = max(1, stride * (x - 1) + dilation * (t - 1) + 1 - 2 * pad)
     window = f"{stride}*x + {dilation}*t - {pad}"
-    a, b, c = [("k", k, "k"), ("y", size, window)], [("t", t, "t"), ("k", k, "k"), ("n", n, "n")], [("x", x, "x"), ("n", n, "n")]
+    a, b, c = (
+        [("k", k, "k"), ("y", size, window)],
+        [("t", t, "t"), ("k", k, "k"), ("n", n, "n")],
+        [("x", x, "x"), ("n", n, "n")],
+    )
     for names in (a, b, c):
         rng.shuffle(names)
     sizes = lambda names: ", ".join(str(size) for _, size, _ in names)
@@ -89,7 +93,12 @@ def test_a_window_in_any_order(case):
         for j in range(t):
             if 0 <= stride * i + dilation * j - pad < size:
                 taps[stride * i + dilation * j - pad, i, j] = 1
-    expected = lambda result, *operands: np.einsum(",".join(word for word, _ in operands) + ",yxt->" + result, *(value for _, value in operands), taps, optimize=True)
+    expected = lambda result, *operands: np.einsum(
+        ",".join(word for word, _ in operands) + ",yxt->" + result,
+        *(value for _, value in operands),
+        taps,
+        optimize=True,
+    )
     f = tilec.compile(text)
     close = lambda got, want: np.allclose(got, want, rtol=1e-5, atol=1e-3)
     assert close(f(A, B), expected(letters(c), (letters(a), A), (letters(b), B))), text

@@ -1,4 +1,5 @@
-"""Arrays of any library in, results in the same library out: PyTorch, JAX, anything with DLPack; without copies, and with what is refused."""
+"""Arrays of any library in, results in the same library out: PyTorch, JAX, anything with DLPack; without copies, and
+with what is refused."""
 import os
 import subprocess
 import sys
@@ -53,7 +54,24 @@ class _Spy:
         return run
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ],
+)
 def test_each_element_type_of_torch(reverse, dtype):
     x = torch.arange(6).to(getattr(torch, dtype))
     for _ in range(3):
@@ -87,12 +105,21 @@ def test_nothing_of_jax_is_copied(monkeypatch, jnp):
     f = tilec.compile(MATMUL)
     a, b, results = jnp.ones((3, 4)), jnp.ones((4, 5)), []
     for ins, outs in addresses(monkeypatch, lambda: [results.append(f(a, b)) for _ in range(3)]):
-        assert ins == [a.unsafe_buffer_pointer(), b.unsafe_buffer_pointer()] and outs == [results.pop(0).unsafe_buffer_pointer()]
+        assert ins == [a.unsafe_buffer_pointer(), b.unsafe_buffer_pointer()] and outs == [
+            results.pop(0).unsafe_buffer_pointer()
+        ]
 
 
 def test_any_strides_of_torch(matmul):
     a, b = torch.randn(9, 10), torch.randn(12, 10)
-    for x, y in [(a, b.T[:, ::2]), (a[::2, 1::2], b.T[:5]), (a[:1].expand(7, 10), b.T), (a.T.contiguous().T, torch.randn(1).expand(10, 4)), (a[:0], b.T), (a[:, :0], b.T[:0])]:
+    for x, y in [
+        (a, b.T[:, ::2]),
+        (a[::2, 1::2], b.T[:5]),
+        (a[:1].expand(7, 10), b.T),
+        (a.T.contiguous().T, torch.randn(1).expand(10, 4)),
+        (a[:0], b.T),
+        (a[:, :0], b.T[:0]),
+    ]:
         for _ in range(2):
             torch.testing.assert_close(matmul(x, y), x @ y)
 
@@ -100,7 +127,13 @@ def test_any_strides_of_torch(matmul):
 def test_what_is_given_beside_tensors():
     f = tilec.compile("function (X[N], Y[N], S) -> (Z) { Z = X * Y + S; }")
     t, n = torch.ones(3), np.full(3, 2, np.float32)
-    for values in ((t, n, 0.5), (n, t, 0.5), (t, [2.0, 2.0, 2.0], np.float32(0.5)), (t, n, torch.tensor(0.5)), (torch.nn.Parameter(t), n, 0.5)):
+    for values in (
+        (t, n, 0.5),
+        (n, t, 0.5),
+        (t, [2.0, 2.0, 2.0], np.float32(0.5)),
+        (t, n, torch.tensor(0.5)),
+        (torch.nn.Parameter(t), n, 0.5),
+    ):
         with torch.no_grad():
             for _ in range(2):
                 z = f(*values)
@@ -195,9 +228,17 @@ def test_views_that_are_negated_when_read(reverse):
         assert reverse(-z).tolist() == [4, 2]
 
 
-@pytest.mark.parametrize("value, words", [
-    (lambda: torch.ones(3, device="meta"), "A lies on meta"), (lambda: torch.ones(3).to_sparse(), "layout torch.sparse_coo.*to_dense"), (lambda: torch.ones(3).to_mkldnn(), "layout torch._mkldnn"),
-    (lambda: torch.ones(3, dtype=torch.complex64), "complex64.*real"), (lambda: torch.nested.nested_tensor([torch.ones(2)]), "A: ")], ids=["meta", "sparse", "mkldnn", "complex", "nested"])
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (lambda: torch.ones(3, device="meta"), "A lies on meta"),
+        (lambda: torch.ones(3).to_sparse(), "layout torch.sparse_coo.*to_dense"),
+        (lambda: torch.ones(3).to_mkldnn(), "layout torch._mkldnn"),
+        (lambda: torch.ones(3, dtype=torch.complex64), "complex64.*real"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2)]), "A: "),
+    ],
+    ids=["meta", "sparse", "mkldnn", "complex", "nested"],
+)
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_that_are_not_taken(reverse, value, words):
     reverse(torch.ones(3))
@@ -335,12 +376,18 @@ else:
 
 
 def test_bfloat16_of_torch_needs_no_package():
-    subprocess.run([sys.executable, "-c", WITHOUT_ML_DTYPES], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", WITHOUT_ML_DTYPES],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
 
 
 def test_importing_tilec_imports_no_library():
     code = "import sys, tilec; assert not {'torch', 'jax', 'ml_dtypes', 'cupy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
 
 
 def test_threads_with_tensors(matmul):

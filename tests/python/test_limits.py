@@ -1,4 +1,5 @@
-"""What is bounded, and what a process may do beside a compilation: kernels kept, memory, fork(), archives; and what is warned of."""
+"""What is bounded, and what a process may do beside a compilation: kernels kept, memory, fork(), archives; and what is
+warned of."""
 import gc
 import os
 import pathlib
@@ -25,7 +26,8 @@ def resident() -> float:
     return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
-# ---- kernels that are kept ------------------------------------------------------------------------------------------------------
+# ---- kernels that are kept
+# ------------------------------------------------------------------------------------------------------
 
 def test_a_program_keeps_no_more_kernels_than_it_may():
     f = tilec.compile(ADD, kernels=4)
@@ -67,9 +69,18 @@ def test_memory_of_many_shapes_is_bounded_and_freed():
 
 
 def test_the_environment_says_how_many():
-    script = "import tilec, numpy as np\nf = tilec.compile(%r)\nfor n in range(1, 9): f(np.ones(n), np.ones(n))\nprint(len(f._cache))" % ADD
+    script = (
+        "import tilec, numpy as np\nf = tilec.compile(%r)\nfor n in range(1, 9): f(np.ones(n), np.ones(n))\nprint(len(f._cache))"
+        % ADD
+    )
     for text, expected in (("3", 3), ("0", 8), ("many", 8), ("-1", 8)):
-        done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "TILEC_KERNELS": text, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "TILEC_KERNELS": text, "PYTHONPATH": str(ROOT / "python")},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert int(done.stdout) == expected
 
 
@@ -103,7 +114,8 @@ def test_a_derived_program_does_not_hold_what_it_came_from():
     assert (g(np.ones(3), np.ones(3), np.ones(3)) == 1).all()
 
 
-# ---- fork ---------------------------------------------------------------------------------------------------------------------
+# ---- fork
+# ---------------------------------------------------------------------------------------------------------------------
 
 FORK = '''
 import os, signal, sys, threading, time
@@ -137,14 +149,29 @@ print("failed", failed)
 
 
 def test_a_child_of_fork_runs_and_compiles():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK, "60"], env={**os.environ, "TILEC_THREADS": "3", "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK, "60"],
+        env={**os.environ, "TILEC_THREADS": "3", "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout == "failed []\n", done.stderr
 
 
 def test_fork_within_a_thread_that_compiles_does_not_wait_for_itself():
     """Many children at once, each forks again."""
-    script = FORK.replace("good = ", "grandchild = os.fork(); good = ").replace("os._exit(0 if good else 1)", "os._exit(0 if good and (grandchild == 0 or os.waitpid(grandchild, 0)[1] == 0) else 1)")
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script, "5"], env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
+    script = FORK.replace("good = ", "grandchild = os.fork(); good = ").replace(
+        "os._exit(0 if good else 1)",
+        "os._exit(0 if good and (grandchild == 0 or os.waitpid(grandchild, 0)[1] == 0) else 1)",
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, "5"],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout == "failed []\n", done.stderr
 
 
@@ -158,7 +185,13 @@ def refused(call):
     try: call()
     except tilec.DeviceError as fault: return "fork" in str(fault)
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", head + script], env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", head + script],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -223,16 +256,25 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0 and (f(a) == 2).all()
 """
-    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.stdout == "refused refused\n", done.stderr
 
 
-# ---- archives -----------------------------------------------------------------------------------------------------------------
+# ---- archives
+# -----------------------------------------------------------------------------------------------------------------
 
 def tilec_run(*words, cwd, limit=None):
     import resource
     limits = (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))) if limit else None
-    return subprocess.run([TILEC, "run", *words], cwd=cwd, capture_output=True, text=True, preexec_fn=limits, timeout=120)
+    return subprocess.run(
+        [TILEC, "run", *words], cwd=cwd, capture_output=True, text=True, preexec_fn=limits, timeout=120
+    )
 
 
 def test_many_names_for_one_member(tmp_path):
@@ -259,13 +301,18 @@ def test_many_names_for_one_member(tmp_path):
 
 
 def test_members_that_are_not_asked_for_are_not_unpacked(tmp_path):
-    np.savez_compressed(tmp_path / "f.npz", A=np.ones(3, np.float32), **{"big%d" % k: np.zeros(30_000_000, np.float32) for k in range(6)})
+    np.savez_compressed(
+        tmp_path / "f.npz",
+        A=np.ones(3, np.float32),
+        **{"big%d" % k: np.zeros(30_000_000, np.float32) for k in range(6)},
+    )
     (tmp_path / "f.tile").write_text("function (A[N]) -> (S) { S[] = +(A[i]); }")
     done = tilec_run("f.tile", "A=f.npz", cwd=tmp_path, limit=1 << 29)
     assert done.returncode == 0 and "3" in done.stdout, done.stderr
 
 
-# ---- warnings -----------------------------------------------------------------------------------------------------------------
+# ---- warnings
+# -----------------------------------------------------------------------------------------------------------------
 
 DOUBTFUL = "function (A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"   # W0101, known from the text
 SIZED = "function (X[N]) -> (Y) { Y[i: N] = =(X[i + 1]); }"
@@ -278,7 +325,12 @@ def test_warnings_reach_python_with_line_and_caret():
     text = str(caught[0].message)
     assert text.startswith("doubtful.tile:2:") and "O = A > 0 ? B : C" in text and "^" in text
     (diagnostic,) = f.diagnostics
-    assert (diagnostic.severity, diagnostic.code, diagnostic.line, diagnostic.file) == ("warning", "W0101", 2, "doubtful.tile")
+    assert (diagnostic.severity, diagnostic.code, diagnostic.line, diagnostic.file) == (
+        "warning",
+        "W0101",
+        2,
+        "doubtful.tile",
+    )
 
 
 def test_a_warning_is_raised_once_for_a_program_and_what_is_made_of_it():

@@ -65,8 +65,25 @@ def test_an_import_is_found_elsewhere(file):
 
 def test_options_are_part_of_it(file):
     file.write_text("function f<S=1>(X[N]) -> (Y) { Y = X * S; }\nfunction g(X[N]) -> (Y) { Y = X; }")
-    ways = [{}, {"function": "g"}, {"function": "f"}, *({"function": "f", **more} for more in (
-        {"define": {"S": 2}}, {"define": {"S": 3}}, {"size": {"N": 4}}, {"threads": 1}, {"kernels": 3}, {"checked": True}, {"plan": ""}, {"room": 9}, {"cache": False}))]
+    ways = [
+        {},
+        {"function": "g"},
+        {"function": "f"},
+        *(
+            {"function": "f", **more}
+            for more in (
+                {"define": {"S": 2}},
+                {"define": {"S": 3}},
+                {"size": {"N": 4}},
+                {"threads": 1},
+                {"kernels": 3},
+                {"checked": True},
+                {"plan": ""},
+                {"room": 9},
+                {"cache": False},
+            )
+        ),
+    ]
     made = [tilec.load(file, **way) for way in ways]
     assert len(set(map(id, made))) == len(made)
     assert all(tilec.load(file, **way) is one for way, one in zip(ways, made)) and tilec.load(file).g is made[0].g
@@ -85,7 +102,11 @@ def test_threads_get_whole_programs(file):
         thread.start()
     for k in range(40):
         part = file.parent / "part"
-        part.write_text('import "ops.tile";\nfunction f(X[N]) -> (Y) { Y = scale(X); }' if k % 2 else "function f(X[N]) -> (Y) { Y = X * 3.0; }")
+        part.write_text(
+            'import "ops.tile";\nfunction f(X[N]) -> (Y) { Y = scale(X); }'
+            if k % 2
+            else "function f(X[N]) -> (Y) { Y = X * 3.0; }"
+        )
         part.rename(file)
     stop.set()
     for thread in threads:

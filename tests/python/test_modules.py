@@ -53,7 +53,9 @@ def test_one_function_of_a_file_needs_one_parse(parses):
 def test_functions_taken_later_are_of_the_version_that_was_read(tmp_path):
     part, main = tmp_path / "part.tile", tmp_path / "main.tile"
     part.write_text("function scaled(X) -> (Y) { Y = X * 2.0; }\n")
-    main.write_text('import "part.tile";\nfunction f(X) -> (Y) { Y = scaled(X); }\nfunction g(X) -> (Y) { Y = scaled(X) + 1.0; }\n')
+    main.write_text(
+        'import "part.tile";\nfunction f(X) -> (Y) { Y = scaled(X); }\nfunction g(X) -> (Y) { Y = scaled(X) + 1.0; }\n'
+    )
     module = tilec.load(main)
     assert (module.f(np.ones(2)) == 2).all()
     part.write_text("function scaled(X) -> (Y) { Y = X * 5.0; }\n")

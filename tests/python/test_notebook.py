@@ -50,7 +50,15 @@ def test_a_program_shows_its_text_in_colours():
     assert "rows (X) → (S)" in text and "target cpu, threads 1" in text
     assert '// sums a "row" & <more>' in text and "X[i, j] < 0.5" in text
     assert "<more>" not in markup and re.search(r'<span style="color:#\w+">function</span>', markup)
-    assert len({re.search(r"color:(#\w+)\">%s<" % re.escape(word), markup)[1] for word in ("function", "f32", "0.5", "exp")}) == 4
+    assert (
+        len(
+            {
+                re.search(r"color:(#\w+)\">%s<" % re.escape(word), markup)[1]
+                for word in ("function", "f32", "0.5", "exp")
+            }
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize("name", ["x<script>alert(1)</script>", "a & b"])
@@ -69,7 +77,8 @@ def test_what_is_derived_shows_as_that():
     assert "rows.grad(['X']) (X, dS) → (dX)" in gradient and "function rows_grad" in gradient
     assert "rows.vmap()" in seen(f.vmap()._repr_html_())
     assert "rows.with_plan(…)" in seen(f.with_plan(f.plan(X))._repr_html_())
-    ranks = tilec.compile("function f(X) -> (Y) { Y = X * X; }").grad()       # no text without shapes: the function's own
+    # no text without shapes: the function's own
+    ranks = tilec.compile("function f(X) -> (Y) { Y = X * X; }").grad()
     assert "function f(X) -> (Y)" in seen(ranks._repr_html_())
     several = tilec.compile("function a(X) -> (Y) { Y = X; }\n\nfunction b(X) -> (Y) { Y = a(X); }")
     assert "function a" not in seen(several.b._repr_html_())
@@ -84,9 +93,22 @@ def test_a_cell_defines_a_variable(shell):
     assert shell.names["total"]._recipe.options["target"] == "reference"
     tile("", TEXT)
     assert shell.names["rows"].name == "rows"
-    tile("f define=S=2,G=tanh,H=0.5 size=N=4 rank=B=2 checked=on cache=off kernels=3 room=100 function=f", "function f<S=1, G=abs, H=1>(X[B..., N]) -> (Y) { Y = G(X) * S * H; } function g(X) -> (Y) { Y = X; }")
+    tile(
+        "f define=S=2,G=tanh,H=0.5 size=N=4 rank=B=2 checked=on cache=off kernels=3 room=100 function=f",
+        "function f<S=1, G=abs, H=1>(X[B..., N]) -> (Y) { Y = G(X) * S * H; } function g(X) -> (Y) { Y = X; }",
+    )
     recipe = shell.names["f"]._recipe
-    assert recipe.options == {"target": "cpu", "define": {"S": 2, "G": "tanh", "H": 0.5}, "size": {"N": 4}, "rank": {"B": 2}, "checked": True, "cache": False, "kernels": 3, "room": 100, "threads": 0}
+    assert recipe.options == {
+        "target": "cpu",
+        "define": {"S": 2, "G": "tanh", "H": 0.5},
+        "size": {"N": 4},
+        "rank": {"B": 2},
+        "checked": True,
+        "cache": False,
+        "kernels": 3,
+        "room": 100,
+        "threads": 0,
+    }
     tile("both", "function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = X; }")
     assert isinstance(shell.names["both"], tilec.Module)
     with tilec.options(target="opencl"):
@@ -94,10 +116,20 @@ def test_a_cell_defines_a_variable(shell):
     assert shell.names["g"]._recipe.options["target"] == "opencl"
 
 
-@pytest.mark.parametrize("line, kind, words", [
-    ("2f", ValueError, "'2f' is no option NAME=VALUE and no name"), ("f g", ValueError, "'g' is no option"), ("for", ValueError, "no name of a variable"),
-    ("f threads=two", ValueError, "threads=two is no integer"), ("f checked=maybe", ValueError, "neither on nor off"), ("f define=S", ValueError, "no list NAME=VALUE"),
-    ("f target=cpu target=cpu", ValueError, "twice"), ("f tagret=cpu", TypeError, "did you mean target="), ("f target=gpu", tilec.OptionError, "gpu")])
+@pytest.mark.parametrize(
+    "line, kind, words",
+    [
+        ("2f", ValueError, "'2f' is no option NAME=VALUE and no name"),
+        ("f g", ValueError, "'g' is no option"),
+        ("for", ValueError, "no name of a variable"),
+        ("f threads=two", ValueError, "threads=two is no integer"),
+        ("f checked=maybe", ValueError, "neither on nor off"),
+        ("f define=S", ValueError, "no list NAME=VALUE"),
+        ("f target=cpu target=cpu", ValueError, "twice"),
+        ("f tagret=cpu", TypeError, "did you mean target="),
+        ("f target=gpu", tilec.OptionError, "gpu"),
+    ],
+)
 def test_a_line_that_is_wrong_is_refused(shell, line, kind, words):
     with pytest.raises(kind, match=words):
         shell.magics["cell", "tile"](line, TEXT)

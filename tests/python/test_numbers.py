@@ -1,4 +1,5 @@
-"""What must not depend on how a fold is shared out: ranges of partial products, signs of zeros. On every backend that is here."""
+"""What must not depend on how a fold is shared out: ranges of partial products, signs of zeros. On every backend that
+is here."""
 import numpy as np
 import pytest
 
@@ -15,7 +16,8 @@ def run(text, target, *inputs):
 
 
 def factors(count, dtype):
-    """0 far from large ones, large before small, small before large, an infinity and a NaN: what partial products over- and underflow in."""
+    """0 far from large ones, large before small, small before large, an infinity and a NaN: what partial products over-
+    and underflow in."""
     big, x = (1e30, np.ones((7, count), dtype)) if dtype != np.float64 else (1e300, np.ones((7, count), dtype))
     half = count // 2
     x[0], x[0, -1] = 100, 0
@@ -53,7 +55,9 @@ def test_partial_products_have_no_range(count, dtype, target):
     columns = run("function (X[N, M]) -> (Y) { Y[i: M] = *(X[j, i]); }", target, np.ascontiguousarray(x.T))
     np.testing.assert_allclose(columns, expected, rtol=rtol * count ** 0.5)
     for k in (0, 2):
-        np.testing.assert_allclose(run("function (X[N]) -> (Y) { Y[] = *(X[j]); }", target, x[k]), expected[k], rtol=rtol * count ** 0.5)
+        np.testing.assert_allclose(
+            run("function (X[N]) -> (Y) { Y[] = *(X[j]); }", target, x[k]), expected[k], rtol=rtol * count**0.5
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -62,11 +66,19 @@ def test_running_products_have_no_range(rows, count, target):
     x = np.ones((rows, count), np.float32)
     x[:, :20], x[:, 20:40] = 1e30, 1e-30
     x[:, -10:] = 0
-    before, after = run("function (X[M, N]) -> (A, B) { A[i, j: M, N] = *(X[i, k]), k <= j; B[i, j: M, N] = *(X[i, k]), k >= j; }", target, x)
+    before, after = run(
+        "function (X[M, N]) -> (A, B) { A[i, j: M, N] = *(X[i, k]), k <= j; B[i, j: M, N] = *(X[i, k]), k >= j; }",
+        target,
+        x,
+    )
     assert np.isinf(before[:, 1:38]).all() and (before[:, -10:] == 0).all()
     np.testing.assert_allclose(before[:, 39:-10], 1, rtol=1e-4)
     assert (after == 0).all()
-    turned, _ = run("function (X[M, N]) -> (A, B) { A[i, j: M, N] = *(X[i, k]), k >= j; B[i, j: M, N] = *(X[i, k]), k <= j; }", target, x[:, ::-1].copy())
+    turned, _ = run(
+        "function (X[M, N]) -> (A, B) { A[i, j: M, N] = *(X[i, k]), k >= j; B[i, j: M, N] = *(X[i, k]), k <= j; }",
+        target,
+        x[:, ::-1].copy(),
+    )
     np.testing.assert_allclose(turned[:, ::-1][:, 39:-10], 1, rtol=1e-4)
 
 
@@ -78,8 +90,15 @@ def test_of_two_zeros_the_larger_is_plus(dtype, target):
     np.testing.assert_array_equal(np.signbit(larger[:4]), [False, False, True, False])
     np.testing.assert_array_equal(np.signbit(smaller[:4]), [True, True, True, False])
     assert np.isnan(larger[4:]).all() and np.isnan(smaller[4:]).all()
-    for text, signs in (("max(A, 0.0)", [0, 0, 0, 0]), ("max(-0.0, A)", [1, 0, 1, 0]), ("min(A, 0.0)", [1, 0, 1, 0]), ("min(-0.0, A)", [1, 1, 1, 1])):
-        np.testing.assert_array_equal(np.signbit(run("function (A[N]) -> (Y) { Y = %s; }" % text, target, a[:4])), signs)
+    for text, signs in (
+        ("max(A, 0.0)", [0, 0, 0, 0]),
+        ("max(-0.0, A)", [1, 0, 1, 0]),
+        ("min(A, 0.0)", [1, 0, 1, 0]),
+        ("min(-0.0, A)", [1, 1, 1, 1]),
+    ):
+        np.testing.assert_array_equal(
+            np.signbit(run("function (A[N]) -> (Y) { Y = %s; }" % text, target, a[:4])), signs
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS + ["reference"])
@@ -90,7 +109,9 @@ def test_extremes_of_zeros_do_not_depend_on_their_order(count, target):
     for aggregation, signs in ((">", [False, False, True]), ("<", [True, True, True])):
         for text, given in (("Y[i: M] = %s(X[i, j])", x), ("Y[i: M] = %s(X[j, i])", np.ascontiguousarray(x.T))):
             shape = "M, N" if given is x else "N, M"
-            np.testing.assert_array_equal(np.signbit(run("function (X[%s]) -> (Y) { %s; }" % (shape, text % aggregation), target, given)), signs)
+            np.testing.assert_array_equal(
+                np.signbit(run("function (X[%s]) -> (Y) { %s; }" % (shape, text % aggregation), target, given)), signs
+            )
     first = run("function (X[M, N]) -> (Y) { Y = argmax(X, 1); }", target, x)
     np.testing.assert_array_equal(first, [0, 0, 0])      # -0 and 0 are equal: the first of them
 
@@ -106,9 +127,13 @@ def test_equal_zeros_share_a_derivative(target):
 
 
 # Sums that C leaves and a condition does not: where the first nine rows of M are 0, no point needs those of C.
-CONDITIONAL = ["O[l: N] = +(M[j, i] > 0.5 ? A[i, j] * C[j, l] : 0)", "O[l: N] = +(M[j, i] > 0.5 ? A[i, j] / C[j, l] : 0)",
-               "O[l, k: N, N] = +(M[j, i] > 0.5 & A[i, k] > 0 ? A[i, k] * C[j, l] : 0)", "O[t, l: N, N] = +(M[s, k] > 0.5 ? A[s, k] * C[t, l] : 0), s <= t",
-               "O[j, l: N, N] = +(-(M[j, i] > 0.5 ? A[i, k] * C[j, l] * 2 : 0))"]
+CONDITIONAL = [
+    "O[l: N] = +(M[j, i] > 0.5 ? A[i, j] * C[j, l] : 0)",
+    "O[l: N] = +(M[j, i] > 0.5 ? A[i, j] / C[j, l] : 0)",
+    "O[l, k: N, N] = +(M[j, i] > 0.5 & A[i, k] > 0 ? A[i, k] * C[j, l] : 0)",
+    "O[t, l: N, N] = +(M[s, k] > 0.5 ? A[s, k] * C[t, l] : 0), s <= t",
+    "O[j, l: N, N] = +(-(M[j, i] > 0.5 ? A[i, k] * C[j, l] * 2 : 0))",
+]
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -142,5 +167,7 @@ def test_a_running_extreme_that_is_no_number_has_the_gradient_zero(target, bad):
     a, do = rng.integers(-2048, 2048, (2, 400, 2)).astype("f4") / 1024
     a[300, 0] = bad
     for w in ([-0.5, 0], [1, 2], [np.inf, 1]):
-        got, wanted = (tilec.compile(text, target=name).grad(wrt="W")(a, np.float32(w), do) for name in (target, "reference"))
+        got, wanted = (
+            tilec.compile(text, target=name).grad(wrt="W")(a, np.float32(w), do) for name in (target, "reference")
+        )
         np.testing.assert_allclose(got, wanted, rtol=1e-3)

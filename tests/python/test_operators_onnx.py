@@ -1,4 +1,5 @@
-"""std/ against ONNX's node tests: the models of one node whose operator operators_onnx.py says with std/, with their inputs and outputs."""
+"""std/ against ONNX's node tests: the models of one node whose operator operators_onnx.py says with std/, with their
+inputs and outputs."""
 import warnings
 
 import numpy as np
@@ -54,10 +55,15 @@ def cases() -> dict:
         if case.model is None or len(case.model.graph.node) != 1:
             continue                                       # a function's body; more than one operator
         node = case.model.graph.node[0]
-        attributes = {a.name: (lambda v: v.decode() if isinstance(v, bytes) else v)(onnx.helper.get_attribute_value(a)) for a in node.attribute}
+        attributes = {
+            a.name: (lambda v: v.decode() if isinstance(v, bytes) else v)(onnx.helper.get_attribute_value(a))
+            for a in node.attribute
+        }
         for inputs, outputs in case.data_sets:
             given = iter(inputs)
-            found.setdefault(node.op_type, []).append((case, Attributes(attributes), [next(given) if name else None for name in node.input], list(outputs)))
+            found.setdefault(node.op_type, []).append(
+                (case, Attributes(attributes), [next(given) if name else None for name in node.input], list(outputs))
+            )
     return found
 
 
@@ -69,15 +75,28 @@ def is_covered_type(values) -> bool:
 
 
 def reached(operator: str, attributes: dict, inputs: list) -> tuple:
-    return operators.reached(TABLE[operator], (attributes, *inputs), {}) if is_covered_type(inputs) else (None, "bfloat16 and types that NumPy lacks")
+    return (
+        operators.reached(TABLE[operator], (attributes, *inputs), {})
+        if is_covered_type(inputs)
+        else (None, "bfloat16 and types that NumPy lacks")
+    )
 
 
 def agree(got, expected, case):
     """Within what the test allows, or the rounding of sums of numbers as large as the largest."""
-    assert got.dtype == expected.dtype and got.shape == expected.shape, "%s%s, expected %s%s" % (got.dtype, got.shape, expected.dtype, expected.shape)
-    largest = np.abs(expected[np.isfinite(expected)], dtype=np.float64).max(initial=0) if expected.dtype.kind == "f" else 0
+    assert got.dtype == expected.dtype and got.shape == expected.shape, "%s%s, expected %s%s" % (
+        got.dtype,
+        got.shape,
+        expected.dtype,
+        expected.shape,
+    )
+    largest = (
+        np.abs(expected[np.isfinite(expected)], dtype=np.float64).max(initial=0) if expected.dtype.kind == "f" else 0
+    )
     rounding = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-13}.get(str(expected.dtype), 0)
-    np.testing.assert_allclose(got, expected, rtol=case.rtol if expected.dtype.kind == "f" else 0, atol=largest * rounding)
+    np.testing.assert_allclose(
+        got, expected, rtol=case.rtol if expected.dtype.kind == "f" else 0, atol=largest * rounding
+    )
 
 
 @pytest.mark.parametrize("operator", sorted(TABLE))
@@ -105,7 +124,9 @@ def page_section() -> str:
     for operator, count in counted.items():
         for _, attributes, inputs, _ in CASES[operator]:
             count += reached(operator, attributes, inputs)
-    others = "Without a function of their own, many because the language says them itself: %s." % ", ".join(sorted(set(CASES) - set(TABLE)))
+    others = "Without a function of their own, many because the language says them itself: %s." % ", ".join(
+        sorted(set(CASES) - set(TABLE))
+    )
     return operators_page.section("ONNX", onnx.__version__, "tests", counted, others)
 
 

@@ -1,4 +1,5 @@
-"""std/ against PyTorch's database of operators: values and gradients of its samples, each of which operators_torch.py says with std/."""
+"""std/ against PyTorch's database of operators: values and gradients of its samples, each of which operators_torch.py
+says with std/."""
 import warnings
 import zlib
 
@@ -71,9 +72,13 @@ def compare(name: str, sample):
     torch.manual_seed(1)
     seeds = [torch.randn_like(e) for _, e in pairs]
     theirs = torch.autograd.grad([e for _, e in pairs], leaves, seeds, allow_unused=True)
-    ours = torch.autograd.grad([g for g, _ in pairs], leaves, [s.to(g.dtype) for (g, _), s in zip(pairs, seeds)], allow_unused=True)
+    ours = torch.autograd.grad(
+        [g for g, _ in pairs], leaves, [s.to(g.dtype) for (g, _), s in zip(pairs, seeds)], allow_unused=True
+    )
     for k, (g, e, leaf) in enumerate(zip(ours, theirs, leaves)):
-        operators.agree_gradient("%s.d%d" % (name, k), *(torch.zeros_like(leaf) if v is None else v for v in (g, e)), dtype)
+        operators.agree_gradient(
+            "%s.d%d" % (name, k), *(torch.zeros_like(leaf) if v is None else v for v in (g, e)), dtype
+        )
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
@@ -82,7 +87,9 @@ def test_operator(name):
         pytest.skip("this PyTorch's database does not have it")
     faults = []
     narrow = (torch.float16, torch.bfloat16)
-    for dtype, count in (COUNTS | dict.fromkeys(narrow if operators.WANTED else narrow[zlib.crc32(name.encode()) % 2:][:1], 1)).items():
+    for dtype, count in (
+        COUNTS | dict.fromkeys(narrow if operators.WANTED else narrow[zlib.crc32(name.encode()) % 2 :][:1], 1)
+    ).items():
         mapped = [s for s in samples(name, dtype) if reached(name, s)[1] is None]
         for sample in operators.selected(mapped, count):
             try:
@@ -99,7 +106,10 @@ def page_section() -> str:
     for name, count in counted.items():
         for sample in samples(name, torch.float32):
             count += reached(name, sample)
-    others = "The database has %d entries. Of the others most are functions of one element, which the language has itself, or take a whole tensor apart: sorting, decompositions, indexing." % len(DATABASE)
+    others = (
+        "The database has %d entries. Of the others most are functions of one element, which the language has itself, or take a whole tensor apart: sorting, decompositions, indexing."
+        % len(DATABASE)
+    )
     return operators_page.section("PyTorch", torch.__version__.partition("+")[0], "samples", counted, others)
 
 

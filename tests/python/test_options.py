@@ -64,7 +64,9 @@ def test_other_threads_and_tasks_have_their_own():
     barrier = threading.Barrier(2)
     with tilec.options(checked=True):
         threads = [threading.Thread(target=work, args=(k, target)) for k, target in enumerate(["cpu", "reference"])]
-        plain = threading.Thread(target=contextvars.Context().run, args=(lambda: found.update(plain=is_checked(tilec.compile(TEXT))),))
+        plain = threading.Thread(
+            target=contextvars.Context().run, args=(lambda: found.update(plain=is_checked(tilec.compile(TEXT))),)
+        )
         for thread in threads + [plain]:
             thread.start()
         for thread in threads + [plain]:
@@ -87,25 +89,56 @@ def test_they_reach_load_and_std(tmp_path):
     (tmp_path / "f.tile").write_text('import "ops.tile";\nfunction f(X[N]) -> (Y) { Y = twice(X); }')
     with pytest.raises(tilec.ProgramError, match="ops.tile"):
         tilec.load(tmp_path / "f.tile")
-    with tilec.options(include=[tmp_path / "lib"], target="reference", kernels=3, threads=1, room=64, cache=tmp_path / "cache"):
+    with tilec.options(
+        include=[tmp_path / "lib"], target="reference", kernels=3, threads=1, room=64, cache=tmp_path / "cache"
+    ):
         f = tilec.load(tmp_path / "f.tile")
         softmax = tilec.std.load("softmax")
         assert target_of(tilec.std.softplus) == "cpu"                 # one for the process, whatever is said here
-    assert f._recipe.options == {"target": "reference", "kernels": 3, "threads": 1, "room": 64, "cache": str(tmp_path / "cache"), "checked": False, "define": {}, "size": {}, "rank": {}}
+    assert f._recipe.options == {
+        "target": "reference",
+        "kernels": 3,
+        "threads": 1,
+        "room": 64,
+        "cache": str(tmp_path / "cache"),
+        "checked": False,
+        "define": {},
+        "size": {},
+        "rank": {},
+    }
     np.testing.assert_array_equal(f(X[0]), [2, 2])
     assert target_of(softmax) == "reference"
 
 
-@pytest.mark.parametrize("given, words", [({"define": {"S": 1}}, "define= belongs to one text"), ({"function": "f"}, "function= belongs"), ({"tagret": "cpu"}, "no option tagret=; there are target, include")])
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"define": {"S": 1}}, "define= belongs to one text"),
+        ({"function": "f"}, "function= belongs"),
+        ({"tagret": "cpu"}, "no option tagret=; there are target, include"),
+    ],
+)
 def test_what_belongs_to_one_text_is_refused(given, words):
     with pytest.raises(TypeError, match=words):
         tilec.options(**given)
 
 
-@pytest.mark.parametrize("given, words", [
-    ({"checked": "maybe"}, "checked= is 'maybe', not a bool"), ({"checked": 3}, "checked= is 3, not a bool"), ({"cache": 3}, "cache= is 3, not a path"), ({"include": 3}, "include= is 3, not a path or"),
-    ({"include": ["std", 3]}, "include= is 3, not a path"), ({"define": 3}, "define= is 3, not a dict"), ({"size": ["N"]}, "size= is ['N'], not a dict"), ({"threads": -1}, "threads= is -1, not from 0 to 4096"),
-    ({"size": {"N": "a"}}, "size=: N is 'a', not an integer"), ({"kernels": 0.5}, "kernels= is 0.5, not an integer")], ids=str)
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"checked": "maybe"}, "checked= is 'maybe', not a bool"),
+        ({"checked": 3}, "checked= is 3, not a bool"),
+        ({"cache": 3}, "cache= is 3, not a path"),
+        ({"include": 3}, "include= is 3, not a path or"),
+        ({"include": ["std", 3]}, "include= is 3, not a path"),
+        ({"define": 3}, "define= is 3, not a dict"),
+        ({"size": ["N"]}, "size= is ['N'], not a dict"),
+        ({"threads": -1}, "threads= is -1, not from 0 to 4096"),
+        ({"size": {"N": "a"}}, "size=: N is 'a', not an integer"),
+        ({"kernels": 0.5}, "kernels= is 0.5, not an integer"),
+    ],
+    ids=str,
+)
 def test_values_that_no_option_has(given, words, tmp_path):
     text = "function (X[N]) -> (Y) { Y = X; }"
     file = tmp_path / "f.tile"

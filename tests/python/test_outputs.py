@@ -14,7 +14,12 @@ TEXT = "function (X[N, M]) -> (X, Y, Y) { Y = X + 1; }"
 
 def places(shape):
     """The same shape in row-major, column-major, spaced and reversed memory."""
-    return [np.zeros(shape, "f4"), np.zeros(shape[::-1], "f4").T, np.zeros((2 * shape[0], shape[1]), "f4")[::2], np.zeros(shape, "f4")[::-1, ::-1]]
+    return [
+        np.zeros(shape, "f4"),
+        np.zeros(shape[::-1], "f4").T,
+        np.zeros((2 * shape[0], shape[1]), "f4")[::2],
+        np.zeros(shape, "f4")[::-1, ::-1],
+    ]
 
 
 @pytest.mark.parametrize("target", ["cpu", "reference"])
@@ -49,7 +54,8 @@ def test_what_is_no_array_cannot_be_written_to(place):
         f(np.ones(3, "f4"), out=[place, np.zeros(3, "f4")])
 
 
-# ---- a result listed twice: two outputs, each with a name and a cotangent of its own -----------------------------------------------------
+# ---- a result listed twice: two outputs, each with a name and a cotangent of its own
+# -----------------------------------------------------
 
 TARGETS = ["cpu", "opencl", "reference"]
 TWICE = "function f(A[N]) -> (C, C) { C = A * A; }"
@@ -76,13 +82,22 @@ def test_each_of_two_outputs_has_a_cotangent(target):
     np.testing.assert_array_equal(f.grad().grad(of="dA", wrt="A")(a, one, ten, a), 2 * (one + ten) * a)
 
 
-@pytest.mark.parametrize("text, names", [
-    ("function f(A[N]) -> (A) { B = A; }", ("A_1",)), ("function f(A[N]) -> (A, A) { }", ("A_1", "A_2")),
-    ("function f(A[N]) -> (A, B, A, B, A) { B = A; }", ("A_1", "B", "A_2", "B_1", "A_3")), ("function f(A[N], A_1[N]) -> (A, A_1) { }", ("A_2", "A_1_1")),
-    ("function f(A[N], #a[N]) -> (#a, A) { }", ("a_1", "A_1")),
-    ("function f(A[N]) -> (C', C') { C' = A; }", ("C'", "C_1'")), ("function f(A[N]) -> (C, C, C_1) { C = A; C_1 = 2.0 * A; }", ("C", "C_2", "C_1")),
-    ("function f(A[N], C_1[N]) -> (C, C) { C = A; }", ("C", "C_2")), ("function f(A[C_1]) -> (C, C) { C = A; }", ("C", "C_2")),
-    ("function f(A[N]) -> (#c, #c) { #c = A; }", ("c", "c_1")), ("function f(A[N]) -> (C, C) { C_1 = A; C = C_1 + C_1; }", ("C", "C_2"))])
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("function f(A[N]) -> (A) { B = A; }", ("A_1",)),
+        ("function f(A[N]) -> (A, A) { }", ("A_1", "A_2")),
+        ("function f(A[N]) -> (A, B, A, B, A) { B = A; }", ("A_1", "B", "A_2", "B_1", "A_3")),
+        ("function f(A[N], A_1[N]) -> (A, A_1) { }", ("A_2", "A_1_1")),
+        ("function f(A[N], #a[N]) -> (#a, A) { }", ("a_1", "A_1")),
+        ("function f(A[N]) -> (C', C') { C' = A; }", ("C'", "C_1'")),
+        ("function f(A[N]) -> (C, C, C_1) { C = A; C_1 = 2.0 * A; }", ("C", "C_2", "C_1")),
+        ("function f(A[N], C_1[N]) -> (C, C) { C = A; }", ("C", "C_2")),
+        ("function f(A[C_1]) -> (C, C) { C = A; }", ("C", "C_2")),
+        ("function f(A[N]) -> (#c, #c) { #c = A; }", ("c", "c_1")),
+        ("function f(A[N]) -> (C, C) { C_1 = A; C = C_1 + C_1; }", ("C", "C_2")),
+    ],
+)
 def test_names_agree_everywhere(tmp_path, text, names):
     f = tilec.compile(text)
     assert f.outputs == names
@@ -94,8 +109,21 @@ def test_names_agree_everywhere(tmp_path, text, names):
     for got, wanted in zip(package(*arrays) if len(names) > 1 else (package(*arrays),), results):
         np.testing.assert_array_equal(got, wanted)
     (tmp_path / "f.tile").write_text(text)
-    done = subprocess.run([TILEC, "run", "f.tile", *("%s=arange:3" % name for name in f.inputs), *("%s=%s.npy" % (n, n) for n in names), "--grad-check", "--of=" + names[-1]],
-                          cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [
+            TILEC,
+            "run",
+            "f.tile",
+            *("%s=arange:3" % name for name in f.inputs),
+            *("%s=%s.npy" % (n, n) for n in names),
+            "--grad-check",
+            "--of=" + names[-1],
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0 and "agrees" in done.stdout and "disagree" not in done.stdout, done
     for name, wanted in zip(names, results):
         np.testing.assert_array_equal(np.load(tmp_path / (name + ".npy")), wanted)
@@ -108,16 +136,30 @@ def test_names_agree_everywhere(tmp_path, text, names):
         np.testing.assert_array_equal(back(*arrays, *zeros), alone)
 
 
-@pytest.mark.parametrize("text", [
-    "function f(A[N]) -> (A) { }", "function f(A[N]) -> (A, A) { }", "function f(A[N]) -> (C, A) { C = A * A; }", "function f(A, S) -> (S, A, B) { B = S * A; }",
-    "function f(A[N]) -> (B) { B = 2.0*A; } gradient f(A, B, dB) -> (dA) { dA = dB + dB; }", "function f(A[N]) -> (A) { } gradient f(A, B, dB) -> (dB) { }"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f(A[N]) -> (A) { }",
+        "function f(A[N]) -> (A, A) { }",
+        "function f(A[N]) -> (C, A) { C = A * A; }",
+        "function f(A, S) -> (S, A, B) { B = S * A; }",
+        "function f(A[N]) -> (B) { B = 2.0*A; } gradient f(A, B, dB) -> (dA) { dA = dB + dB; }",
+        "function f(A[N]) -> (A) { } gradient f(A, B, dB) -> (dB) { }",
+    ],
+)
 def test_results_that_are_inputs_have_gradients_that_are_checked(tmp_path, text):
     (tmp_path / "f.tile").write_text(text)
     numbers = ["S=2.5"] if ", S)" in text else []
     for words in (["--grad-check"], ["--forward", "tA=ones:3", "--grad-check"], ["--check"]):
         if "gradient f" in text and words[0] == "--forward":
             continue
-        done = subprocess.run([TILEC, "run", "f.tile", "A=arange:3", *numbers, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [TILEC, "run", "f.tile", "A=arange:3", *numbers, *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0 and "agrees" in done.stdout and "disagree" not in done.stdout, (words, done)
 
 
@@ -145,7 +187,9 @@ def test_adding_to_a_result_listed_twice():
 
 
 def test_a_rule_of_an_entry_with_a_result_listed_twice():
-    f = tilec.compile("function f(A[N]) -> (C, C) { C = A * 2.0; } gradient f(A, C, D, dC, dD) -> (dA) { dA = 3.0*dC + 5.0*dD; }")
+    f = tilec.compile(
+        "function f(A[N]) -> (C, C) { C = A * 2.0; } gradient f(A, C, D, dC, dD) -> (dA) { dA = 3.0*dC + 5.0*dD; }"
+    )
     np.testing.assert_array_equal(f.grad()(np.ones(2), np.ones(2), np.full(2, 10.0)), [53, 53])
 
 
@@ -153,11 +197,23 @@ def test_the_command_knows_both(tmp_path):
     (tmp_path / "f.tile").write_text(TWICE)
 
     def run(*words):
-        return subprocess.run([TILEC, "run", "f.tile", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            [TILEC, "run", "f.tile", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
 
     assert "C_1: 2 f32" in run("A=2xf32=[2 3]").stdout
-    for words in (["--grad-check"], ["--grad", "--grad-check", "dC=2xf64=[1 2]"], ["--grad-check", "--of=C_1"], ["--forward", "--grad-check", "tA=ones:2"], ["--grad", "--grad-check", "dC=ones:2", "dC_1=ones:2"], ["--grad", "--of=C_1", "dC_1=ones:2", "--check"]):
+    for words in (
+        ["--grad-check"],
+        ["--grad", "--grad-check", "dC=2xf64=[1 2]"],
+        ["--grad-check", "--of=C_1"],
+        ["--forward", "--grad-check", "tA=ones:2"],
+        ["--grad", "--grad-check", "dC=ones:2", "dC_1=ones:2"],
+        ["--grad", "--of=C_1", "dC_1=ones:2", "--check"],
+    ):
         done = run("A=2xf64=[2 3]", *words)
         assert done.returncode == 0 and "disagree" not in done.stdout, (words, done)
     assert "[44 66]" in run("A=2xf64=[2 3]", "--grad", "dC=ones:2", "dC_1=2xf64=[10 10]").stdout
-    assert run("A=2xf64=[2 3]", "C_1=c.npy", "--quiet").returncode == 0 and np.load(tmp_path / "c.npy").tolist() == [4, 9]
+    assert run("A=2xf64=[2 3]", "C_1=c.npy", "--quiet").returncode == 0 and np.load(tmp_path / "c.npy").tolist() == [
+        4,
+        9,
+    ]

@@ -22,7 +22,9 @@ def command(*arguments):
 
 def arrays(seed=0):
     draw = np.random.default_rng(seed)
-    return draw.standard_normal((2, 12, 12, 3)).astype(np.float32), draw.standard_normal((3, 3, 3, 4)).astype(np.float32)
+    return draw.standard_normal((2, 12, 12, 3)).astype(np.float32), draw.standard_normal((3, 3, 3, 4)).astype(
+        np.float32
+    )
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu:x86-64-v3", "opencl"])
@@ -43,7 +45,13 @@ def test_another_process_runs_it(tmp_path):
     conv = tilec.compile(CONV)
     conv.save(tmp_path / "conv.tilec", image, kernel)
     np.save(tmp_path / "i.npy", image), np.save(tmp_path / "k.npy", kernel)
-    done = command("run", tmp_path / "conv.tilec", "I=%s" % (tmp_path / "i.npy"), "K=%s" % (tmp_path / "k.npy"), "O=%s" % (tmp_path / "o.npy"))
+    done = command(
+        "run",
+        tmp_path / "conv.tilec",
+        "I=%s" % (tmp_path / "i.npy"),
+        "K=%s" % (tmp_path / "k.npy"),
+        "O=%s" % (tmp_path / "o.npy"),
+    )
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy"), conv(image, kernel))
 
@@ -57,8 +65,12 @@ def test_the_command_builds_what_python_loads(tmp_path):
         assert command("build", source, "--size", sizes, "-o", tmp_path / "conv.tilec").returncode == 0
         assert command("build", source, "--size", sizes, "-o", tmp_path / "again.tilec").returncode == 0
     assert (tmp_path / "conv.tilec").read_bytes() == (tmp_path / "again.tilec").read_bytes()
-    np.testing.assert_array_equal(tilec.load(tmp_path / "conv.tilec")(image, kernel), tilec.compile(CONV)(image, kernel))
-    assert command("build", source, "--size", sizes, "--grad", "--wrt", "K", "-o", tmp_path / "dk.tilec").returncode == 0
+    np.testing.assert_array_equal(
+        tilec.load(tmp_path / "conv.tilec")(image, kernel), tilec.compile(CONV)(image, kernel)
+    )
+    assert (
+        command("build", source, "--size", sizes, "--grad", "--wrt", "K", "-o", tmp_path / "dk.tilec").returncode == 0
+    )
     assert tilec.load(tmp_path / "dk.tilec").outputs == ("dK",)
 
 
@@ -67,11 +79,22 @@ def test_a_package_is_read_from_a_pipe(tmp_path):
     tilec.compile("function (X[N]) -> (Y) { Y = X * 2.0; }").save(tmp_path / "f.tilec", np.ones(3, np.float32))
     (tmp_path / "f.tile").write_text("function (X[N]) -> (Y) { Y = X * 2.0; }")
     for name in ("f.tilec", "f.tile"):
-        for line in ("cat %s | %s run - X=arange:3", "cat %s | %s run /dev/stdin X=arange:3", "%s run <(cat %s) X=arange:3", "%s run - X=arange:3 <%s", "%s run /dev/stdin X=arange:3 <%s"):
+        for line in (
+            "cat %s | %s run - X=arange:3",
+            "cat %s | %s run /dev/stdin X=arange:3",
+            "%s run <(cat %s) X=arange:3",
+            "%s run - X=arange:3 <%s",
+            "%s run /dev/stdin X=arange:3 <%s",
+        ):
             line = line.replace("%s run", f"{TILEC} run")
             done = subprocess.run(["bash", "-c", line % name], cwd=tmp_path, capture_output=True, text=True)
             assert done.returncode == 0 and "[0 2 4]" in done.stdout, (line, name, done)
-    cut = subprocess.run(["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % TILEC], cwd=tmp_path, capture_output=True, text=True)
+    cut = subprocess.run(
+        ["bash", "-c", "head -c 100 f.tilec | %s run - X=arange:3" % TILEC],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert cut.returncode != 0 and "E0534" in cut.stderr and "standard input" in cut.stderr, cut
     os.mkfifo(tmp_path / "pipe")
     named = command("run", tmp_path / "pipe", "X=arange:3")
@@ -118,7 +141,13 @@ def test_files_that_are_no_packages_are_refused(tmp_path):
     path = tmp_path / "f.tilec"
     tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(path, np.ones(3, np.float32))
     data = path.read_bytes()
-    for bad in (data[:40], data[:-1], data + b"x", data[:60] + bytes([data[60] ^ 1]) + data[61:], data[:14] + b"9" + data[15:]):
+    for bad in (
+        data[:40],
+        data[:-1],
+        data + b"x",
+        data[:60] + bytes([data[60] ^ 1]) + data[61:],
+        data[:14] + b"9" + data[15:],
+    ):
         path.write_bytes(bad)
         with pytest.raises(tilec.DeviceError) as fault:
             tilec.load(path)
@@ -136,7 +165,9 @@ def test_a_package_is_no_text(tmp_path):
         assert done.returncode == 2 and "tilec run %s" % path in done.stderr, (words, done.stderr)
 
 
-@pytest.mark.parametrize("option", [["--wrt=X"], ["--of=Y"], ["--grad"], ["--size=N=4"], ["--plan=p.txt"], ["--target=cpu"]])
+@pytest.mark.parametrize(
+    "option", [["--wrt=X"], ["--of=Y"], ["--grad"], ["--size=N=4"], ["--plan=p.txt"], ["--target=cpu"]]
+)
 def test_what_belongs_to_the_text_is_refused_by_its_name(tmp_path, option):
     path = tmp_path / "f.tilec"
     tilec.compile("function (X[N]) -> (Y) { Y = X; }").save(path, np.ones(3, np.float32))
@@ -211,7 +242,9 @@ def test_the_command_line_refuses_strides(tmp_path):
 
 
 def test_threads_share_a_package(tmp_path):
-    square = tilec.compile("function (A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }")
+    square = tilec.compile(
+        "function (A[N, N]) -> (C) { B[i, j: N, N] = +(A[i, k] * A[k, j]); C[i, j: N, N] = +(B[i, k] * A[k, j]); }"
+    )
     draw = np.random.default_rng(1)
     inputs = [draw.standard_normal((40, 40)).astype(np.float32) for _ in range(8)]
     square.save(tmp_path / "s.tilec", inputs[0])
@@ -246,7 +279,10 @@ def test_the_command_takes_files_of_any_layout(tmp_path):
     np.save(tmp_path / "x.npy", X)
     np.savez(tmp_path / "x.npz", X=X)
     for words in ([], ["--vjp"]):
-        assert command("build", tmp_path / "f.tile", "--size", "N=4,M=3", "-o", tmp_path / "f.tilec", *words).returncode == 0
+        assert (
+            command("build", tmp_path / "f.tile", "--size", "N=4,M=3", "-o", tmp_path / "f.tilec", *words).returncode
+            == 0
+        )
         for source in ("x.npy", "x.npz"):
             more = [f"dY={tmp_path / 'x.npy'}", f"dX={tmp_path / 'dx.npy'}"] if words else []
             done = command("run", tmp_path / "f.tilec", f"X={tmp_path / source}", f"Y={tmp_path / 'y.npy'}", *more)
@@ -257,7 +293,9 @@ def test_the_command_takes_files_of_any_layout(tmp_path):
 
 
 def test_the_command_runs_packages_without_elements(tmp_path):
-    (tmp_path / "z.tile").write_text("function (A[N], B[M]) -> (Y, S) { Y[i, j: N, M] = =(exp(A[i]) * B[j]); S[] = +(A[i]); }")
+    (tmp_path / "z.tile").write_text(
+        "function (A[N], B[M]) -> (Y, S) { Y[i, j: N, M] = =(exp(A[i]) * B[j]); S[] = +(A[i]); }"
+    )
     assert command("build", tmp_path / "z.tile", "--size", "N=0,M=3", "-o", tmp_path / "z.tilec").returncode == 0
     done = command("run", tmp_path / "z.tilec", "A=zeros:0", "B=ones:3")
     assert done.returncode == 0 and "S: " in done.stdout, done.stderr
@@ -265,8 +303,13 @@ def test_the_command_runs_packages_without_elements(tmp_path):
 
 def test_a_near_name_of_either_half_is_told(tmp_path):
     (tmp_path / "f.tile").write_text("function f(X[N]) -> (Y) { Y = X * X; }")
-    assert command("build", tmp_path / "f.tile", "--vjp", "--time", "--size", "N=4", "-o", tmp_path / "f.tilec").returncode == 0
+    assert (
+        command("build", tmp_path / "f.tile", "--vjp", "--time", "--size", "N=4", "-o", tmp_path / "f.tilec").returncode
+        == 0
+    )
     done = command("run", tmp_path / "f.tilec", "X=ones:4", "dx=o.npy")
     assert done.returncode == 2 and "did you mean `dX`?" in done.stderr, done.stderr
-    dumped = command("build", tmp_path / "f.tile", "--vjp", "--dump-to", tmp_path / "d", "--size", "N=4", "-o", tmp_path / "f.tilec")
+    dumped = command(
+        "build", tmp_path / "f.tile", "--vjp", "--dump-to", tmp_path / "d", "--size", "N=4", "-o", tmp_path / "f.tilec"
+    )
     assert dumped.returncode == 2 and "--grad --dump-to" in dumped.stderr

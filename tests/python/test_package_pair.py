@@ -60,12 +60,16 @@ def test_the_command_builds_and_runs_pairs(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "kept: " in done.stderr and "backward: " in done.stderr and "launch" in done.stderr
     forward = tilec_command("run", "f.tilec", "A=arange:2x3", "B=ones:3")
-    assert forward.returncode == 0 and forward.stdout.startswith("Y: 2 f32") and "dB" not in forward.stdout, forward.stderr
+    assert (
+        forward.returncode == 0 and forward.stdout.startswith("Y: 2 f32") and "dB" not in forward.stdout
+    ), forward.stderr
     both = tilec_command("run", "f.tilec", "A=arange:2x3", "B=ones:3", "dY=ones:2", "dB=db.npy")
     assert both.returncode == 0 and "Y: 2 f32" in both.stdout, both.stderr
     program = tilec.load(tmp_path / "f.tile")
     A, B = np.arange(6, dtype="f4").reshape(2, 3), np.ones(3, "f4")
-    np.testing.assert_allclose(np.load(tmp_path / "db.npy"), program.grad(wrt="B")(A, B, dY=np.ones(2, "f4")), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "db.npy"), program.grad(wrt="B")(A, B, dY=np.ones(2, "f4")), rtol=1e-6
+    )
     missing = tilec_command("run", "f.tilec", "A=arange:2x3", "B=ones:3", "dB=db.npy")
     assert missing.returncode == 2 and "`dY`" in missing.stderr
     twice = tilec_command("build", "f.tile", "--vjp", "--grad", "--size", "N=2,K=3", "-o", "g.tilec")

@@ -59,9 +59,13 @@ def test_derivatives_of_first_and_second_order(text, rest, shape):
     first = lambda at: np.asarray(value(np.asarray(at))[0] if "S, Mean" in text else value(np.asarray(at)))
     weights = draw(*np.shape(first(x)), seed=3)
     gradient = lambda at: np.asarray(f(np.asarray(at), weights))
-    np.testing.assert_allclose(np.sum(gradient(x) * along), np.sum(weights * differences(first, x, along)), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        np.sum(gradient(x) * along), np.sum(weights * differences(first, x, along)), rtol=1e-6, atol=1e-8
+    )
     second = f.grad(wrt=["X"])
-    np.testing.assert_allclose(np.sum(second(x, weights, other) * along), np.sum(other * differences(gradient, x, along)), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(
+        np.sum(second(x, weights, other) * along), np.sum(other * differences(gradient, x, along)), rtol=1e-6, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("a, b", list(itertools.product(SHAPES[:4], SHAPES[:4])))
@@ -74,8 +78,11 @@ def test_two_packs(a, b):
 
 def test_ranks_that_do_not_fit():
     f = tilec.compile(MIDDLE)
-    for x, w, words in [(draw(4, 3), draw(2, 4, 2), "`X` is declared with at least 2 dimensions but is given 2"), (draw(2), draw(2), "at least"),
-                        (draw(2, 4, 3), draw(3, 4, 2), "`A0` is 2 in `X` but 3 in `W`")]:
+    for x, w, words in [
+        (draw(4, 3), draw(2, 4, 2), "`X` is declared with at least 2 dimensions but is given 2"),
+        (draw(2), draw(2), "at least"),
+        (draw(2, 4, 3), draw(3, 4, 2), "`A0` is 2 in `X` but 3 in `W`"),
+    ]:
         if words.startswith("`X`"):
             assert f(x[None].repeat(2, 0), w).shape == (2, 3, 2)
             continue
@@ -106,7 +113,21 @@ def test_a_package_has_the_rank_it_was_saved_for(tmp_path):
     with pytest.raises(ValueError, match="X"):
         saved(x[0])
     (tmp_path / "soft.tile").write_text(SOFTMAX)
-    built = subprocess.run([TILEC, "build", tmp_path / "soft.tile", "--rank", "B=2", "--size", "B0=2,B1=3,N=4", "-o", tmp_path / "built.tilec"], capture_output=True, text=True)
+    built = subprocess.run(
+        [
+            TILEC,
+            "build",
+            tmp_path / "soft.tile",
+            "--rank",
+            "B=2",
+            "--size",
+            "B0=2,B1=3,N=4",
+            "-o",
+            tmp_path / "built.tilec",
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert built.returncode == 0, built.stderr
     np.testing.assert_array_equal(tilec.load(tmp_path / "built.tilec")(x), f(x))
 
@@ -122,7 +143,9 @@ def test_std_has_its_derivative_at_every_rank():
     for shape in SHAPES:
         x, d = draw(*shape, 5), draw(*shape, 5, seed=1)
         y = softmax(x)
-        np.testing.assert_allclose(tilec.compile(SOFTMAX).grad()(x, d), y * (d - np.sum(y * d, -1, keepdims=True)), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            tilec.compile(SOFTMAX).grad()(x, d), y * (d - np.sum(y * d, -1, keepdims=True)), rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_missing_input_is_named_and_hints_are_of_python():
@@ -131,4 +154,8 @@ def test_a_missing_input_is_named_and_hints_are_of_python():
         f(W=draw(3))
     with pytest.raises(ValueError, match="B...") as raised:
         f.emit("gradient")
-    assert '`rank={"B": 2}`' in str(raised.value) and "--" not in str(raised.value) and raised.value.diagnostics[0].hint == 'say it: `rank={"B": 2}`'
+    assert (
+        '`rank={"B": 2}`' in str(raised.value)
+        and "--" not in str(raised.value)
+        and raised.value.diagnostics[0].hint == 'say it: `rank={"B": 2}`'
+    )

@@ -113,7 +113,9 @@ def test_numbers_sizes_and_strides():
     for size in (2, 3):
         y, backward = f.vjp(x, 0.5, size, wrt="X")
         np.testing.assert_allclose(y, f(x, 0.5, size), rtol=1e-6)
-        np.testing.assert_allclose(backward(np.ones((8, 6), np.float32).T.copy().T), f.grad(wrt="X")(x, 0.5, size, np.ones_like(y)), rtol=1e-5)
+        np.testing.assert_allclose(
+            backward(np.ones((8, 6), np.float32).T.copy().T), f.grad(wrt="X")(x, 0.5, size, np.ones_like(y)), rtol=1e-5
+        )
 
 
 def test_mistakes_are_named():

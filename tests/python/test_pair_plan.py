@@ -1,4 +1,5 @@
-"""Plans of pairs: what emit("pair-plan") prints is followed by vjp() and save(), and what does not apply is an error with its place."""
+"""Plans of pairs: what emit("pair-plan") prints is followed by vjp() and save(), and what does not apply is an error
+with its place."""
 import numpy as np
 import pytest
 
@@ -31,14 +32,19 @@ def test_a_printed_pair_is_followed(tmp_path, case, target):
     outputs, planned_backward = planned.vjp(*arrays)
     assert backward.kept == planned_backward.kept
     cotangents = [np.ones_like(y) for y in as_tuple(expected)]
-    for one, other in zip(as_tuple(outputs) + as_tuple(planned_backward(*cotangents)), as_tuple(expected) + as_tuple(backward(*cotangents))):
+    for one, other in zip(
+        as_tuple(outputs) + as_tuple(planned_backward(*cotangents)),
+        as_tuple(expected) + as_tuple(backward(*cotangents)),
+    ):
         np.testing.assert_array_equal(one, other)
 
 
 def test_each_half_takes_its_part_and_the_function_the_rest():
     A, B = random(50, 20), random(20, 70)
     f = tilec.compile(PRODUCT, target="cpu:x86-64-v3")
-    planned = f.with_plan("group C\n  contract C  block 2x1  lanes 8\nbackward\ngroup dA\n  contract dA  block 3x1  lanes 8\nforward\ngroup C\n  contract C  block 1x1  lanes 8\n")
+    planned = f.with_plan(
+        "group C\n  contract C  block 2x1  lanes 8\nbackward\ngroup dA\n  contract dA  block 3x1  lanes 8\nforward\ngroup C\n  contract C  block 1x1  lanes 8\n"
+    )
     pair = planned.emit("pair-plan", A, B)
     forward, backward = pair[:pair.index("backward\n")], pair[pair.index("backward\n"):]
     assert "block 1x1  lanes 8" in forward and "block 3x1  lanes 8" in backward and "block 2x1" not in pair
@@ -52,7 +58,10 @@ def test_each_half_takes_its_part_and_the_function_the_rest():
 
 
 def test_the_text_says_all_three():
-    text = '[[plan("group C", "contract C  block 2x1  lanes 8", "forward", "group C", "contract C  block 1x1  lanes 8")]]\n' + PRODUCT
+    text = (
+        '[[plan("group C", "contract C  block 2x1  lanes 8", "forward", "group C", "contract C  block 1x1  lanes 8")]]\n'
+        + PRODUCT
+    )
     A, B = random(50, 20), random(20, 70)
     f = tilec.compile(text, target="cpu:x86-64-v3")
     assert "block 2x1  lanes 8" in f.emit("plan", A, B)
@@ -61,12 +70,23 @@ def test_the_text_says_all_three():
     f.vjp(A, B)
 
 
-@pytest.mark.parametrize("plan,code,line", [("forward\nsplit C\n", "E0560", 2), ("backward\ninline A\n", "E0561", 2), ("forward\nno copy\nforward\n", "E0560", 3),
-                                            ("forward\nno copy\nbackward\ngroup dA\n  contract dA  block 99x1  lanes 8\n", "E0563", 5)])
+@pytest.mark.parametrize(
+    "plan,code,line",
+    [
+        ("forward\nsplit C\n", "E0560", 2),
+        ("backward\ninline A\n", "E0561", 2),
+        ("forward\nno copy\nforward\n", "E0560", 3),
+        ("forward\nno copy\nbackward\ngroup dA\n  contract dA  block 99x1  lanes 8\n", "E0563", 5),
+    ],
+)
 def test_what_does_not_apply_has_a_place(tmp_path, plan, code, line):
     A, B = random(50, 20), random(20, 70)
     f = tilec.compile(PRODUCT, plan=plan)
-    for call in (lambda: f.vjp(A, B), lambda: f.save(tmp_path / "f.tilec", A, B, vjp=True), lambda: f.emit("pair-plan", A, B)):
+    for call in (
+        lambda: f.vjp(A, B),
+        lambda: f.save(tmp_path / "f.tilec", A, B, vjp=True),
+        lambda: f.emit("pair-plan", A, B),
+    ):
         with pytest.raises(tilec.ProgramError) as caught:
             call()
         assert caught.value.diagnostics[0].code == code
@@ -85,18 +105,39 @@ def test_a_plan_must_say_something_of_what_is_compiled():
 def test_on_the_command_line(tmp_path):
     (tmp_path / "f.tile").write_text(PRODUCT)
     sizes = ["--size", "M=50,K=20,N=70"]
-    plan = subprocess.run([TILEC, tmp_path / "f.tile", *sizes, "--emit=pair-plan"], check=True, capture_output=True, text=True).stdout
+    plan = subprocess.run(
+        [TILEC, tmp_path / "f.tile", *sizes, "--emit=pair-plan"], check=True, capture_output=True, text=True
+    ).stdout
     (tmp_path / "f.plan").write_text(plan)
     for name, more in (("chosen", []), ("planned", ["--plan", tmp_path / "f.plan"])):
         subprocess.run([TILEC, "build", tmp_path / "f.tile", *sizes, "--vjp", "-o", tmp_path / name, *more], check=True)
     assert (tmp_path / "chosen").read_bytes() == (tmp_path / "planned").read_bytes()
     (tmp_path / "f.plan").write_text("no copy\n")
-    done = subprocess.run([TILEC, "build", tmp_path / "f.tile", *sizes, "--vjp", "-o", tmp_path / "f", "--plan", tmp_path / "f.plan"], capture_output=True, text=True)
+    done = subprocess.run(
+        [TILEC, "build", tmp_path / "f.tile", *sizes, "--vjp", "-o", tmp_path / "f", "--plan", tmp_path / "f.plan"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and "E0560" in done.stderr and "a pair is compiled" in done.stderr
 
 
 def test_the_text_of_a_pair_is_compiled_once(tmp_path):
     (tmp_path / "f.tile").write_text(PRODUCT)
-    done = subprocess.run([TILEC, "build", tmp_path / "f.tile", "--size", "M=50,K=20,N=70", "--vjp", "-o", tmp_path / "f.tilec", "--time"], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            TILEC,
+            "build",
+            tmp_path / "f.tile",
+            "--size",
+            "M=50,K=20,N=70",
+            "--vjp",
+            "-o",
+            tmp_path / "f.tilec",
+            "--time",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     passes = [line.split()[0] for line in done.stderr.splitlines() if line.endswith(" ms")]
     assert [passes.count(name) for name in ("build", "reverse", "split", "schedule")] == [1, 1, 1, 2]

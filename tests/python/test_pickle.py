@@ -1,4 +1,5 @@
-"""Programs and packages as bytes: what another process makes of them gives the same results, without the files they came from."""
+"""Programs and packages as bytes: what another process makes of them gives the same results, without the files they
+came from."""
 import copy
 import os
 import pickle
@@ -12,15 +13,26 @@ import tilec
 
 TEXT = "function f(X[N, M], W[M, K]) -> (Y) { A[i, k: N, K] = +(X[i, j] * W[j, k]); Y = tanh(A); }"
 draw = np.random.default_rng(3)
-X, W, DY, XS = draw.standard_normal((4, 5)), draw.standard_normal((5, 3)), draw.standard_normal((4, 3)), draw.standard_normal((2, 4, 5))
+X, W, DY, XS = (
+    draw.standard_normal((4, 5)),
+    draw.standard_normal((5, 3)),
+    draw.standard_normal((4, 3)),
+    draw.standard_normal((2, 4, 5)),
+)
 F = tilec.compile(TEXT)
 
 
 def in_another_process(made, *arguments, method="__call__", folder=None):
     """What a call of it gives there."""
     code = "import pickle, sys; f, method, arguments = pickle.load(sys.stdin.buffer); made = getattr(f, method)(*arguments); pickle.dump(made[0] if method == 'vjp' else made, sys.stdout.buffer)"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], input=pickle.dumps((made, method, arguments)), capture_output=True, cwd=folder, check=False,
-                          env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tilec.__file__))})
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        input=pickle.dumps((made, method, arguments)),
+        capture_output=True,
+        cwd=folder,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(tilec.__file__))},
+    )
     assert done.returncode == 0, done.stderr.decode()
     return pickle.loads(done.stdout)
 
@@ -34,10 +46,19 @@ PROGRAMS = {
     "planned": (lambda: F.with_plan(F.plan(X, W)), (X, W)),
     "planned, then differentiated": (lambda: F.with_plan(F.plan(X, W)).grad(wrt="X"), (X, W, DY)),
     "of the interpreter": (lambda: tilec.compile(TEXT, target="reference"), (X, W)),
-    "with parameters": (lambda: tilec.compile("function f<S=1, G=exp>(X[N, M]) -> (Y) { Y = G(S * X); }", define={"S": 3, "G": "tanh"}), (X,)),
-    "with other options": (lambda: tilec.compile(TEXT, size={"M": 5}, threads=1, kernels=5, room=1000, checked=True, name="t.tile"), (X, W)),
+    "with parameters": (
+        lambda: tilec.compile("function f<S=1, G=exp>(X[N, M]) -> (Y) { Y = G(S * X); }", define={"S": 3, "G": "tanh"}),
+        (X,),
+    ),
+    "with other options": (
+        lambda: tilec.compile(TEXT, size={"M": 5}, threads=1, kernels=5, room=1000, checked=True, name="t.tile"),
+        (X, W),
+    ),
     "of std/": (lambda: tilec.std.softmax, (X,)),
-    "one of several": (lambda: tilec.compile("function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = X * 2.0; }").b, (X,)),
+    "one of several": (
+        lambda: tilec.compile("function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = X * 2.0; }").b,
+        (X,),
+    ),
 }
 
 
@@ -65,22 +86,29 @@ def test_vjp_and_what_was_left_out_survive():
 
 def test_imports_travel(tmp_path):
     (tmp_path / "lib").mkdir()
-    (tmp_path / "f.tile").write_text('import "ops.tile";\nimport "lib/more.tile";\nfunction f(X[N]) -> (Y) { Y = twice(thrice(X)); }')
+    (tmp_path / "f.tile").write_text(
+        'import "ops.tile";\nimport "lib/more.tile";\nfunction f(X[N]) -> (Y) { Y = twice(thrice(X)); }'
+    )
     (tmp_path / "ops.tile").write_text("function twice(X) -> (Y) { Y = X * 2.0; }")
-    (tmp_path / "lib/more.tile").write_text('import "../ops.tile";\nimport "deep.tile";\nfunction thrice(X) -> (Y) { Y = deep(X) + twice(X); }')
+    (tmp_path / "lib/more.tile").write_text(
+        'import "../ops.tile";\nimport "deep.tile";\nfunction thrice(X) -> (Y) { Y = deep(X) + twice(X); }'
+    )
     (tmp_path / "include").mkdir()
     (tmp_path / "include/deep.tile").write_text("function deep(X) -> (Y) { Y = X; }")
     f = tilec.load(tmp_path / "f.tile", include=[tmp_path / "include"])
     data = pickle.dumps(f)
     for file in ("ops.tile", "lib/more.tile", "include/deep.tile"):
-        (tmp_path / file).write_text("function twice(X) -> (Y) { Y = X * 1000.0; }")   # what is there now is not what was compiled
+        # what is there now is not what was compiled
+        (tmp_path / file).write_text("function twice(X) -> (Y) { Y = X * 1000.0; }")
     (tmp_path / "f.tile").unlink()
     np.testing.assert_array_equal(pickle.loads(data)(X[0]), 6 * X[0])
     np.testing.assert_array_equal(in_another_process(f, X[0], folder="/"), 6 * X[0])
 
 
 def test_a_module_is_pickled_whole():
-    module = tilec.compile("function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = a(X) * 2.0; }", target="reference")
+    module = tilec.compile(
+        "function a(X) -> (Y) { Y = X; } function b(X) -> (Y) { Y = a(X) * 2.0; }", target="reference"
+    )
     again = pickle.loads(pickle.dumps(module))
     assert dir(again) == dir(module) == ["a", "b"] and copy.deepcopy(module) is module
     np.testing.assert_array_equal(again.b(X), 2 * X)

@@ -1,5 +1,5 @@
-"""A plain number for an undeclared scalar takes the type of what it meets: it is refused where that type does not have it, whichever way it
-is given and however often; and a derivative does not depend on whether it is written 2 or 2.0."""
+"""A plain number for an undeclared scalar takes the type of what it meets: it is refused where that type does not have
+it, whichever way it is given and however often; and a derivative does not depend on whether it is written 2 or 2.0."""
 import subprocess
 
 import numpy as np
@@ -7,12 +7,36 @@ import pytest
 import tilec
 from test_cli import TILEC
 
-HAS = {"u8": (255, [256, 300, -1]), "i8": (-128, [128, 300, -129]), "u16": (65535, [65536, -1]), "i16": (-32768, [32768, 70000]), "u32": (2**32 - 1, [2**32, -1]), "i32": (-(2**31), [2**31]),
-       "u64": (5, [-1]), "f16": (65504, [70000, 10**6, 1e6, -1e9]), "f32": (1e38, [1e39, -1e300])}
-NUMPY = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8", "f16": "f2", "f32": "f4", "bf16": None}
+HAS = {
+    "u8": (255, [256, 300, -1]),
+    "i8": (-128, [128, 300, -129]),
+    "u16": (65535, [65536, -1]),
+    "i16": (-32768, [32768, 70000]),
+    "u32": (2**32 - 1, [2**32, -1]),
+    "i32": (-(2**31), [2**31]),
+    "u64": (5, [-1]),
+    "f16": (65504, [70000, 10**6, 1e6, -1e9]),
+    "f32": (1e38, [1e39, -1e300]),
+}
+NUMPY = {
+    "u8": "u1",
+    "i8": "i1",
+    "u16": "u2",
+    "i16": "i2",
+    "u32": "u4",
+    "i32": "i4",
+    "u64": "u8",
+    "f16": "f2",
+    "f32": "f4",
+    "bf16": None,
+}
 PRODUCT = "function f(X[N], S) -> (Y) { Y = X * S; }"
-FORMS = {"product": PRODUCT, "contraction": "function f(X[N], S) -> (Y) { Y[i: N] = =(X[i] * S); }", "select": "function f(X[N], S) -> (Y) { Y = X > 0 ? X : S; }",
-         "call": "function g(A[N], B) -> (C) { C = max(A, B); }\nfunction f(X[N], S) -> (Y) { Y = g(X, S); }"}
+FORMS = {
+    "product": PRODUCT,
+    "contraction": "function f(X[N], S) -> (Y) { Y[i: N] = =(X[i] * S); }",
+    "select": "function f(X[N], S) -> (Y) { Y = X > 0 ? X : S; }",
+    "call": "function g(A[N], B) -> (C) { C = max(A, B); }\nfunction f(X[N], S) -> (Y) { Y = g(X, S); }",
+}
 
 
 def refused():
@@ -39,11 +63,15 @@ def test_python_refuses_what_the_type_does_not_have(kind, form):
 def test_the_command_refuses_what_the_type_does_not_have(kind, tmp_path):
     (tmp_path / "f.tile").write_text(PRODUCT)
     good, bad = HAS.get(kind, (1e38, [1e39]))
-    run = lambda number: subprocess.run([TILEC, "run", "f.tile", "X=ones:2x%s" % kind, "S=%s" % number], cwd=tmp_path, capture_output=True, text=True)
+    run = lambda number: subprocess.run(
+        [TILEC, "run", "f.tile", "X=ones:2x%s" % kind, "S=%s" % number], cwd=tmp_path, capture_output=True, text=True
+    )
     assert run(good).returncode == 0
     for number in bad:
         done = run(number)
-        assert done.returncode == 1 and "E0215" in done.stderr and "`S`" in done.stderr and "`%s`" % kind in done.stderr, done
+        assert (
+            done.returncode == 1 and "E0215" in done.stderr and "`S`" in done.stderr and "`%s`" % kind in done.stderr
+        ), done
 
 
 def test_a_package_refuses_it_too(tmp_path):
@@ -58,10 +86,13 @@ def test_a_package_refuses_it_too(tmp_path):
 
 def test_a_number_is_what_it_was_where_its_type_is_not_decided():
     x, z = np.array([1, 2], np.uint8), np.ones(2, np.float32)
-    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X * u8(S); }")(x, 300).tolist() == [44, 88]       # by name it wraps
-    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X < S ? 1 : 0; }")(x, 300).tolist() == [1, 1]     # compared in i64
+    # by name it wraps
+    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X * u8(S); }")(x, 300).tolist() == [44, 88]
+    # compared in i64
+    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X < S ? 1 : 0; }")(x, 300).tolist() == [1, 1]
     assert tilec.compile("function f(X[N], S) -> (Y) { Y = i32(X) * S; }")(x, 300).tolist() == [300, 600]
-    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X * S; }")(x, 2.5).tolist() == [2.5, 5.0]         # a real makes reals
+    # a real makes reals
+    assert tilec.compile("function f(X[N], S) -> (Y) { Y = X * S; }")(x, 2.5).tolist() == [2.5, 5.0]
     y, w = tilec.compile("function f(X[N], Z[N], S) -> (Y, W) { Y = X * S; W = Z * S; }")(x, z, 100)
     assert y.tolist() == [100, 200] and w.dtype == np.float32 and w.tolist() == [100, 100]
     d = np.array([1.0])
@@ -72,8 +103,16 @@ def test_a_number_is_what_it_was_where_its_type_is_not_decided():
 
 
 # The program, and whether 3 and 3.0 are the same to it.
-DERIVED = {"Y = X * S;": True, "Y = X * (S + 1);": True, "Y = X - S * S;": True, "Y = exp(X / S);": True, "Y = X > S ? X * S : X;": True, "Y = X * sqrt(S);": True,
-           "Y[i: N] = +(X[j] * S), j <= i;": True, "Y = X * (S / 2);": False}
+DERIVED = {
+    "Y = X * S;": True,
+    "Y = X * (S + 1);": True,
+    "Y = X - S * S;": True,
+    "Y = exp(X / S);": True,
+    "Y = X > S ? X * S : X;": True,
+    "Y = X * sqrt(S);": True,
+    "Y[i: N] = +(X[j] * S), j <= i;": True,
+    "Y = X * (S / 2);": False,
+}
 
 
 @pytest.mark.parametrize("body", [b for b, same in DERIVED.items() if same])
@@ -94,7 +133,15 @@ def test_derivatives_by_2_are_those_by_2_0(body, tmp_path):
     np.testing.assert_array_equal(f.jvp()(x, 2, tX=x, tS=1.0), f.jvp()(x, 2.0, tX=x, tS=1.0))
     np.testing.assert_array_equal(f(x, 2), f.value_and_grad()(x, 2, x)[0])
     (tmp_path / "f.tile").write_text("function f(X[N], S) -> (Y) { %s }" % body)
-    said = [subprocess.run([TILEC, "run", "f.tile", "--grad", "X=arange:3", "S=" + s, "dY=ones:3"], cwd=tmp_path, capture_output=True, text=True) for s in ("2", "2.0")]
+    said = [
+        subprocess.run(
+            [TILEC, "run", "f.tile", "--grad", "X=arange:3", "S=" + s, "dY=ones:3"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        for s in ("2", "2.0")
+    ]
     assert said[0].stdout == said[1].stdout and "dS" in said[0].stdout, said
 
 

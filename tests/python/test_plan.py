@@ -1,4 +1,5 @@
-"""Plans from Python: what emit() prints is followed, whole or in part, and what does not apply is an error with its place."""
+"""Plans from Python: what emit() prints is followed, whole or in part, and what does not apply is an error with its
+place."""
 import subprocess
 
 import numpy as np
@@ -20,7 +21,9 @@ def random(*shape):
 @pytest.mark.parametrize("text,arguments", [(SOFTMAX, (random(40, 30),)), (PRODUCT, (random(50, 20), random(20, 70)))])
 def test_a_printed_plan_is_followed(text, arguments, target, stage):
     program = tilec.compile(text, target=target)
-    assert program.with_plan(program.emit("plan", *arguments)).emit(stage, *arguments) == program.emit(stage, *arguments)
+    assert program.with_plan(program.emit("plan", *arguments)).emit(stage, *arguments) == program.emit(
+        stage, *arguments
+    )
 
 
 def test_a_plan_may_be_edited(tmp_path):
@@ -44,7 +47,15 @@ def test_a_derivative_has_a_plan_of_its_own():
     np.testing.assert_allclose(planned(A, B, dC), chosen(A, B, dC), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("plan,code,line", [("split C\n", "E0560", 1), ("no copy\ninline A\n", "E0561", 2), ("split C  over k  by 4\ninline A\n", "E0562", 2), ("group C\n  contract C  block 99x1  lanes 8\n", "E0563", 2)])
+@pytest.mark.parametrize(
+    "plan,code,line",
+    [
+        ("split C\n", "E0560", 1),
+        ("no copy\ninline A\n", "E0561", 2),
+        ("split C  over k  by 4\ninline A\n", "E0562", 2),
+        ("group C\n  contract C  block 99x1  lanes 8\n", "E0563", 2),
+    ],
+)
 def test_what_does_not_apply_has_a_place(plan, code, line):
     program = tilec.compile(PRODUCT, plan=plan)
     with pytest.raises(tilec.ProgramError) as caught:
@@ -65,11 +76,22 @@ def test_a_plan_is_of_one_function():
         tilec.compile(PRODUCT, plan=7)
 
 
-@pytest.mark.parametrize("line", ["%s", "copy %s  in C  order 1 0", "group C\n  contract %s  m i  n j  k k  block 4x4  lanes 16", "group C\n  contract C  m %s  n j  k k  block 4x4  lanes 16", "group %s\n  fill C"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%s",
+        "copy %s  in C  order 1 0",
+        "group C\n  contract %s  m i  n j  k k  block 4x4  lanes 16",
+        "group C\n  contract C  m %s  n j  k k  block 4x4  lanes 16",
+        "group %s\n  fill C",
+    ],
+)
 def test_a_word_without_end_is_not_said_whole(tmp_path, line):
     (tmp_path / "f.tile").write_text("function f(A[N, N], B[N, N]) -> (C) { C[i, j: N, N] = +(A[i, k] * B[k, j]); }")
     (tmp_path / "p.plan").write_text(line % ("é" * 1_000_000))
-    done = subprocess.run([TILEC, "f.tile", "--size=N=64", "--plan=p.plan", "--emit=plan"], cwd=tmp_path, capture_output=True)
+    done = subprocess.run(
+        [TILEC, "f.tile", "--size=N=64", "--plan=p.plan", "--emit=plan"], cwd=tmp_path, capture_output=True
+    )
     assert done.returncode == 1 and b"error[E056" in done.stderr and len(done.stderr.decode()) < 20_000
 
 
@@ -79,18 +101,28 @@ def test_rows_of_a_fold_have_ranges_of_their_own(target):
     numbers = np.random.default_rng(7)
     compared = 0
     for _ in range(60):
-        x, m, first = numbers.choice([1, 1, 2, -1, 3]), numbers.choice([1, 2, -1, -2, 5, 17, 40]), numbers.integers(-20, 21)
+        x, m, first = (
+            numbers.choice([1, 1, 2, -1, 3]),
+            numbers.choice([1, 2, -1, -2, 5, 17, 40]),
+            numbers.integers(-20, 21),
+        )
         rows, vectors, lanes = numbers.integers(2, 8), numbers.integers(1, 5), numbers.choice([4, 8, 16])
         also, fold = numbers.choice(["", ", 0 <= x - y < 40", ", x <= 3*m + 5"]), numbers.choice(["+", ">"])
         text = f"function (I[W], D[Y, X], Q[M]) -> (O) {{ O[m: M] = {fold}(I[{x}*x + {m}*m + {first}] * D[y, x] + Q[m]){also}; }}"
-        arguments = random(numbers.integers(1, 120)), random(numbers.integers(1, 5), numbers.integers(2, 90)), random(numbers.integers(2, 24))
+        arguments = (
+            random(numbers.integers(1, 120)),
+            random(numbers.integers(1, 5), numbers.integers(2, 90)),
+            random(numbers.integers(2, 24)),
+        )
         try:
             expected = tilec.compile(text, target="reference")(*arguments)
         except tilec.ProgramError as refused:
             assert any(found.code.startswith("E02") for found in refused.diagnostics)
             continue
         try:
-            given = tilec.compile(text, target=target, plan=f"group O\n  reduce O  m m  n x  k y  block {rows}x{vectors}  lanes {lanes}\n")(*arguments)
+            given = tilec.compile(
+                text, target=target, plan=f"group O\n  reduce O  m m  n x  k y  block {rows}x{vectors}  lanes {lanes}\n"
+            )(*arguments)
         except tilec.ProgramError as refused:
             assert {found.code for found in refused.diagnostics} & {"E0561", "E0562", "E0563"}
             continue

@@ -1,4 +1,5 @@
-"""Derivatives of products whose factors lie anywhere in the range of their type, while the derivative is in it: against exact fractions."""
+"""Derivatives of products whose factors lie anywhere in the range of their type, while the derivative is in it: against
+exact fractions."""
 import functools
 import re
 from fractions import Fraction
@@ -24,7 +25,8 @@ def compiled(text, target):
 
 
 def factors(rng, rows, count, dtype, decades, order):
-    """Rows of factors within 10^±decades, whose products are moderate: in any order, or the large ones first or last."""
+    """Rows of factors within 10^±decades, whose products are moderate: in any order, or the large ones first or
+    last."""
     logs = rng.uniform(-decades, decades, (rows, count))
     for row in logs:
         while count > 1 and abs(row.sum()) > 3:
@@ -55,7 +57,11 @@ def agree(got, wanted, dtype, count, absolute=0):
         if abs(want) >= Fraction(float(info.max)):
             assert value == np.inf * (1 if want > 0 else -1), (value, float(want))
             continue
-        allowed = 4 * (count + 2) * Fraction(float(info.eps)) * abs(want) + 4 * Fraction(float(info.smallest_subnormal)) + absolute
+        allowed = (
+            4 * (count + 2) * Fraction(float(info.eps)) * abs(want)
+            + 4 * Fraction(float(info.smallest_subnormal))
+            + absolute
+        )
         assert np.isfinite(value) and abs(Fraction(float(value)) - want) <= allowed, (value, float(want))
 
 
@@ -65,7 +71,9 @@ def test_the_issue(target, type):
     dtype = TYPES[type][0]
     f = compiled(f"function f({type} X[I]) -> (P) {{ P[] = *(X[i]); }}", target)
     x = np.array([1e30, 1e30, 2, 1e-30, 1e-30], dtype) if type == "f32" else np.array([1e250, 1e250, 2, 1e-250, 1e-250])
-    np.testing.assert_allclose(f.grad()(x, dP=np.ones((), dtype)), 2 / x.astype("f8") if type == "f32" else 2 / x, rtol=1e-6)
+    np.testing.assert_allclose(
+        f.grad()(x, dP=np.ones((), dtype)), 2 / x.astype("f8") if type == "f32" else 2 / x, rtol=1e-6
+    )
     np.testing.assert_allclose(f.jvp()(x, tX=x), 10, rtol=1e-6)
 
 
@@ -87,7 +95,15 @@ def test_rows(target, type, order):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("text", ["P[j, i: N, M] = *(X[i, k, j]);", "P[i: M] = *(X[i, k, j]);", "P[] = *(X[i, k, j]);", "P[k, i: K, M] = *(X[i, k, j]);"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "P[j, i: N, M] = *(X[i, k, j]);",
+        "P[i: M] = *(X[i, k, j]);",
+        "P[] = *(X[i, k, j]);",
+        "P[k, i: K, M] = *(X[i, k, j]);",
+    ],
+)
 def test_axes(target, text):
     rng = np.random.default_rng(2)
     f = compiled(f"function f(f32 X[M, K, N]) -> (P) {{ {text} }}", target)
@@ -105,8 +121,23 @@ def test_axes(target, text):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("reach", ["j <= i", "j >= i", "j < i", "0 <= i - j < 4", "0 <= j - 2*i < 3", "j <= i + 2", "i - 30 <= j <= i", "i - 3 <= j <= i + 1", "j <= i, i <= 5",
-                                   "0 <= 3*j - i < 4", "j >= i - 2, i >= 4", "j <= 2*i, j >= 2*i - 2"])
+@pytest.mark.parametrize(
+    "reach",
+    [
+        "j <= i",
+        "j >= i",
+        "j < i",
+        "0 <= i - j < 4",
+        "0 <= j - 2*i < 3",
+        "j <= i + 2",
+        "i - 30 <= j <= i",
+        "i - 3 <= j <= i + 1",
+        "j <= i, i <= 5",
+        "0 <= 3*j - i < 4",
+        "j >= i - 2, i >= 4",
+        "j <= 2*i, j >= 2*i - 2",
+    ],
+)
 def test_running_products_and_windows(target, reach):
     rng = np.random.default_rng(3)
     outputs = "N/2" if "2*i" in reach else "N"
@@ -135,7 +166,10 @@ def test_running_products_and_windows(target, reach):
 def test_bodies(target, type):
     dtype, decades = TYPES[type]
     rng = np.random.default_rng(4)
-    f = compiled(f"function f({type} X[I], {type} W[J, I]) -> (P, Q) {{ P[j: J] = *(X[i] * W[j, i]); Q[j: J] = *(1 + W[j, i]); }}", target)
+    f = compiled(
+        f"function f({type} X[I], {type} W[J, I]) -> (P, Q) {{ P[j: J] = *(X[i] * W[j, i]); Q[j: J] = *(1 + W[j, i]); }}",
+        target,
+    )
     eps = Fraction(float(np.finfo(dtype).eps))
     for rows, count in [(1, 3), (4, 6), (3, 17), (20, 5)]:
         both = factors(rng, rows, count, dtype, decades // 2, "any")
@@ -147,9 +181,16 @@ def test_bodies(target, type):
         terms = [[c * exact(row)[k] * without(v, k) for row, v, c in zip(w, values, exact(dp))] for k in range(count)]
         for got, parts in zip(dx, terms):
             agree([got], [sum(parts)], dtype, 2 * count, 16 * count * eps * sum(map(abs, parts)))
-        agree(dw, [c * exact(x)[k] * without(v, k) for v, c in zip(values, exact(dp)) for k in range(count)], dtype, 2 * count)
+        agree(
+            dw,
+            [c * exact(x)[k] * without(v, k) for v, c in zip(values, exact(dp)) for k in range(count)],
+            dtype,
+            2 * count,
+        )
         (dw,) = [f.grad(of="Q", wrt="W")(x, both, dQ=dp)]
-        ones = [[Fraction(float(dtype_one + b)) for b in row] for row in both for dtype_one in [np.dtype(dtype).type(1)]]
+        ones = [
+            [Fraction(float(dtype_one + b)) for b in row] for row in both for dtype_one in [np.dtype(dtype).type(1)]
+        ]
         agree(dw, [c * without(v, k) for v, c in zip(ones, exact(dp)) for k in range(count)], dtype, 2 * count)
 
 
@@ -165,7 +206,13 @@ def test_tangents(target, type):
         got = f.jvp()(x, tX=t)
         for value, row, direction in zip(got, x, t):
             terms = [exact(direction)[k] * without(exact(row), k) for k in range(count)]
-            agree([value], [sum(terms)], dtype, 0, 8 * (count + 2) * Fraction(float(np.finfo(dtype).eps)) * sum(map(abs, terms)))
+            agree(
+                [value],
+                [sum(terms)],
+                dtype,
+                0,
+                8 * (count + 2) * Fraction(float(np.finfo(dtype).eps)) * sum(map(abs, terms)),
+            )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -180,19 +227,37 @@ def test_second_derivatives(target, mode):
         v = x * rng.standard_normal(count).astype("f4")
         if count == 5:
             v[2] = 1
-        got = f.grad(wrt="X")(x, dP=np.float32(1), ddX=v) if mode == "grad" else f.jvp(wrt="X")(x, dP=np.float32(1), tX=v)
+        got = (
+            f.grad(wrt="X")(x, dP=np.float32(1), ddX=v) if mode == "grad" else f.jvp(wrt="X")(x, dP=np.float32(1), tX=v)
+        )
         for k in range(count):
             terms = [exact(v)[j] * without(exact(x), j, k) for j in range(count) if j != k]
             if sum(map(abs, terms)) < Fraction(float(np.finfo("f4").max)):
-                agree([got[k]], [sum(terms)], "f4", 0, 8 * (count + 2) * Fraction(float(np.finfo("f4").eps)) * sum(map(abs, terms)))
+                agree(
+                    [got[k]],
+                    [sum(terms)],
+                    "f4",
+                    0,
+                    8 * (count + 2) * Fraction(float(np.finfo("f4").eps)) * sum(map(abs, terms)),
+                )
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_infinities_and_nan_reach_only_what_they_multiply(target):
     f = compiled("function f(f32 X[R, N]) -> (P) { P[r: R] = *(X[r, i]); }", target)
     inf, nan = np.inf, np.nan
-    x = np.array([[2, inf, 3], [inf, -inf, 3], [nan, 2, 3], [0, inf, 3], [0, nan, inf], [0, 0, inf], [-inf, 5, 7]], "f4")
-    want = [[inf, 6, inf], [-inf, inf, -inf], [6, nan, nan], [inf, 0, nan], [nan, nan, nan], [nan, nan, 0], [35, -inf, -inf]]
+    x = np.array(
+        [[2, inf, 3], [inf, -inf, 3], [nan, 2, 3], [0, inf, 3], [0, nan, inf], [0, 0, inf], [-inf, 5, 7]], "f4"
+    )
+    want = [
+        [inf, 6, inf],
+        [-inf, inf, -inf],
+        [6, nan, nan],
+        [inf, 0, nan],
+        [nan, nan, nan],
+        [nan, nan, 0],
+        [35, -inf, -inf],
+    ]
     np.testing.assert_array_equal(f.grad()(x, dP=np.ones(7, "f4")), np.array(want, "f4"))
 
 
@@ -204,7 +269,9 @@ def test_halves(target, type, dtype, decades):
     for order in ["any", "small first", "large first"]:
         x = factors(rng, 6, 9, dtype, decades, order)
         dp = rng.standard_normal(6).astype(dtype)
-        agree(f.grad()(x, dP=dp), [c * without(exact(row), k) for row, c in zip(x, exact(dp)) for k in range(9)], dtype, 9)
+        agree(
+            f.grad()(x, dP=dp), [c * without(exact(row), k) for row, c in zip(x, exact(dp)) for k in range(9)], dtype, 9
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -215,7 +282,11 @@ def test_a_condition_keeps_out_what_it_excludes(target):
 
 
 def test_the_work_is_linear():
-    text = compiled("function f(f32 X[R, N]) -> (P) { P[r: R] = *(X[r, i]); }", "cpu").grad().emit("plan", np.zeros((64, 100), "f4"), dP=np.zeros(64, "f4"))
+    text = (
+        compiled("function f(f32 X[R, N]) -> (P) { P[r: R] = *(X[r, i]); }", "cpu")
+        .grad()
+        .emit("plan", np.zeros((64, 100), "f4"), dP=np.zeros(64, "f4"))
+    )
     assert "scan dX" in text and "contract" not in text, text
 
 
@@ -251,8 +322,20 @@ def test_the_room_is_that_of_the_factors(outputs, body, factors):
 def test_agreement_of_sparse_targets():
     rng = np.random.default_rng(8)
     x, k = rng.uniform(0.5, 1.5, 6).astype("f4"), rng.uniform(0.5, 1.5, 3).astype("f4")
-    for outputs in ["i, i: N, N", "100*i: 100*N", "100*i: 350", "i, 2*i + 3, i: N, N, N + 7", "i + j, j, i: N, 3, N", "2*i - 1, j: N, 2", "j, i: 2, 4", "i/2: N", "(i + 1)/2, i: N, N"]:
-        text = f"function f(f32 X[N], f32 K[W]) -> (P) {{ P[{outputs}] = *(X[i] + K[k]*j); }}".replace("*j", "*j" if "j" in outputs else "")
+    for outputs in [
+        "i, i: N, N",
+        "100*i: 100*N",
+        "100*i: 350",
+        "i, 2*i + 3, i: N, N, N + 7",
+        "i + j, j, i: N, 3, N",
+        "2*i - 1, j: N, 2",
+        "j, i: 2, 4",
+        "i/2: N",
+        "(i + 1)/2, i: N, N",
+    ]:
+        text = f"function f(f32 X[N], f32 K[W]) -> (P) {{ P[{outputs}] = *(X[i] + K[k]*j); }}".replace(
+            "*j", "*j" if "j" in outputs else ""
+        )
         text = text.replace("*j);", "*j), 0 <= j < 3;")
         wanted = compiled(text, "reference")
         dp = rng.standard_normal(wanted(x, k).shape).astype("f4")

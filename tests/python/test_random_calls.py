@@ -1,4 +1,5 @@
-"""Random programs of calls (random_calls.py) through every stage, derivatives and a run: each gives an answer or a ProgramError, never an internal error."""
+"""Random programs of calls (random_calls.py) through every stage, derivatives and a run: each gives an answer or a
+ProgramError, never an internal error."""
 import os
 
 import numpy as np
@@ -13,7 +14,12 @@ STAGES = ("bound", "reduced", "plan", "loops", "llvm")
 
 def arguments(made):
     rng = np.random.default_rng(0)
-    return [rng.uniform(0.5, 1.5, (random_calls.EXTENT,) * v.rank).astype({"f64": "f8", "f16": "f2", "i32": "i4", "i64": "i8"}.get(v.dtype, "f4")) for v in made.inputs]
+    return [
+        rng.uniform(0.5, 1.5, (random_calls.EXTENT,) * v.rank).astype(
+            {"f64": "f8", "f16": "f2", "i32": "i4", "i64": "i8"}.get(v.dtype, "f4")
+        )
+        for v in made.inputs
+    ]
 
 
 @pytest.mark.parametrize("seed", range(CASES))

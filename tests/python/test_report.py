@@ -1,4 +1,5 @@
-"""`tilec report`: the page is whole, says what the other commands say of the same program, and links what came from one place of the text."""
+"""`tilec report`: the page is whole, says what the other commands say of the same program, and links what came from one
+place of the text."""
 import html.parser
 import re
 import subprocess
@@ -46,7 +47,9 @@ class Page(html.parser.HTMLParser):
             element["text"] += data
 
     def all(self, tag, **wanted):
-        return [e for e in self.elements if e["tag"] == tag and all(e.get(name) == value for name, value in wanted.items())]
+        return [
+            e for e in self.elements if e["tag"] == tag and all(e.get(name) == value for name, value in wanted.items())
+        ]
 
     def panes(self):
         """The text and the linked pieces of each stage, by its title; of a pair a list has both."""
@@ -73,7 +76,9 @@ def page_of(folder, text, *words):
     assert done.returncode == 0, done.stderr.decode()
     page = Page(done.stdout.decode())
     assert not page.faults
-    assert not [e for e in page.elements if e["tag"] in ("link", "img", "iframe") or "src" in e or e.get("href", "#")[0] != "#"]
+    assert not [
+        e for e in page.elements if e["tag"] in ("link", "img", "iframe") or "src" in e or e.get("href", "#")[0] != "#"
+    ]
     assert not re.search(r"@import|url\(", page.all("style")[0]["text"])
     return page
 
@@ -97,7 +102,13 @@ def test_each_stage_is_there_as_emit_prints_it(tmp_path):
     panes = page_of(tmp_path, CONV, *words).panes()
     assert list(panes) == ["Source", "Gradient", "Reduced program", "Plan", "Loops", "Assembly"]
     assert panes["Source"][0][0].strip() == CONV.strip()
-    for title, stage in (("Gradient", "gradient"), ("Reduced program", "reduced"), ("Plan", "plan"), ("Loops", "loops"), ("Assembly", "asm")):
+    for title, stage in (
+        ("Gradient", "gradient"),
+        ("Reduced program", "reduced"),
+        ("Plan", "plan"),
+        ("Loops", "loops"),
+        ("Assembly", "asm"),
+    ):
         assert panes[title][0][0] == emitted(tmp_path, stage, *words), title
 
 
@@ -131,11 +142,18 @@ def test_links_lead_from_a_statement_to_all_that_came_from_it(tmp_path):
 
 
 def test_what_the_derivative_of_an_extreme_adds_is_of_that_statement(tmp_path):
-    panes = page_of(tmp_path, "function f(X[M, N]) -> (Y) {\n  Mx[i: M] = >(X[i, j]);\n  Y[i, j: M, N] = =(X[i, j] * Mx[i]);\n}\n", "--grad", "--size", "M=8,N=40").panes()
+    panes = page_of(
+        tmp_path,
+        "function f(X[M, N]) -> (Y) {\n  Mx[i: M] = >(X[i, j]);\n  Y[i, j: M, N] = =(X[i, j] * Mx[i]);\n}\n",
+        "--grad",
+        "--size",
+        "M=8,N=40",
+    ).panes()
     source, gradient = panes["Source"][0][1], panes["Gradient"][0][1]
     assert ids(piece(gradient, "dMx[i")) == ids(piece(source, "Y[i"))
     assert ids(piece(gradient, "Cnt[i")) == ids(piece(source, "Mx[i"))
-    assert ids(piece(gradient, "dX[i")) == ids(piece(source, "X[M"))  # a sum: that of the input whose gradient is asked for
+    # a sum: that of the input whose gradient is asked for
+    assert ids(piece(gradient, "dX[i")) == ids(piece(source, "X[M"))
 
 
 def test_what_is_computed_inside_another_statement_is_of_both(tmp_path):
@@ -149,8 +167,17 @@ def test_what_is_computed_inside_another_statement_is_of_both(tmp_path):
 
 
 def test_a_call_is_linked_with_what_the_function_made(tmp_path):
-    (tmp_path / "lib.tile").write_text("function twice(X[N]) -> (Y) { Y = X * 2; }\nfunction unused(X[N]) -> (Y) { Y = X * 3; }\n")
-    panes = page_of(tmp_path, 'import "lib.tile";\nfunction f(X[N]) -> (Z) { A = twice(X); Z[i: N] = +(A[j]), j <= i; }\nfunction g(X[N]) -> (Z) { Z = X; }\n', "--function", "f", "--size", "N=9").panes()
+    (tmp_path / "lib.tile").write_text(
+        "function twice(X[N]) -> (Y) { Y = X * 2; }\nfunction unused(X[N]) -> (Y) { Y = X * 3; }\n"
+    )
+    panes = page_of(
+        tmp_path,
+        'import "lib.tile";\nfunction f(X[N]) -> (Z) { A = twice(X); Z[i: N] = +(A[j]), j <= i; }\nfunction g(X[N]) -> (Z) { Z = X; }\n',
+        "--function",
+        "f",
+        "--size",
+        "N=9",
+    ).panes()
     text, source = panes["Source"][0]
     assert "lib.tile, line 1" in text and "unused" not in text and "function g" not in text
     assert ids(piece(source, "A = twice")) == ids(piece(source, "Y = X * 2")) != ids(piece(source, "Z["))
@@ -180,18 +207,41 @@ def pictures(page):
 
 N, R = 20, 4
 DRAWN = [  # a statement, the places of its domain's picture, and of its elements'
-    ("Y[i: N] = +(X[(i + 2*j)/3] * K[j]), 0 <= j < R", {(i, j) for i in range(N) for j in range(R) if (i + 2 * j) % 3 == 0 and (i + 2 * j) // 3 < N}, {(i, 0) for i in range(N)}),
-    ("Y[i + 5*j, 2*i + j: 40, 40] = +(X[i] * K[j])", {(i, j) for i in range(N) for j in range(R) if i + 5 * j < 40 and 2 * i + j < 40}, {(i + 5 * j, 2 * i + j) for i in range(N) for j in range(R)}),
-    ("Y[4*i + 6*j + 1: 60] = +(X[i] * K[j])", {(i, j) for i in range(N) for j in range(R) if 4 * i + 6 * j + 1 < 60}, {(4 * i + 6 * j + 1, 0) for i in range(N) for j in range(R)}),
+    (
+        "Y[i: N] = +(X[(i + 2*j)/3] * K[j]), 0 <= j < R",
+        {(i, j) for i in range(N) for j in range(R) if (i + 2 * j) % 3 == 0 and (i + 2 * j) // 3 < N},
+        {(i, 0) for i in range(N)},
+    ),
+    (
+        "Y[i + 5*j, 2*i + j: 40, 40] = +(X[i] * K[j])",
+        {(i, j) for i in range(N) for j in range(R) if i + 5 * j < 40 and 2 * i + j < 40},
+        {(i + 5 * j, 2 * i + j) for i in range(N) for j in range(R)},
+    ),
+    (
+        "Y[4*i + 6*j + 1: 60] = +(X[i] * K[j])",
+        {(i, j) for i in range(N) for j in range(R) if 4 * i + 6 * j + 1 < 60},
+        {(4 * i + 6 * j + 1, 0) for i in range(N) for j in range(R)},
+    ),
     ("Y[i: N] = +(X[j]), 2*j <= i + 3", {(i, j) for i in range(N) for j in range(N) if 2 * j <= i + 3}, None),
-    ("Y[i: N] = +(X[j]), i - j < 3, j <= i, j >= 2", {(i - 2, j - 2) for i in range(2, N) for j in range(2, N) if 0 <= i - j < 3}, {(i, 0) for i in range(2, N)}),
+    (
+        "Y[i: N] = +(X[j]), i - j < 3, j <= i, j >= 2",
+        {(i - 2, j - 2) for i in range(2, N) for j in range(2, N) if 0 <= i - j < 3},
+        {(i, 0) for i in range(2, N)},
+    ),
     ("Y[i, k: N, 900] = +(X[j]), j <= i + k", None, {(i, k) for i in range(N) for k in range(16)}),
 ]
 
 
 @pytest.mark.parametrize("statement, domain, elements", DRAWN, ids=[statement for statement, _, _ in DRAWN])
 def test_pictures_have_the_points_that_there_are(tmp_path, statement, domain, elements):
-    page = page_of(tmp_path, "function f(X[N], K[R]) -> (Y) { %s; }\n" % statement, "--target", "reference", "--size", "N=%d,R=%d" % (N, R))
+    page = page_of(
+        tmp_path,
+        "function f(X[N], K[R]) -> (Y) { %s; }\n" % statement,
+        "--target",
+        "reference",
+        "--size",
+        "N=%d,R=%d" % (N, R),
+    )
     drawn = pictures(page)
     if domain is not None:
         assert set(drawn[0][0]) == {(i, j) for i, j in domain if i < 24 and j < 16}
@@ -216,7 +266,13 @@ def test_points_have_the_colour_of_their_class(tmp_path):
 
 
 def test_the_table_of_launches_has_their_operations_and_bytes(tmp_path):
-    page = page_of(tmp_path, "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }\n", "--size", "M=20,K=30,N=40", "--measure")
+    page = page_of(
+        tmp_path,
+        "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }\n",
+        "--size",
+        "M=20,K=30,N=40",
+        "--measure",
+    )
     heads = [e["text"] for e in page.all("th")]
     for head in ("predicted", "measured", "operations", "bytes that must move"):
         assert head in heads
@@ -240,14 +296,21 @@ def test_a_pair_has_both_halves_and_what_is_saved(tmp_path):
 
 
 def test_a_program_stays_text(tmp_path):
-    page = page_of(tmp_path, "// <script>alert(1)</script> & </pre> \"\nfunction f(X[N]) -> (Y) { Y[i: N] = =(X[i] < 1 & X[i] > 0 ? 1.0 : 0.0); }\n", "--size", "N=4")
+    page = page_of(
+        tmp_path,
+        "// <script>alert(1)</script> & </pre> \"\nfunction f(X[N]) -> (Y) { Y[i: N] = =(X[i] < 1 & X[i] > 0 ? 1.0 : 0.0); }\n",
+        "--size",
+        "N=4",
+    )
     assert len(page.all("script")) == 1
     assert "// <script>alert(1)</script> & </pre> \"" in page.panes()["Source"][0][0]
 
 
 @pytest.mark.parametrize("bytes_of_comment", [b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\x01\x7f", b"\xf4\x90\x80\x80"])
 def test_the_page_is_utf_8_whatever_the_text_is(tmp_path, bytes_of_comment):
-    (tmp_path / "f.tile").write_bytes(b"// " + bytes_of_comment + " ü € 😀\n".encode() + b"function f(X[N]) -> (Y) { Y = X * 2; }\n")
+    (tmp_path / "f.tile").write_bytes(
+        b"// " + bytes_of_comment + " ü € 😀\n".encode() + b"function f(X[N]) -> (Y) { Y = X * 2; }\n"
+    )
     done = tilec("report", "f.tile", "--size", "N=4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode("utf-8")
@@ -255,7 +318,10 @@ def test_the_page_is_utf_8_whatever_the_text_is(tmp_path, bytes_of_comment):
 
 
 def test_long_code_is_cut_and_says_so(tmp_path):
-    text = "function f(X[N]) -> (%s) {\n%s\n}\n" % (", ".join("Y%d" % k for k in range(60)), "\n".join("  Y%d[i: N] = +(X[j] * exp(X[i + %d])), j <= i;" % (k, k) for k in range(60)))
+    text = "function f(X[N]) -> (%s) {\n%s\n}\n" % (
+        ", ".join("Y%d" % k for k in range(60)),
+        "\n".join("  Y%d[i: N] = +(X[j] * exp(X[i + %d])), j <= i;" % (k, k) for k in range(60)),
+    )
     page = page_of(tmp_path, text + "// " + "long " * 500_000 + "\n", "--target", "reference", "--size", "N=70")
     assert len(page.panes()["Source"][0][0]) <= 2_000_000
     assert "Cut: these are" in page.all("body")[0]["text"]
@@ -280,8 +346,16 @@ def test_programs_of_the_library(tmp_path, path, words):
 
 
 def test_gather_sort_and_empty_tensors(tmp_path):
-    page = page_of(tmp_path, "function f(X[M, N], i32 I[K]) -> (Y, Z) { Y = gather(X, I); Z = argsort(X); }\n", "--size", "M=4,N=5,K=3")
-    assert any("gather Y" in e["text"] for e in page.all("tr")) and "There is no contraction" in page.all("body")[0]["text"]
+    page = page_of(
+        tmp_path,
+        "function f(X[M, N], i32 I[K]) -> (Y, Z) { Y = gather(X, I); Z = argsort(X); }\n",
+        "--size",
+        "M=4,N=5,K=3",
+    )
+    assert (
+        any("gather Y" in e["text"] for e in page.all("tr"))
+        and "There is no contraction" in page.all("body")[0]["text"]
+    )
     page_of(tmp_path, CONV, "--grad", "--size", "N=0,R=3")
 
 

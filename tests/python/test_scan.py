@@ -1,4 +1,5 @@
-"""Scans long enough for blocks, row groups and vectors over another dimension, against NumPy. Whole numbers: sums are exact in any order."""
+"""Scans long enough for blocks, row groups and vectors over another dimension, against NumPy. Whole numbers: sums are
+exact in any order."""
 import numpy as np
 import pytest
 import tilec
@@ -26,7 +27,10 @@ def compiled(text, target):
 @pytest.mark.parametrize("n", [1, 2, 127, 4099, 300007])
 def test_one_row(fold, n, target):
     x = whole(n)
-    f = compiled(f"function (X[N]) -> (P, S, E) {{ P[j: N] = {fold}(X[k]), k <= j; S[j: N] = {fold}(X[k]), k >= j; E[j: N] = {fold}(X[k]), k < j default 7; }}", target)
+    f = compiled(
+        f"function (X[N]) -> (P, S, E) {{ P[j: N] = {fold}(X[k]), k <= j; S[j: N] = {fold}(X[k]), k >= j; E[j: N] = {fold}(X[k]), k < j default 7; }}",
+        target,
+    )
     p, s, e = f(x)
     want = FOLDS[fold].accumulate(x)
     np.testing.assert_array_equal(p, want)
@@ -41,7 +45,10 @@ def test_each_axis(shape, axis, target):
     x = whole(*shape)
     at, from_ = [["a", "b", "c"] for _ in range(2)]
     from_[axis] = "k"
-    f = compiled(f"function (X[A, B, C]) -> (Y) {{ Y[{', '.join(at)}: A, B, C] = +(X[{', '.join(from_)}]), k <= {at[axis]}; }}", target)
+    f = compiled(
+        f"function (X[A, B, C]) -> (Y) {{ Y[{', '.join(at)}: A, B, C] = +(X[{', '.join(from_)}]), k <= {at[axis]}; }}",
+        target,
+    )
     np.testing.assert_array_equal(f(x), np.cumsum(x, axis))
 
 
@@ -53,7 +60,13 @@ def test_types(dtype):
     np.testing.assert_array_equal(y, np.cumsum(x.astype("f8")).astype(y.dtype))
 
 
-WINDOWS = {"0 <= t - s < 300": (0, 299), "-150 <= t - s < 250": (-150, 249), "0 <= s - t < 400": (-399, 0), "200 <= t - s < 600": (200, 599), "-900 <= t - s <= -500": (-900, -500)}
+WINDOWS = {
+    "0 <= t - s < 300": (0, 299),
+    "-150 <= t - s < 250": (-150, 249),
+    "0 <= s - t < 400": (-399, 0),
+    "200 <= t - s < 600": (200, 599),
+    "-900 <= t - s <= -500": (-900, -500),
+}
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -63,7 +76,10 @@ WINDOWS = {"0 <= t - s < 300": (0, 299), "-150 <= t - s < 250": (-150, 249), "0 
 def test_windows(fold, window, n, target):
     nearest, farthest = WINDOWS[window]
     x, y = whole(n), whole(n, 3)
-    f = compiled(f"function (X[N], Y[N, D]) -> (O, P) {{ O[t: N] = {fold}(X[s]), {window} default 7; P[d, t: D, N] = {fold}(2*Y[s, d] + d), {window} default 7; }}", target)
+    f = compiled(
+        f"function (X[N], Y[N, D]) -> (O, P) {{ O[t: N] = {fold}(X[s]), {window} default 7; P[d, t: D, N] = {fold}(2*Y[s, d] + d), {window} default 7; }}",
+        target,
+    )
     o, p = f(x, y)
     for t in range(0, n, 1 if n < 1000 else 37):
         lo, hi = max(0, t - farthest), min(n - 1, t - nearest)
@@ -130,7 +146,9 @@ def test_second_order_of_linear_attention():
     q, k, v, do, w = whole(300, 4), whole(300, 4), whole(300, 6), whole(300, 6), whole(300, 4)
     second = tilec.compile(ATTENTION).grad(wrt="Q").grad(wrt="K", of="dQ")
     # dQ[t] = sum of K[s] (V[s] . dO[t]) over s <= t
-    np.testing.assert_array_equal(second(q, k, v, do, w), np.einsum("se,sde->sd", v, suffix(np.einsum("td,te->tde", w, do))))
+    np.testing.assert_array_equal(
+        second(q, k, v, do, w), np.einsum("se,sde->sd", v, suffix(np.einsum("td,te->tde", w, do)))
+    )
 
 
 def test_no_range_is_lost_by_another_order():
@@ -138,11 +156,15 @@ def test_no_range_is_lost_by_another_order():
     big = np.full((400, 3), 1e30, "f4")
     for scale, other in ((1e-30, 1e-30), (1e-30, 1.0)):
         q, v = np.full((400, 3), scale, "f4"), np.full((400, 3), 1e30 * other, "f4")
-        np.testing.assert_allclose(tilec.compile(ATTENTION)(q, big, v), tilec.compile(ATTENTION, target="reference")(q, big, v), rtol=1e-5)
+        np.testing.assert_allclose(
+            tilec.compile(ATTENTION)(q, big, v), tilec.compile(ATTENTION, target="reference")(q, big, v), rtol=1e-5
+        )
 
 
 def test_fills_stay_where_no_point_is():
     k, v, f = whole(300, 4), whole(300, 4), whole(300)
-    y = tilec.compile("function (K[T, D], V[T, D], F[T]) -> (Y) { Y[t: T] = +(K[s, d] * V[t, d]), s < t - 2 default F; }")(k, v, f)
+    y = tilec.compile(
+        "function (K[T, D], V[T, D], F[T]) -> (Y) { Y[t: T] = +(K[s, d] * V[t, d]), s < t - 2 default F; }"
+    )(k, v, f)
     np.testing.assert_array_equal(y[:3], f[:3])
     np.testing.assert_array_equal(y[3:], np.einsum("td,td->t", np.cumsum(k, 0)[:-3], v[3:]))

@@ -39,7 +39,12 @@ def test_each_stage_is_the_same_from_python_and_from_the_command(stage):
     program = tilec.compile(TEXT, size=SIZE)
     shown = program.emit(stage.name)
     assert isinstance(shown, str) == stage.is_text
-    done = subprocess.run([TILEC, "-", f"--emit={stage.name}", "--size", "N=3,K=5", "-o", "/dev/stdout"], input=TEXT.encode(), capture_output=True, check=False)
+    done = subprocess.run(
+        [TILEC, "-", f"--emit={stage.name}", "--size", "N=3,K=5", "-o", "/dev/stdout"],
+        input=TEXT.encode(),
+        capture_output=True,
+        check=False,
+    )
     if stage.is_text:
         assert done.stdout.decode() == shown
     else:
@@ -67,10 +72,14 @@ def test_a_dump_has_each_stage_that_was_reached(tmp_path):
     done = command("-", "--dump-to", str(tmp_path / "s"), "--size", "N=3,K=5", "--grad", text=TEXT)
     assert done.returncode == 0, done.stderr
     names = {path.name.split("_", 1)[1].rsplit(".", 1)[0] for path in (tmp_path / "s").iterdir()}
-    assert names >= {s.name for s in tilec.stages().values() if s.target is None and s.name != "pair-plan"}  # of two other programs
+    # of two other programs
+    assert names >= {s.name for s in tilec.stages().values() if s.target is None and s.name != "pair-plan"}
 
 
-@pytest.mark.parametrize("stage,target", [("object", "opencl"), ("asm", "reference"), ("ptx", "cpu"), ("opencl", "cuda"), ("llvm", "cuda:sm_90a")])
+@pytest.mark.parametrize(
+    "stage,target",
+    [("object", "opencl"), ("asm", "reference"), ("ptx", "cpu"), ("opencl", "cuda"), ("llvm", "cuda:sm_90a")],
+)
 def test_a_stage_of_another_target_says_whose_it_is(stage, target):
     done = command("-", f"--emit={stage}", "--target", target, "--size", "N=3,K=5", text=TEXT)
     assert done.returncode == 2 and tilec.stages()[stage].target in done.stderr and target in done.stderr, done.stderr

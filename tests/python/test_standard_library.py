@@ -1,4 +1,5 @@
-"""tilec.std: each function of each file, its name when it is mistyped, and that no file of the working folder stands in for one of the library."""
+"""tilec.std: each function of each file, its name when it is mistyped, and that no file of the working folder stands in
+for one of the library."""
 import inspect
 import os
 import pathlib
@@ -17,22 +18,35 @@ from std_errors import ROOT
 
 
 def test_each_function_of_each_file():
-    names = [name for path in sorted((ROOT / "std").glob("*.tile")) for name in re.findall(r"^function (\w+)", path.read_text(), re.M)]
+    names = [
+        name
+        for path in sorted((ROOT / "std").glob("*.tile"))
+        for name in re.findall(r"^function (\w+)", path.read_text(), re.M)
+    ]
     once = sorted(name for name in names if names.count(name) == 1)
     assert dir(tilec.std) == once
     programs = 0
     for name in once:
         function = getattr(tilec.std, name)
-        taken = [each.name for each in inspect.signature(function).parameters.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+        taken = [
+            each.name
+            for each in inspect.signature(function).parameters.values()
+            if each.kind is each.POSITIONAL_OR_KEYWORD
+        ]
         assert function.name == name and function.__doc__.startswith(name)
         programs += isinstance(function, tilec.Program) and function.inputs == tuple(taken)
-    assert programs + sum(isinstance(getattr(tilec.std, name), tilec.std.Incomplete) for name in once) == len(once) and programs > 400
+    assert (
+        programs + sum(isinstance(getattr(tilec.std, name), tilec.std.Incomplete) for name in once) == len(once)
+        and programs > 400
+    )
 
 
 def test_a_function_is_called_and_kept():
     x = np.random.default_rng(0).standard_normal((3, 8)).astype("f4")
     y = tilec.std.layer_norm(x, np.ones(8, "f4"), np.zeros(8, "f4"))
-    np.testing.assert_allclose(y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        y, (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-5
+    )
     assert tilec.std.layer_norm is tilec.std.layer_norm
 
 
@@ -44,7 +58,9 @@ def test_compile_time_parameters_are_given_by_name():
     out = np.empty_like(expected)
     assert tilec.std.conv2d(x, k, stride=2, padding=1, out=out) is out and (out == expected).all()
     assert tilec.std.conv2d(x, K=k).shape == (1, 5, 5, 4) and isinstance(tilec.std.conv2d, tilec.Program)
-    np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], before=1, after=2, value=9), np.pad(x[0, 0, :, 0], (1, 2), constant_values=9))
+    np.testing.assert_array_equal(
+        tilec.std.pad(x[0, 0, :, 0], before=1, after=2, value=9), np.pad(x[0, 0, :, 0], (1, 2), constant_values=9)
+    )
     np.testing.assert_array_equal(tilec.std.pad(x[0, 0, :, 0], before=1), np.pad(x[0, 0, :, 0], 1))
 
 
@@ -59,13 +75,21 @@ def test_former_names_of_parameters():
         tilec.std.conv2d(x, k, S=3, stride=3)
 
 
-BEFORE = re.compile(r"^(conv|depthwise_conv|max_pool|avg_pool)\w*_(hw|thw|padded|valid|same|groups|inside|counted)$|^pixels_of_")    # one-line functions of before
+# one-line functions of before
+BEFORE = re.compile(
+    r"^(conv|depthwise_conv|max_pool|avg_pool)\w*_(hw|thw|padded|valid|same|groups|inside|counted)$|^pixels_of_"
+)
 
 
 def test_parameters_are_called_as_in_pytorch():
     """In small letters; capitals are sizes that NumPy calls so (numpy.eye(N), numpy.tri(N, M), numpy.hanning(N))."""
-    capitals = {(heading.name, parameter) for families in tilec.std._headings().values() for heading in families.values()
-                for parameter in heading.parameters if parameter.isupper() and not BEFORE.match(heading.name)}
+    capitals = {
+        (heading.name, parameter)
+        for families in tilec.std._headings().values()
+        for heading in families.values()
+        for parameter in heading.parameters
+        if parameter.isupper() and not BEFORE.match(heading.name)
+    }
     assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), ("hann", "N")}
 
 
@@ -73,36 +97,69 @@ X = np.random.default_rng(2).standard_normal((6, 4)).astype("f4")
 Y = np.array([0, 1, 2, 1, 3, 0])
 
 
-@pytest.mark.parametrize("name, inputs, former, now", [
-    ("leaky_relu", (X,), {"SLOPE": 0.5}, {"negative_slope": 0.5}), ("glu", (X,), {"GATE": "silu"}, {"gate": "silu"}), ("softplus", (X,), {"BETA": 3}, {"beta": 3}),
-    ("linear_attention", (X, X, X), {"FEATURE": "exp"}, {"feature": "exp"}), ("sinusoidal", (X[0], 4), {"THETA": 100}, {"theta": 100}), ("tril", (X,), {"D": -2}, {"diagonal": -2}),
-    ("covariance", (X,), {"DDOF": 0}, {"correction": 0}), ("cross_entropy_smooth", (X, Y), {"IGNORE": 1, "SMOOTHING": 0.3}, {"ignore_index": 1, "label_smoothing": 0.3}),
-    ("huber", (X, 0 * X), {"DELTA": 0.3}, {"delta": 0.3}), ("group_norm", (X[:, None],), {"G": 2, "EPS": 1}, {"num_groups": 2, "eps": 1}),
-    ("momentum", (X, X, X, 0.1), {"MOMENTUM": 0.5, "DECAY": 0.5}, {"momentum": 0.5, "weight_decay": 0.5}), ("moving_sum", (X[:, 0],), {"K": 3}, {"window": 3}),
-    ("histogram", (Y,), {"BINS": 3}, {"bins": 3}), ("dilation_flat_2d", (X,), {"R": 2}, {"radius": 2})])
+@pytest.mark.parametrize(
+    "name, inputs, former, now",
+    [
+        ("leaky_relu", (X,), {"SLOPE": 0.5}, {"negative_slope": 0.5}),
+        ("glu", (X,), {"GATE": "silu"}, {"gate": "silu"}),
+        ("softplus", (X,), {"BETA": 3}, {"beta": 3}),
+        ("linear_attention", (X, X, X), {"FEATURE": "exp"}, {"feature": "exp"}),
+        ("sinusoidal", (X[0], 4), {"THETA": 100}, {"theta": 100}),
+        ("tril", (X,), {"D": -2}, {"diagonal": -2}),
+        ("covariance", (X,), {"DDOF": 0}, {"correction": 0}),
+        ("cross_entropy_smooth", (X, Y), {"IGNORE": 1, "SMOOTHING": 0.3}, {"ignore_index": 1, "label_smoothing": 0.3}),
+        ("huber", (X, 0 * X), {"DELTA": 0.3}, {"delta": 0.3}),
+        ("group_norm", (X[:, None],), {"G": 2, "EPS": 1}, {"num_groups": 2, "eps": 1}),
+        ("momentum", (X, X, X, 0.1), {"MOMENTUM": 0.5, "DECAY": 0.5}, {"momentum": 0.5, "weight_decay": 0.5}),
+        ("moving_sum", (X[:, 0],), {"K": 3}, {"window": 3}),
+        ("histogram", (Y,), {"BINS": 3}, {"bins": 3}),
+        ("dilation_flat_2d", (X,), {"R": 2}, {"radius": 2}),
+    ],
+)
 def test_parameters_once_in_capitals(name, inputs, former, now):
     function = getattr(tilec.std, name)
     with pytest.warns(tilec.ProgramWarning) as said:
         before = function(*inputs, **former)
-    assert {tuple(re.search("`(.*?)` of `%s` is called `(.*?)` now" % name, str(each.message)).groups()) for each in said} == set(zip(former, now))
+    assert {
+        tuple(re.search("`(.*?)` of `%s` is called `(.*?)` now" % name, str(each.message)).groups()) for each in said
+    } == set(zip(former, now))
     np.testing.assert_array_equal(before, function(*inputs, **now))
 
 
 def test_former_names_are_of_parameters():
-    former = [(heading, name) for families in tilec.std._headings().values() for heading in families.values() for name in heading.former]
+    former = [
+        (heading, name)
+        for families in tilec.std._headings().values()
+        for heading in families.values()
+        for name in heading.former
+    ]
     for heading, name in former:
-        assert heading.former[name] in heading.parameters and name not in heading.parameters and name not in heading.inputs, heading
+        assert (
+            heading.former[name] in heading.parameters and name not in heading.parameters and name not in heading.inputs
+        ), heading
     assert len(former) > 200
 
 
-@pytest.mark.parametrize("call, fault, words", [
-    (lambda a, k: tilec.std.conv2d(a, k, colour=2), TypeError, "conv2d has no input and no compile-time parameter colour; inputs are I, K, Bias, parameters stride=1, dilation=1, padding=0, groups=1, "),
-    (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),
-    (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride is \[2\], not a number"),
-    (lambda a, k: tilec.std.conv2d(a, k, stride="x"), tilec.ProgramError, "E0127"),
-    (lambda a, k: tilec.std.conv2d(a, stride=2), TypeError, "K"),
-    (lambda a, k: tilec.std.pad(a), TypeError, r"needs its compile-time parameters by name: tilec.std.pad\(X, before=…\)"),
-    (lambda a, k: tilec.std.pad.grad(), AttributeError, r'load\("pad", define=.*\.grad')])
+@pytest.mark.parametrize(
+    "call, fault, words",
+    [
+        (
+            lambda a, k: tilec.std.conv2d(a, k, colour=2),
+            TypeError,
+            "conv2d has no input and no compile-time parameter colour; inputs are I, K, Bias, parameters stride=1, dilation=1, padding=0, groups=1, ",
+        ),
+        (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),
+        (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride is \[2\], not a number"),
+        (lambda a, k: tilec.std.conv2d(a, k, stride="x"), tilec.ProgramError, "E0127"),
+        (lambda a, k: tilec.std.conv2d(a, stride=2), TypeError, "K"),
+        (
+            lambda a, k: tilec.std.pad(a),
+            TypeError,
+            r"needs its compile-time parameters by name: tilec.std.pad\(X, before=…\)",
+        ),
+        (lambda a, k: tilec.std.pad.grad(), AttributeError, r'load\("pad", define=.*\.grad'),
+    ],
+)
 def test_parameters_that_do_not_fit(call, fault, words):
     with pytest.raises(fault, match=words):
         call(np.ones((1, 5, 5, 1), "f4"), np.ones((1, 1, 1, 1), "f4"))
@@ -111,15 +168,31 @@ def test_parameters_that_do_not_fit(call, fault, words):
 IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding=(1, 2)), r"padding of conv2d is \(1, 2\), not a number: give padding_h=1, padding_w=2$"),
-    (lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2, 3]), r"give kernel_size_t=1, kernel_size_h=2, kernel_size_w=3$"),
-    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"), r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$"),
-    (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="valid"), "give auto_pad='valid'$"),
-    (lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, stride=2), r'unexpected: stride; stride is a compile-time parameter, which tilec.std.load\("conv.conv2d", define={"stride": …}\) is given'),
-    (lambda: tilec.std.load("conv2d")(IMAGE, KERNEL, stride=2), r'load\("conv.conv2d", define={"stride": …}\)'),
-    (lambda: tilec.std.conv2d.jvp()(IMAGE, KERNEL, S=2), r'S is a compile-time parameter'),
-    (lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, strid=2), r"unexpected: strid$")])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (
+            lambda: tilec.std.conv2d(IMAGE, KERNEL, padding=(1, 2)),
+            r"padding of conv2d is \(1, 2\), not a number: give padding_h=1, padding_w=2$",
+        ),
+        (
+            lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2, 3]),
+            r"give kernel_size_t=1, kernel_size_h=2, kernel_size_w=3$",
+        ),
+        (
+            lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"),
+            r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$",
+        ),
+        (lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="valid"), "give auto_pad='valid'$"),
+        (
+            lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, stride=2),
+            r'unexpected: stride; stride is a compile-time parameter, which tilec.std.load\("conv.conv2d", define={"stride": …}\) is given',
+        ),
+        (lambda: tilec.std.load("conv2d")(IMAGE, KERNEL, stride=2), r'load\("conv.conv2d", define={"stride": …}\)'),
+        (lambda: tilec.std.conv2d.jvp()(IMAGE, KERNEL, S=2), r'S is a compile-time parameter'),
+        (lambda: tilec.std.conv2d.grad()(IMAGE, KERNEL, IMAGE, strid=2), r"unexpected: strid$"),
+    ],
+)
 def test_what_is_said_otherwise(call, words):
     with pytest.raises(TypeError, match=words):
         call()
@@ -147,11 +220,18 @@ def test_infinite_parameters(order):
 
 
 def test_help_says_what_a_function_is():
-    assert str(inspect.signature(tilec.std.conv2d)).startswith("(I, K, Bias=0, *, stride=1, dilation=1, padding=0, groups=1, auto_pad={explicit, valid, same_upper, same_lower}, stride_h=stride, ")
+    assert str(inspect.signature(tilec.std.conv2d)).startswith(
+        "(I, K, Bias=0, *, stride=1, dilation=1, padding=0, groups=1, auto_pad={explicit, valid, same_upper, same_lower}, stride_h=stride, "
+    )
     assert str(inspect.signature(tilec.std.pad)).startswith("(X, *, before, after=before, value=0, ")
     for function in (tilec.std.conv2d, tilec.std.load("conv2d", define={"stride": 2})):
         shown = pydoc.plain(pydoc.render_doc(function))
-        assert "conv2d<stride=1, dilation=1, padding=0, groups=1, auto_pad=" in shown and "(I[N, H, W, groups*CI], K[KH, KW, CI, CO], Bias[CO]=0) -> (O)" in shown and "torch.nn.functional.conv2d" in shown and "==" not in shown
+        assert (
+            "conv2d<stride=1, dilation=1, padding=0, groups=1, auto_pad=" in shown
+            and "(I[N, H, W, groups*CI], K[KH, KW, CI, CO], Bias[CO]=0) -> (O)" in shown
+            and "torch.nn.functional.conv2d" in shown
+            and "==" not in shown
+        )
 
 
 def test_options():
@@ -167,8 +247,16 @@ def test_options():
         tilec.std.load(3)
 
 
-@pytest.mark.parametrize("name, words", [("layernorm", "did you mean `layer_norm`"), ("softmx", "`softmax`"), ("conv", "`conv1d_groups`"), ("zzzz", r"function `zzzz`; dir\(tilec.std\)"),
-                                         ("mean", r'several files: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)')])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("layernorm", "did you mean `layer_norm`"),
+        ("softmx", "`softmax`"),
+        ("conv", "`conv1d_groups`"),
+        ("zzzz", r"function `zzzz`; dir\(tilec.std\)"),
+        ("mean", r'several files: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'),
+    ],
+)
 def test_names_that_are_not_there(name, words):
     with pytest.raises(AttributeError, match=words):
         getattr(tilec.std, name)
@@ -183,27 +271,47 @@ def test_files_of_the_working_folder_are_not_taken(tmp_path, monkeypatch):
 
 
 def test_names_of_the_package():
-    assert tilec.__version__ == tilec.version() == re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1] == "%d.%d.%d" % _library.VERSION
+    assert (
+        tilec.__version__
+        == tilec.version()
+        == re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())[1]
+        == "%d.%d.%d" % _library.VERSION
+    )
     assert (pathlib.Path(tilec.__file__).parent / "py.typed").exists()
     with pytest.raises(AttributeError, match="'tilec' has no attribute 'spd'"):
         tilec.spd
 
 
-@pytest.mark.parametrize("wanted, fits", [((1, 0, 7), True), ((1, 99, 0), False), ((2, 0, 0), False), ((0, 1, 0), False)])
+@pytest.mark.parametrize(
+    "wanted, fits", [((1, 0, 7), True), ((1, 99, 0), False), ((2, 0, 0), False), ((0, 1, 0), False)]
+)
 def test_a_library_of_another_version_is_refused(monkeypatch, wanted, fits):
     monkeypatch.setattr(_library, "VERSION", wanted)
     if fits:
         assert _library._load().tilec_version() == _library.lib.tilec_version()
         return
-    with pytest.raises(ImportError, match=r"libtilec.so is version %s; this package takes version %d.%d and" % (re.escape(tilec.version()), *wanted[:2])):
+    with pytest.raises(
+        ImportError,
+        match=r"libtilec.so is version %s; this package takes version %d.%d and"
+        % (re.escape(tilec.version()), *wanted[:2]),
+    ):
         _library._load()
 
 
 def test_explain_proposes_shapes_that_fit():
     """All of them by TILEC_CASES=10000."""
-    words = ["std:%s.%s" % (path.stem, name) for path in sorted((ROOT / "std").glob("*.tile")) for name in re.findall(r"^function (\w+)", path.read_text(), re.M)]
+    words = [
+        "std:%s.%s" % (path.stem, name)
+        for path in sorted((ROOT / "std").glob("*.tile"))
+        for name in re.findall(r"^function (\w+)", path.read_text(), re.M)
+    ]
     seed, count = int(os.environ.get("TILEC_SEED", "1")), int(os.environ.get("TILEC_CASES", "20"))
-    explain = lambda *given: subprocess.run([os.environ.get("TILEC", ROOT / "build/cli/tilec"), "explain", *given], capture_output=True, text=True, timeout=120)
+    explain = lambda *given: subprocess.run(
+        [os.environ.get("TILEC", ROOT / "build/cli/tilec"), "explain", *given],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     silent = []
     for word in random.Random(seed).sample(words, min(count, len(words))):
         proposed = re.search(r"^`tilec explain (.*)`\.$", explain(word).stdout, re.M)
@@ -212,4 +320,5 @@ def test_explain_proposes_shapes_that_fit():
             continue
         done = explain(*shlex.split(proposed[1]))
         assert done.returncode == 0, (proposed[1], done.stderr)
-    assert set(silent) <= {"std:conv.sliding", "std:conv.growing", "std:pool.pooled"}         # numbers of sizes: nothing is computed
+    # numbers of sizes: nothing is computed
+    assert set(silent) <= {"std:conv.sliding", "std:conv.growing", "std:pool.pooled"}

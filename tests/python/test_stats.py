@@ -19,7 +19,12 @@ def test_figures_are_those_of_the_program(target):
     assert stats.bytes == X.nbytes + W.nbytes + 4 * 16 * 8
     assert stats.statement_bytes == 4 * (16 * 32 + 16) + 4 * (2 * 16 * 32 + 16) + 4 * (16 * 32 + 32 * 8 + 16 * 8)
     if target == "reference":
-        assert (stats.launches, stats.code, stats.memory_bytes, stats.predicted) == ((), 0, None, None) and "interpreter" in str(stats)
+        assert (stats.launches, stats.code, stats.memory_bytes, stats.predicted) == (
+            (),
+            0,
+            None,
+            None,
+        ) and "interpreter" in str(stats)
     else:
         assert stats.launches[-1].endswith("_Z") and stats.code > 100 and stats.memory_bytes >= stats.bytes
         assert (stats.predicted is None) == (target == "opencl")
@@ -50,7 +55,8 @@ def test_each_launch_is_timed(target):
     profile = f.profile(X, W, runs=3)
     assert profile.runs == 3 and tuple(launch.name for launch in profile.launches) == f.stats(X, W).launches
     assert all(launch.milliseconds >= 0 for launch in profile.launches) and 0 < profile.milliseconds < 10_000
-    assert sum(launch.milliseconds for launch in profile.launches) <= 3 * profile.milliseconds    # medians of several runs
+    # medians of several runs
+    assert sum(launch.milliseconds for launch in profile.launches) <= 3 * profile.milliseconds
     assert str(profile).endswith("medians of 3 runs") and len(str(profile).splitlines()) == len(profile.launches) + 1
     for wrong in (0, -1, 2**40):
         with pytest.raises(ValueError, match="runs="):
@@ -74,7 +80,12 @@ def test_of_packages(tmp_path):
     f.save(tmp_path / "f.tilec", X, W)
     package, here = tilec.load(tmp_path / "f.tilec"), f.stats(X, W)
     stats = package.stats()
-    assert (stats.launches, stats.bytes, stats.operations, stats.memory_bytes) == (here.launches, here.bytes, None, None)
+    assert (stats.launches, stats.bytes, stats.operations, stats.memory_bytes) == (
+        here.launches,
+        here.bytes,
+        None,
+        None,
+    )
     assert [launch.name for launch in package.profile({"X": X, "W": W}, runs=2).launches] == list(stats.launches)
 
 
@@ -90,6 +101,13 @@ def test_words_for_people():
 
 def test_the_command_times_each_launch(tmp_path):
     (tmp_path / "f.tile").write_text(TEXT)
-    done = subprocess.run([TILEC, "run", tmp_path / "f.tile", "X=ones:16x32", "W=ones:32x8", "--time", "-q"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [TILEC, "run", tmp_path / "f.tile", "X=ones:16x32", "W=ones:32x8", "--time", "-q"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     after = done.stderr.split("second run")[1].splitlines()[1:]
-    assert [line.split()[0] for line in after] == list(tilec.compile(TEXT).stats(X, W).launches) and all(line.endswith(" ms") for line in after)
+    assert [line.split()[0] for line in after] == list(tilec.compile(TEXT).stats(X, W).launches) and all(
+        line.endswith(" ms") for line in after
+    )

@@ -50,19 +50,37 @@ def tables(p, d):
 
 WEIGHTS = ((2, 3, 4), (4, 2, 3), (4, 2, 3), (4, 2, 2), (2, 2, 5))
 CASES = [
-    Case("attention", QKV, sdpa), Case("attention", QKV, sdpa, call="attention"),
-    Case("attention_bias", QKV + ((3, 5),), lambda q, k, v, b: sdpa(q, k, v, b)), Case("attention_bias", QKV + ((2, 3, 5),), lambda q, k, v, b: sdpa(q, k, v, b)),
-    Case("attention_mask", QKV + (MASK,), masked), Case("attention_mask", QKV + (MASK,), masked, call="attention_mask"),
+    Case("attention", QKV, sdpa),
+    Case("attention", QKV, sdpa, call="attention"),
+    Case("attention_bias", QKV + ((3, 5),), lambda q, k, v, b: sdpa(q, k, v, b)),
+    Case("attention_bias", QKV + ((2, 3, 5),), lambda q, k, v, b: sdpa(q, k, v, b)),
+    Case("attention_mask", QKV + (MASK,), masked),
+    Case("attention_mask", QKV + (MASK,), masked, call="attention_mask"),
     Case("attention_causal", ((2, 2, 5, 4), (2, 2, 5, 4), (2, 2, 5, 3)), lambda q, k, v: sdpa(q, k, v, is_causal=True)),
     Case("attention_causal", ((1, 1, 7, 2), (1, 1, 7, 2), (1, 1, 7, 1)), lambda q, k, v: sdpa(q, k, v, is_causal=True)),
-    Case("multi_query", ((2, 2, 3, 4), (2, 5, 4), (2, 5, 3)), lambda q, k, v: sdpa(q, k[:, None].expand(2, 2, 5, 4), v[:, None].expand(2, 2, 5, 3))),
-    Case("grouped_query", ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)), lambda q, k, v: sdpa(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1))),
-    Case("multi_head", WEIGHTS, multi_head(False)), Case("multi_head", WEIGHTS, multi_head(True), {"attend": "attention_causal"}),
-    Case("rotary", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary), Case("rotary_pairs", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary_pairs),
-    Case("rotary_tables", (np.arange(5.0), 6), tables), Case("rotary_tables", (np.arange(5.0), 6), tables), Case("alibi", ((2, 3, 4, 5),), alibi),
+    Case(
+        "multi_query",
+        ((2, 2, 3, 4), (2, 5, 4), (2, 5, 3)),
+        lambda q, k, v: sdpa(q, k[:, None].expand(2, 2, 5, 4), v[:, None].expand(2, 2, 5, 3)),
+    ),
+    Case(
+        "grouped_query",
+        ((2, 6, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)),
+        lambda q, k, v: sdpa(q, k.repeat_interleave(3, 1), v.repeat_interleave(3, 1)),
+    ),
+    Case("multi_head", WEIGHTS, multi_head(False)),
+    Case("multi_head", WEIGHTS, multi_head(True), {"attend": "attention_causal"}),
+    Case("rotary", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary),
+    Case("rotary_pairs", ((2, 2, 3, 6), (3, 3), (3, 3)), rotary_pairs),
+    Case("rotary_tables", (np.arange(5.0), 6), tables),
+    Case("rotary_tables", (np.arange(5.0), 6), tables),
+    Case("alibi", ((2, 3, 4, 5),), alibi),
     Case("relative_bias", ((2, 3, 4, 5), (3, 8)), lambda x, b: x + b[:, relative(4, 5)]),
-    Case("relative_scores", ((2, 2, 3, 4), (2, 2, 5, 4), (7, 4)),
-         lambda q, k, r: (q @ k.transpose(-1, -2) + torch.einsum("bhtd,tsd->bhts", q, r[relative(3, 5)])) / 2),
+    Case(
+        "relative_scores",
+        ((2, 2, 3, 4), (2, 2, 5, 4), (7, 4)),
+        lambda q, k, r: (q @ k.transpose(-1, -2) + torch.einsum("bhtd,tsd->bhts", q, r[relative(3, 5)])) / 2,
+    ),
 ]
 
 
@@ -86,7 +104,9 @@ def test_a_query_that_sees_nothing():
     f = program("attention", "attention_mask")
     none = np.zeros((3, 5), bool)
     output = f(*values, none)
-    assert (output == 0).all() and all((g == 0).all() for g in f.grad(wrt=["Q", "K", "V"])(*values, none, np.ones_like(output)))
+    assert (output == 0).all() and all(
+        (g == 0).all() for g in f.grad(wrt=["Q", "K", "V"])(*values, none, np.ones_like(output))
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])

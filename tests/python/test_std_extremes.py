@@ -1,5 +1,6 @@
-"""std/ over the whole range of floats: near 0 and singularities, at the smallest and largest numbers, infinities and NaN, forward and
-backward. What is expected is a closed form in NumPy's longest float, and PyTorch's word on what is no number, written out."""
+"""std/ over the whole range of floats: near 0 and singularities, at the smallest and largest numbers, infinities and
+NaN, forward and backward. What is expected is a closed form in NumPy's longest float, and PyTorch's word on what is no
+number, written out."""
 import numpy as np
 import pytest
 
@@ -13,22 +14,73 @@ TYPES = [np.float32, np.float64]
 def values(dtype, low=-INF, high=INF):
     """Numbers of every size, of both signs, as far apart as their exponents; those of [low, high]."""
     info = np.finfo(dtype)
-    magnitudes = [info.smallest_subnormal, info.tiny, 1e-30, 1e-20, 1e-10, 1e-7, 3e-6, 1e-4, 1e-3, 0.01, 0.1, 0.25, 0.49, 0.5, 0.51, 0.9, 0.999, 1 - info.epsneg, 1, 1.001, 1.5, 2, 3, 5, 9,
-                  17, 60, 88, 100, 700, 1e4, 1e6, 1e10, 1e20, 1e30, info.max / 4, info.max]
-    x = np.array([-m for m in magnitudes[::-1]] + [-0.0, 0.0] + magnitudes, np.float64 if dtype is np.float32 else LONG).astype(dtype)
+    magnitudes = [
+        info.smallest_subnormal,
+        info.tiny,
+        1e-30,
+        1e-20,
+        1e-10,
+        1e-7,
+        3e-6,
+        1e-4,
+        1e-3,
+        0.01,
+        0.1,
+        0.25,
+        0.49,
+        0.5,
+        0.51,
+        0.9,
+        0.999,
+        1 - info.epsneg,
+        1,
+        1.001,
+        1.5,
+        2,
+        3,
+        5,
+        9,
+        17,
+        60,
+        88,
+        100,
+        700,
+        1e4,
+        1e6,
+        1e10,
+        1e20,
+        1e30,
+        info.max / 4,
+        info.max,
+    ]
+    x = np.array(
+        [-m for m in magnitudes[::-1]] + [-0.0, 0.0] + magnitudes, np.float64 if dtype is np.float32 else LONG
+    ).astype(dtype)
     return np.append(x[(x >= low) & (x <= high)], np.array([v for v in (-INF, INF) if low <= v <= high], dtype))
 
 
 def check(what, got, expected, dtype, ulps, absolute=0.0):
-    """Within `ulps` of each number on its own, a few of the smallest ones near 0; infinities and NaN where they are expected."""
+    """Within `ulps` of each number on its own, a few of the smallest ones near 0; infinities and NaN where they are
+    expected."""
     with np.errstate(all="ignore"):
         info, expected = np.finfo(dtype), np.asarray(expected, LONG)
         rounded = expected.astype(dtype)
-        near = np.isinf(rounded) & (np.abs(expected) < LONG(info.max) * (1 + ulps * LONG(info.eps)))  # beside the largest number either will do
-        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded)) | (near & (np.abs(got) >= info.max * (1 - ulps * info.eps)))
+        # beside the largest number either will do
+        near = np.isinf(rounded) & (np.abs(expected) < LONG(info.max) * (1 + ulps * LONG(info.eps)))
+        same = (
+            (got == rounded)
+            | (np.isnan(got) & np.isnan(rounded))
+            | (near & (np.abs(got) >= info.max * (1 - ulps * info.eps)))
+        )
         off = np.abs(got.astype(LONG) - expected)
         same |= off <= ulps * LONG(info.eps) * np.abs(expected) + 4 * LONG(info.smallest_subnormal) + absolute
-    assert same.all(), "%s: %s where %s is expected, at %s of %d" % (what, got[~same][:5], rounded[~same][:5], np.argwhere(~same)[:5].tolist(), got.size)
+    assert same.all(), "%s: %s where %s is expected, at %s of %d" % (
+        what,
+        got[~same][:5],
+        rounded[~same][:5],
+        np.argwhere(~same)[:5].tolist(),
+        got.size,
+    )
 
 
 def sigmoid(x):
@@ -41,7 +93,9 @@ def softplus(x):
 
 def log_cosh(x):
     a = np.abs(x)
-    return np.where(a < 1, np.log1p(2 * np.sinh(np.minimum(a, 1) / 2) ** 2), a + np.log1p(np.exp(-2 * a)) - np.log(LONG(2)))
+    return np.where(
+        a < 1, np.log1p(2 * np.sinh(np.minimum(a, 1) / 2) ** 2), a + np.log1p(np.exp(-2 * a)) - np.log(LONG(2))
+    )
 
 
 def elu(x):
@@ -57,24 +111,50 @@ ONE = [
     ("safe", "log_sigmoid", lambda x: -softplus(-x), lambda x: sigmoid(-x), -INF, INF, 4, 10),
     ("activation", "elu", elu, lambda x: np.where(x > 0, 1, np.exp(np.minimum(x, 0))), -INF, INF, 4, 8),
     ("activation", "celu", elu, lambda x: np.where(x > 0, 1, np.exp(np.minimum(x, 0))), -INF, INF, 4, 8),
-    ("activation", "selu", lambda x: SCALE * np.where(x > 0, x, ALPHA * elu(x)), lambda x: SCALE * np.where(x > 0, 1, ALPHA * np.exp(np.minimum(x, 0))), -INF, INF, 6, 8),
+    (
+        "activation",
+        "selu",
+        lambda x: SCALE * np.where(x > 0, x, ALPHA * elu(x)),
+        lambda x: SCALE * np.where(x > 0, 1, ALPHA * np.exp(np.minimum(x, 0))),
+        -INF,
+        INF,
+        6,
+        8,
+    ),
     ("activation", "silu", lambda x: x * sigmoid(x), None, -60, INF, 6, None),
     ("activation", "mish", lambda x: x * np.tanh(softplus(x)), None, -60, INF, 8, None),
     ("activation", "softsign", lambda x: x / (1 + np.abs(x)), lambda x: 1 / (1 + np.abs(x)) ** 2, -1e30, 1e30, 3, 10),
     ("activation", "hard_sigmoid", lambda x: np.clip(x / 6 + 0.5, 0, 1), None, -INF, INF, 3, None),
-    ("activation", "sign_through", lambda x: np.where(x < 0, -1, 1), lambda x: np.where(np.abs(x) <= 1, 1, 0), -INF, INF, 0, 0),
+    (
+        "activation",
+        "sign_through",
+        lambda x: np.where(x < 0, -1, 1),
+        lambda x: np.where(np.abs(x) <= 1, 1, 0),
+        -INF,
+        INF,
+        0,
+        0,
+    ),
 ]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("family, function, reference, derivative, low, high, ulps, ulps_back", ONE, ids=[row[1] for row in ONE])
+@pytest.mark.parametrize(
+    "family, function, reference, derivative, low, high, ulps, ulps_back", ONE, ids=[row[1] for row in ONE]
+)
 def test_functions_of_one_number(family, function, reference, derivative, low, high, ulps, ulps_back, dtype):
     x = values(dtype, low, high)
     f = program(family, function)
     with np.errstate(all="ignore"):
         check(function, f(x), reference(x.astype(LONG)), dtype, ulps)
         if derivative is not None:
-            check("d" + function, f.grad()(x, np.ones_like(x)), derivative(x.astype(LONG)) * np.ones_like(x), dtype, ulps_back)
+            check(
+                "d" + function,
+                f.grad()(x, np.ones_like(x)),
+                derivative(x.astype(LONG)) * np.ones_like(x),
+                dtype,
+                ulps_back,
+            )
     assert np.isnan(f(np.array([NAN], dtype))).all() or function == "sign_through"
 
 
@@ -134,7 +214,10 @@ def test_division_and_logarithms_of_large_and_small_complex_numbers(dtype):
     real, imaginary = program("complex", "c_div")(one, one, a, b)
     check("c_div", real, ((1 + 1j) / z).real, dtype, 16)
     check("c_div", imaginary, ((1 + 1j) / z).imag, dtype, 16)
-    assert (program("complex", "c_arg")(np.array([1e-30, 0], dtype), np.array([1e-30, 0], dtype)) == np.array([np.pi / 4, 0], dtype)).all()
+    assert (
+        program("complex", "c_arg")(np.array([1e-30, 0], dtype), np.array([1e-30, 0], dtype))
+        == np.array([np.pi / 4, 0], dtype)
+    ).all()
 
 
 def test_xlogy_at_0():
@@ -175,7 +258,13 @@ def test_losses_far_out_and_near_0(dtype):
         check("binary_cross_entropy_logits", logits(x, one), softplus(-long), dtype, 6)
         check("dbinary_cross_entropy_logits", logits.grad("X")(x, one, one), -sigmoid(-long), dtype, 12)
         p = values(dtype, 0, 1)
-        check("binary_cross_entropy", program("loss", "binary_cross_entropy")(p, 0 * p), np.minimum(-np.log1p(-p.astype(LONG)), 100), dtype, 6)
+        check(
+            "binary_cross_entropy",
+            program("loss", "binary_cross_entropy")(p, 0 * p),
+            np.minimum(-np.log1p(-p.astype(LONG)), 100),
+            dtype,
+            6,
+        )
         focal = program("loss", "focal", (("GAMMA", 1), ("ALPHA", 1)))(x[x < 60], one[x < 60])
         check("focal", focal, sigmoid(-long[x < 60]) * softplus(-long[x < 60]), dtype, 12)
 
@@ -186,7 +275,12 @@ def test_labels_of_any_integer_type(dtype):
     given = label.astype(dtype)
     log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
     row = -log_p[np.arange(3), label]
-    for function, expected in (("cross_entropy", row), ("mean_cross_entropy", row.mean()), ("nll", -x[np.arange(3), label]), ("mean_nll", -x[np.arange(3), label].mean())):
+    for function, expected in (
+        ("cross_entropy", row),
+        ("mean_cross_entropy", row.mean()),
+        ("nll", -x[np.arange(3), label]),
+        ("mean_nll", -x[np.arange(3), label].mean()),
+    ):
         np.testing.assert_allclose(program("loss", function)(x, given), expected, rtol=1e-6)
     for function in ("cross_entropy_smooth", "multi_margin"):
         np.testing.assert_array_equal(program("loss", function)(x, given), program("loss", function)(x, label))
@@ -225,9 +319,18 @@ def test_rows_that_are_masked_whole():
     assert (softmax.grad("X")(x, np.ones((2, 2), bool), np.ones((2, 2))) == 0).all()
 
 
-@pytest.mark.parametrize("family, function, inputs", [
-    ("softmax", "logsumexp", ["rows"]), ("softmax", "cumulative_logsumexp", ["rows"]), ("scan", "cumlogsumexp_rows", ["rows"]), ("scan", "cumlogsumexp", ["row"]),
-    ("tropical", "log_matmul", ["rows", "square"]), ("tropical", "log_matvec", ["rows", "row"]), ("tropical", "forward_step", ["row", "square", "row"])])
+@pytest.mark.parametrize(
+    "family, function, inputs",
+    [
+        ("softmax", "logsumexp", ["rows"]),
+        ("softmax", "cumulative_logsumexp", ["rows"]),
+        ("scan", "cumlogsumexp_rows", ["rows"]),
+        ("scan", "cumlogsumexp", ["row"]),
+        ("tropical", "log_matmul", ["rows", "square"]),
+        ("tropical", "log_matvec", ["rows", "row"]),
+        ("tropical", "forward_step", ["row", "square", "row"]),
+    ],
+)
 def test_sums_of_nothing_in_logarithms(family, function, inputs):
     shapes = {"rows": (2, 3), "row": (3,), "square": (3, 3)}
     given = [np.full(shapes[name], -INF) if k == 0 else np.zeros(shapes[name]) for k, name in enumerate(inputs)]
@@ -242,11 +345,15 @@ def test_negative_padding_crops(before, after):
     x = np.array([1.0, 2, 3, 4])
     cropped = x[max(-before, 0):len(x) - max(-after, 0)]
     define = (("BEFORE", before), ("AFTER", after))
-    np.testing.assert_array_equal(program("movement", "pad", define)(x), np.pad(cropped, (max(before, 0), max(after, 0))))
+    np.testing.assert_array_equal(
+        program("movement", "pad", define)(x), np.pad(cropped, (max(before, 0), max(after, 0)))
+    )
     edge = x[np.clip(np.arange(-before, len(x) + after), 0, len(x) - 1)]
     np.testing.assert_array_equal(program("movement", "pad_edge", define)(x), edge)
     mirrored = np.pad(x, (max(before, 0), max(after, 0)), mode="reflect")
-    np.testing.assert_array_equal(program("movement", "pad_reflect", define)(x), mirrored[max(-before, 0):len(mirrored) - max(-after, 0)])
+    np.testing.assert_array_equal(
+        program("movement", "pad_reflect", define)(x), mirrored[max(-before, 0) : len(mirrored) - max(-after, 0)]
+    )
     if len(cropped):
         f = program("movement", "pad_circular", define)
         np.testing.assert_array_equal(f(x), np.pad(cropped, (max(before, 0), max(after, 0)), mode="wrap"))
@@ -261,15 +368,30 @@ def test_windows_wholly_in_the_padding(family, layout):
     np.testing.assert_array_equal(np.ravel(largest(x)), [-INF, 1, -INF])
     np.testing.assert_array_equal(np.ravel(largest.grad()(x, np.ones_like(largest(x)))), [1, 0])
     np.testing.assert_array_equal(np.ravel(largest(x.astype("i1"))), [-128, 1, -128])
-    np.testing.assert_array_equal(np.ravel(program(family, "avg_pool1d" + suffix, (("K", 2), ("S", 2), ("P", 2)))(x)), [0, -0.5, 0])
+    np.testing.assert_array_equal(
+        np.ravel(program(family, "avg_pool1d" + suffix, (("K", 2), ("S", 2), ("P", 2)))(x)), [0, -0.5, 0]
+    )
 
 
-SCALARS = ["squared_error", "absolute_error", "huber", "smooth_l1", "log_cosh", "binary_cross_entropy_logits", "focal", "poisson", "hinge", "soft_margin", "hinge_embedding"]
+SCALARS = [
+    "squared_error",
+    "absolute_error",
+    "huber",
+    "smooth_l1",
+    "log_cosh",
+    "binary_cross_entropy_logits",
+    "focal",
+    "poisson",
+    "hinge",
+    "soft_margin",
+    "hinge_embedding",
+]
 
 
 @pytest.mark.parametrize("function", SCALARS)
 def test_losses_of_numbers_and_of_nothing(function):
-    """A scalar is a tensor of rank 0, given as an array, as a float or as an integer; an empty tensor has an empty loss."""
+    """A scalar is a tensor of rank 0, given as an array, as a float or as an integer; an empty tensor has an empty
+    loss."""
     f = program("loss", function)
     whole = f(np.array([16.0, 2.0]), np.array([1.0, 1.0]))
     assert f(np.array(16.0), np.array(1.0)) == whole[0]

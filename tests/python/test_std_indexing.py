@@ -1,4 +1,5 @@
-"""std/indexing.tile against PyTorch and NumPy: values, gradients, positions that count from the end, that are out of range, and that meet."""
+"""std/indexing.tile against PyTorch and NumPy: values, gradients, positions that count from the end, that are out of
+range, and that meet."""
 import itertools
 
 import numpy as np
@@ -34,34 +35,106 @@ def of_tuples(n):
 
 
 DIMS = [(0, 0), (1, 1), (2, -1)]
-SELECTED = [Case("index_select", (SHAPE, places(SHAPE[d], 5)), (lambda d: lambda x, i: torch.index_select(x, d, i))(d), {"dim": dim}) for d, dim in DIMS] + [
-    Case("index_select", (SHAPE, places(4, 2, 3, kind=np.int32)), lambda x, i: torch.index_select(x, 1, i.flatten()).reshape(3, 2, 3, 2), {"dim": 1}),
-    Case("index_select", ((5,), np.array(3)), lambda x, i: x[i]), Case("index_select", ((5, 2), places(5, 3, kind=np.int32)), lambda x, i: x[i.long()], call="index_select"),
-    Case("index_add", (SHAPE, places(4, 6), along(1, 6)), lambda x, i, u: x.index_add(1, i, u, alpha=0.5), {"dim": 1, "alpha": 0.5}),
+SELECTED = [
+    Case(
+        "index_select",
+        (SHAPE, places(SHAPE[d], 5)),
+        (lambda d: lambda x, i: torch.index_select(x, d, i))(d),
+        {"dim": dim},
+    )
+    for d, dim in DIMS
+] + [
+    Case(
+        "index_select",
+        (SHAPE, places(4, 2, 3, kind=np.int32)),
+        lambda x, i: torch.index_select(x, 1, i.flatten()).reshape(3, 2, 3, 2),
+        {"dim": 1},
+    ),
+    Case("index_select", ((5,), np.array(3)), lambda x, i: x[i]),
+    Case("index_select", ((5, 2), places(5, 3, kind=np.int32)), lambda x, i: x[i.long()], call="index_select"),
+    Case(
+        "index_add",
+        (SHAPE, places(4, 6), along(1, 6)),
+        lambda x, i, u: x.index_add(1, i, u, alpha=0.5),
+        {"dim": 1, "alpha": 0.5},
+    ),
     Case("index_add", ((4,), places(4, 6, kind=np.int32), (6,)), lambda x, i, u: x.index_add(0, i, u)),
     Case("index_copy", (SHAPE, once(4, (3,), 0), along(1, 3)), lambda x, i, u: x.index_copy(1, i, u), {"dim": 1}),
     Case("index_copy", ((4, 3), once(4, (4,), 0), (4, 3)), lambda x, i, u: x.index_copy(0, i, u), {"dim": -2}),
 ]
-ELEMENTS = [Case("gather_elements", (SHAPE, places(SHAPE[d], *along(d, n))), (lambda d: lambda x, i: torch.gather(x, d, i))(d), {"dim": dim}) for (d, dim), n in zip(DIMS, (5, 1, 2))] + [
-    Case("gather_elements", ((6,), places(6, 4, kind=np.int32)), lambda x, i: x[i.long()]),
-    Case("scatter_add", (SHAPE, places(4, *along(1, 6)), along(1, 6)), lambda x, i, u: x.scatter_add(1, i, u), {"dim": 1}),
-] + [Case("scatter_elements", (SHAPE, once(SHAPE[d], along(d, n), d), along(d, n)), (lambda d: lambda x, i, u: torch.scatter(x, d, i, u))(d), {"dim": dim}) for (d, dim), n in zip(DIMS, (2, 4, 1))] + [
-    Case("scatter_elements", (SHAPE, places(SHAPE[d], *along(d, 5)), along(d, 5)), (lambda d, r: lambda x, i, u: torch.scatter_reduce(x, d, i, u, r))(d, reduce), {"dim": dim, "reduction": name})
-    for (d, dim), (name, reduce) in zip(DIMS * 2, [("add", "sum"), ("mul", "prod"), ("max", "amax"), ("min", "amin"), ("mul", "prod"), ("max", "amax")])
-]
+ELEMENTS = (
+    [
+        Case(
+            "gather_elements",
+            (SHAPE, places(SHAPE[d], *along(d, n))),
+            (lambda d: lambda x, i: torch.gather(x, d, i))(d),
+            {"dim": dim},
+        )
+        for (d, dim), n in zip(DIMS, (5, 1, 2))
+    ]
+    + [
+        Case("gather_elements", ((6,), places(6, 4, kind=np.int32)), lambda x, i: x[i.long()]),
+        Case(
+            "scatter_add",
+            (SHAPE, places(4, *along(1, 6)), along(1, 6)),
+            lambda x, i, u: x.scatter_add(1, i, u),
+            {"dim": 1},
+        ),
+    ]
+    + [
+        Case(
+            "scatter_elements",
+            (SHAPE, once(SHAPE[d], along(d, n), d), along(d, n)),
+            (lambda d: lambda x, i, u: torch.scatter(x, d, i, u))(d),
+            {"dim": dim},
+        )
+        for (d, dim), n in zip(DIMS, (2, 4, 1))
+    ]
+    + [
+        Case(
+            "scatter_elements",
+            (SHAPE, places(SHAPE[d], *along(d, 5)), along(d, 5)),
+            (lambda d, r: lambda x, i, u: torch.scatter_reduce(x, d, i, u, r))(d, reduce),
+            {"dim": dim, "reduction": name},
+        )
+        for (d, dim), (name, reduce) in zip(
+            DIMS * 2,
+            [("add", "sum"), ("mul", "prod"), ("max", "amax"), ("min", "amin"), ("mul", "prod"), ("max", "amax")],
+        )
+    ]
+)
 
 
 def put(x, i, u, accumulate=False):
     return torch.index_put(x, tuple(i.unbind(-1)), u, accumulate)
 
 
-TUPLES = [Case("gather_nd", (SHAPE, places(2, 3, depth)), lambda x, i: x[tuple(i.unbind(-1))], {"depth": depth}) for depth in (1, 2, 3)] + [
-    Case("gather_nd", ((2, 3, 2, 2), places(2, 2, 2, 2, kind=np.int32)), lambda x, i: x[tuple(i.long().unbind(-1))], {"depth": 2}),
-    Case("batch_gather_nd", ((3, 2, 2, 2), places(2, 3, 4, 2)), lambda x, i: torch.stack([v[tuple(k.unbind(-1))] for v, k in zip(x, i)]), {"depth": 2}),
+TUPLES = [
+    Case("gather_nd", (SHAPE, places(2, 3, depth)), lambda x, i: x[tuple(i.unbind(-1))], {"depth": depth})
+    for depth in (1, 2, 3)
+] + [
+    Case(
+        "gather_nd",
+        ((2, 3, 2, 2), places(2, 2, 2, 2, kind=np.int32)),
+        lambda x, i: x[tuple(i.long().unbind(-1))],
+        {"depth": 2},
+    ),
+    Case(
+        "batch_gather_nd",
+        ((3, 2, 2, 2), places(2, 3, 4, 2)),
+        lambda x, i: torch.stack([v[tuple(k.unbind(-1))] for v, k in zip(x, i)]),
+        {"depth": 2},
+    ),
     Case("batch_gather_nd", ((3, 4), places(4, 3, 2, 1)), lambda x, i: torch.gather(x, 1, i[..., 0])),
     Case("scatter_nd", (SHAPE, np.array([[2], [0]]), (2, 4, 2)), put, {"depth": 1}),
-    Case("scatter_nd", (SHAPE, of_tuples((3, 4))[:7], (7, 2)), put, {"depth": 2}), Case("scatter_nd", (SHAPE, of_tuples(SHAPE)[:6].reshape(2, 3, 3), (2, 3)), put, {"depth": 3}),
-    Case("scatter_nd", (SHAPE, places(2, 9, 3), (9,)), lambda x, i, u: put(x, i, u, True), {"depth": 3, "reduction": "add"}),
+    Case("scatter_nd", (SHAPE, of_tuples((3, 4))[:7], (7, 2)), put, {"depth": 2}),
+    Case("scatter_nd", (SHAPE, of_tuples(SHAPE)[:6].reshape(2, 3, 3), (2, 3)), put, {"depth": 3}),
+    Case(
+        "scatter_nd",
+        (SHAPE, places(2, 9, 3), (9,)),
+        lambda x, i, u: put(x, i, u, True),
+        {"depth": 3, "reduction": "add"},
+    ),
 ]
 ALL = SELECTED + ELEMENTS + TUPLES
 
@@ -94,15 +167,23 @@ def test_positions_from_the_end_and_out_of_range():
     assert np.array_equal(program("indexing", "index_select", (("dim", 1),))(x, given), x[:, meant])
     whole = lambda i: np.broadcast_to(i[None, :, None], (2, 4, 4)).copy()
     assert np.array_equal(program("indexing", "gather_elements", (("dim", 1),))(x, whole(given)), x[:, meant])
-    assert np.array_equal(program("indexing", "gather_nd", (("depth", 2),))(x, np.array([[-1, -1], [9, -9]])), x[[1, 1], [2, 0]])
+    assert np.array_equal(
+        program("indexing", "gather_nd", (("depth", 2),))(x, np.array([[-1, -1], [9, -9]])), x[[1, 1], [2, 0]]
+    )
     expected = x.copy()
     expected[:, 2], expected[:, 0] = 2.0, 3.0
     update = np.broadcast_to(np.arange(4.0)[None, :, None], (2, 4, 4)).copy()
     assert np.array_equal(program("indexing", "scatter_elements", (("dim", 1),))(x, whole(given), update), expected)
     assert np.array_equal(program("indexing", "index_copy", (("dim", 1),))(x, given, update), expected)
     for name in ("index_select", "gather_elements", "scatter_elements"):
-        checked = tilec.load(ROOT / "std" / "indexing.tile", function=name, define={"dim": 1}, include=[ROOT], checked=True)
-        arguments = {"index_select": (given,), "gather_elements": (whole(given),), "scatter_elements": (whole(given), update)}[name]
+        checked = tilec.load(
+            ROOT / "std" / "indexing.tile", function=name, define={"dim": 1}, include=[ROOT], checked=True
+        )
+        arguments = {
+            "index_select": (given,),
+            "gather_elements": (whole(given),),
+            "scatter_elements": (whole(given), update),
+        }[name]
         with pytest.raises(tilec.Error, match="takes indices from 0 to below 3"):
             checked(x, *arguments)
 

@@ -1,4 +1,5 @@
-"""Every function of std/ gives floats of the type it was given: f16, bf16 and f64. Inputs are those of the function's own cases."""
+"""Every function of std/ gives floats of the type it was given: f16, bf16 and f64. Inputs are those of the function's
+own cases."""
 import functools
 import pathlib
 import re
@@ -27,12 +28,15 @@ def value_of(text):
 
 @functools.lru_cache(maxsize=None)
 def functions(family):
-    """name: (values of the inputs that the function's first case gives, by name; its define; the inputs as declared; how many results)."""
+    """name: (values of the inputs that the function's first case gives, by name; its define; the inputs as declared;
+    how many results)."""
     found, text = {}, (STD / (family + ".tile")).read_text()
     for name, define, given in std_batches.calls(text):
         if name in found:
             continue
-        head = re.search(r"^function %s\b(?:<(?:[^{}<>]|\{[^{}]*\})*>)?\s*\((.*?)\)\s*->\s*\((.*?)\)" % name, text, re.M | re.S)
+        head = re.search(
+            r"^function %s\b(?:<(?:[^{}<>]|\{[^{}]*\})*>)?\s*\((.*?)\)\s*->\s*\((.*?)\)" % name, text, re.M | re.S
+        )
         values = {word: value_of(value.strip()) for word, value in std_batches.WORD.findall(given)}
         names = {word: value for word, value in values.items() if re.search(r"\b%s\b" % word, head[1])}
         if names:
@@ -56,7 +60,15 @@ def call(family, name, dtype):
     given = "<%s>" % ", ".join("%s=%s" % item for item in define.items()) if define else ""
     names = ["R%d" % k for k in range(count)]
     left = names[0] if count == 1 else "(%s)" % ", ".join(names)
-    return 'import "%s";\nfunction call(%s) -> (%s) { %s = %s%s(%s); }' % (STD / (family + ".tile"), ", ".join(inputs), ", ".join(names), left, name, given, ", ".join(arguments))
+    return 'import "%s";\nfunction call(%s) -> (%s) { %s = %s%s(%s); }' % (
+        STD / (family + ".tile"),
+        ", ".join(inputs),
+        ", ".join(names),
+        left,
+        name,
+        given,
+        ", ".join(arguments),
+    )
 
 
 FAMILIES = sorted(p.stem for p in STD.glob("*.tile") if p.stem != "nn")

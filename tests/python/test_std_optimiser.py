@@ -8,17 +8,28 @@ torch = pytest.importorskip("torch")
 O = torch.optim
 # function, parameters of ours, tensors of state, whether it counts steps, PyTorch's optimiser
 CASES = [
-    ("sgd", {"weight_decay": 0.1}, 0, False, lambda w: O.SGD(w, lr=0.1, weight_decay=0.1)), ("sgd", {}, 0, False, lambda w: O.SGD(w, lr=0.1)),
+    ("sgd", {"weight_decay": 0.1}, 0, False, lambda w: O.SGD(w, lr=0.1, weight_decay=0.1)),
+    ("sgd", {}, 0, False, lambda w: O.SGD(w, lr=0.1)),
     ("momentum", {"weight_decay": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.9, weight_decay=0.1)),
-    ("nesterov", {"momentum": 0.8, "weight_decay": 0.1}, 1, False, lambda w: O.SGD(w, lr=0.1, momentum=0.8, weight_decay=0.1, nesterov=True)),
-    ("adagrad", {"weight_decay": 0.1}, 1, False, lambda w: O.Adagrad(w, lr=0.1, weight_decay=0.1)), ("rmsprop", {"weight_decay": 0.1}, 1, False, lambda w: O.RMSprop(w, lr=0.1, weight_decay=0.1)),
-    ("adam", {"weight_decay": 0.1}, 2, True, lambda w: O.Adam(w, lr=0.1, weight_decay=0.1)), ("adam", {"beta1": 0.5, "beta2": 0.9}, 2, True, lambda w: O.Adam(w, lr=0.1, betas=(0.5, 0.9))),
+    (
+        "nesterov",
+        {"momentum": 0.8, "weight_decay": 0.1},
+        1,
+        False,
+        lambda w: O.SGD(w, lr=0.1, momentum=0.8, weight_decay=0.1, nesterov=True),
+    ),
+    ("adagrad", {"weight_decay": 0.1}, 1, False, lambda w: O.Adagrad(w, lr=0.1, weight_decay=0.1)),
+    ("rmsprop", {"weight_decay": 0.1}, 1, False, lambda w: O.RMSprop(w, lr=0.1, weight_decay=0.1)),
+    ("adam", {"weight_decay": 0.1}, 2, True, lambda w: O.Adam(w, lr=0.1, weight_decay=0.1)),
+    ("adam", {"beta1": 0.5, "beta2": 0.9}, 2, True, lambda w: O.Adam(w, lr=0.1, betas=(0.5, 0.9))),
     ("adamw", {}, 2, True, lambda w: O.AdamW(w, lr=0.1)),
 ]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("function, define, states, counts, optimiser", CASES, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(
+    "function, define, states, counts, optimiser", CASES, ids=lambda v: v if isinstance(v, str) else ""
+)
 def test_three_steps(function, define, states, counts, optimiser, dtype):
     rng = np.random.default_rng(2)
     w = rng.standard_normal((3, 5)).astype(dtype)
@@ -40,9 +51,16 @@ def test_lion_and_clipping():
     rng = np.random.default_rng(3)
     w, m, g = (rng.standard_normal((3, 5)) for _ in range(3))
     w1, m1 = program("optimiser", "lion", (("DECAY", 0.1),))(w, m, g, 0.01)
-    assert np.allclose(w1, w - 0.01 * (np.sign(0.9 * m + 0.1 * g) + 0.1 * w), atol=1e-14) and np.allclose(m1, 0.99 * m + 0.01 * g, atol=1e-14)
+    assert np.allclose(w1, w - 0.01 * (np.sign(0.9 * m + 0.1 * g) + 0.1 * w), atol=1e-14) and np.allclose(
+        m1, 0.99 * m + 0.01 * g, atol=1e-14
+    )
     clipped, norm = program("optimiser", "clip_by_norm")(g, 1.0)
     tensor = torch.nn.Parameter(torch.zeros(3, 5, dtype=torch.float64))
     tensor.grad = torch.tensor(g)
-    assert np.allclose(norm, torch.nn.utils.clip_grad_norm_([tensor], 1.0)) and np.allclose(clipped, tensor.grad.numpy())
-    assert np.allclose(program("optimiser", "clip_by_norm")(g, 100.0)[0], g) and (program("optimiser", "clip_by_value")(g, 0.5) == g.clip(-0.5, 0.5)).all()
+    assert np.allclose(norm, torch.nn.utils.clip_grad_norm_([tensor], 1.0)) and np.allclose(
+        clipped, tensor.grad.numpy()
+    )
+    assert (
+        np.allclose(program("optimiser", "clip_by_norm")(g, 100.0)[0], g)
+        and (program("optimiser", "clip_by_value")(g, 0.5) == g.clip(-0.5, 0.5)).all()
+    )

@@ -1,4 +1,5 @@
-"""std/pool.tile and std/pool_nchw.tile: values next to windows in NumPy, gradients next to differences, and both next to PyTorch."""
+"""std/pool.tile and std/pool_nchw.tile: values next to windows in NumPy, gradients next to differences, and both next
+to PyTorch."""
 import itertools
 
 import numpy as np
@@ -9,7 +10,8 @@ from std_numpy import agree, check, check_adjoint, check_with_torch, program
 
 
 def windows(image, size, stride, padding, dilation):
-    """Channels last. The places, and for each the coordinates of the pixels of its window that lie inside, per dimension."""
+    """Channels last. The places, and for each the coordinates of the pixels of its window that lie inside, per
+    dimension."""
     extents = image.shape[1:-1]
     counts = [max(0, x + 2*p - d*(k - 1) - 1 + s)//s for x, k, s, p, d in zip(extents, size, stride, padding, dilation)]
     for place in np.ndindex(*counts):
@@ -51,8 +53,16 @@ def reference(function, define):
         image = np.moveaxis(image, 1, -1) if channels_first else image
         extents = image.shape[1:-1]
         if "global" in function:
-            return image.reshape(len(image), -1, image.shape[-1]).max(1) if which == "max" else image.mean(tuple(range(1, image.ndim - 1)))
-        window, step = (size, stride) if "adaptive" not in function else ([x//define[o] for x, o in zip(extents, ("OH", "OW"))],)*2
+            return (
+                image.reshape(len(image), -1, image.shape[-1]).max(1)
+                if which == "max"
+                else image.mean(tuple(range(1, image.ndim - 1)))
+            )
+        window, step = (
+            (size, stride)
+            if "adaptive" not in function
+            else ([x // define[o] for x, o in zip(extents, ("OH", "OW"))],) * 2
+        )
         out = pool(image, REDUCE[which](define), window, step, padding, dilation)
         return np.moveaxis(out, -1, 1) if channels_first else out
     return forward
@@ -60,27 +70,54 @@ def reference(function, define):
 
 # function of channels last, its name where channels come first, parameters, shape of channels last.
 CASES = [
-    ("max_pool1d", "max_pool1d_ncw", {}, (2, 7, 3)), ("max_pool1d", "max_pool1d_ncw", {"K": 3, "S": 2, "P": 1, "D": 2}, (1, 11, 2)), ("max_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
-    ("max_pool1d", "", {"K": 4}, (1, 3, 2)), ("max_pool1d", "", {"K": 1}, (1, 1, 1)),
-    ("max_pool2d", "max_pool2d_nchw", {}, (1, 5, 6, 2)), ("max_pool2d", "max_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)), ("max_pool2d", "", {"K": 3, "S": 1, "D": 2, "P": 1}, (1, 5, 7, 1)),
-    ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 2, "KW": 3, "SH": 2, "SW": 1, "PH": 0, "PW": 1}, (1, 6, 5, 2)), ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 1, "KW": 3}, (1, 2, 7, 1)),
-    ("max_pool3d", "max_pool3d_ncdhw", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 5, 2)), ("max_pool3d", "", {}, (1, 2, 5, 2, 1)),
-    ("avg_pool1d", "avg_pool1d_ncw", {}, (2, 7, 3)), ("avg_pool1d", "avg_pool1d_ncw", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)), ("avg_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
+    ("max_pool1d", "max_pool1d_ncw", {}, (2, 7, 3)),
+    ("max_pool1d", "max_pool1d_ncw", {"K": 3, "S": 2, "P": 1, "D": 2}, (1, 11, 2)),
+    ("max_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
+    ("max_pool1d", "", {"K": 4}, (1, 3, 2)),
+    ("max_pool1d", "", {"K": 1}, (1, 1, 1)),
+    ("max_pool2d", "max_pool2d_nchw", {}, (1, 5, 6, 2)),
+    ("max_pool2d", "max_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
+    ("max_pool2d", "", {"K": 3, "S": 1, "D": 2, "P": 1}, (1, 5, 7, 1)),
+    ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 2, "KW": 3, "SH": 2, "SW": 1, "PH": 0, "PW": 1}, (1, 6, 5, 2)),
+    ("max_pool2d_hw", "max_pool2d_nchw_hw", {"KH": 1, "KW": 3}, (1, 2, 7, 1)),
+    ("max_pool3d", "max_pool3d_ncdhw", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 5, 2)),
+    ("max_pool3d", "", {}, (1, 2, 5, 2, 1)),
+    ("avg_pool1d", "avg_pool1d_ncw", {}, (2, 7, 3)),
+    ("avg_pool1d", "avg_pool1d_ncw", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)),
+    ("avg_pool1d", "", {"K": 2, "S": 5}, (1, 13, 1)),
     ("avg_pool1d", "", {"K": 4}, (1, 3, 2)),
-    ("avg_pool2d", "avg_pool2d_nchw", {}, (1, 5, 6, 2)), ("avg_pool2d", "avg_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
+    ("avg_pool2d", "avg_pool2d_nchw", {}, (1, 5, 6, 2)),
+    ("avg_pool2d", "avg_pool2d_nchw", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
     ("avg_pool2d_hw", "avg_pool2d_nchw_hw", {"KH": 2, "KW": 3, "SH": 2, "SW": 1, "PH": 0, "PW": 1}, (1, 6, 5, 2)),
     ("avg_pool3d", "avg_pool3d_ncdhw", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 5, 1)),
-    ("avg_pool1d_inside", "", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)), ("avg_pool2d_inside", "avg_pool2d_nchw_inside", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
+    ("avg_pool1d_inside", "", {"K": 3, "S": 2, "P": 1}, (1, 8, 2)),
+    ("avg_pool2d_inside", "avg_pool2d_nchw_inside", {"K": 3, "S": 2, "P": 1}, (1, 6, 5, 2)),
     ("avg_pool3d_inside", "", {"K": 3, "S": 2, "P": 1}, (1, 3, 4, 3, 1)),
-    ("lp_pool1d", "", {}, (2, 7, 2)), ("lp_pool1d", "", {"L": 3, "K": 3, "S": 2}, (1, 9, 2)), ("lp_pool2d", "lp_pool2d_nchw", {"L": 4, "K": 3, "S": 2}, (1, 5, 7, 2)),
-    ("adaptive_avg_pool2d", "adaptive_avg_pool2d_nchw", {"OH": 2, "OW": 3}, (1, 4, 6, 2)), ("adaptive_max_pool2d", "adaptive_max_pool2d_nchw", {"OH": 2, "OW": 1}, (1, 4, 5, 2)),
-    ("global_avg_pool1d", "global_avg_pool1d_ncw", {}, (2, 5, 3)), ("global_avg_pool2d", "global_avg_pool2d_nchw", {}, (2, 3, 5, 2)),
-    ("global_avg_pool3d", "global_avg_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)), ("global_max_pool1d", "global_max_pool1d_ncw", {}, (2, 5, 3)),
-    ("global_max_pool2d", "global_max_pool2d_nchw", {}, (2, 3, 5, 2)), ("global_max_pool3d", "global_max_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)),
+    ("lp_pool1d", "", {}, (2, 7, 2)),
+    ("lp_pool1d", "", {"L": 3, "K": 3, "S": 2}, (1, 9, 2)),
+    ("lp_pool2d", "lp_pool2d_nchw", {"L": 4, "K": 3, "S": 2}, (1, 5, 7, 2)),
+    ("adaptive_avg_pool2d", "adaptive_avg_pool2d_nchw", {"OH": 2, "OW": 3}, (1, 4, 6, 2)),
+    ("adaptive_max_pool2d", "adaptive_max_pool2d_nchw", {"OH": 2, "OW": 1}, (1, 4, 5, 2)),
+    ("global_avg_pool1d", "global_avg_pool1d_ncw", {}, (2, 5, 3)),
+    ("global_avg_pool2d", "global_avg_pool2d_nchw", {}, (2, 3, 5, 2)),
+    ("global_avg_pool3d", "global_avg_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)),
+    ("global_max_pool1d", "global_max_pool1d_ncw", {}, (2, 5, 3)),
+    ("global_max_pool2d", "global_max_pool2d_nchw", {}, (2, 3, 5, 2)),
+    ("global_max_pool3d", "global_max_pool3d_ncdhw", {}, (1, 2, 3, 4, 2)),
 ]
-ALL = [("pool", f, define, shape) for f, _, define, shape in CASES] + [
-    ("pool_nchw", f, define, (shape[0], shape[-1], *shape[1:-1])) for _, f, define, shape in CASES if f] + [
-    ("pool_nchw", "%s_pool3d_ncdhw_thw" % which, {"KT": 1, "KH": 2, "KW": 3, "ST": 2, "SH": 2, "SW": 1, "PT": 0, "PH": 1, "PW": 1}, (1, 2, 3, 5, 4)) for which in ("max", "avg")]
+ALL = (
+    [("pool", f, define, shape) for f, _, define, shape in CASES]
+    + [("pool_nchw", f, define, (shape[0], shape[-1], *shape[1:-1])) for _, f, define, shape in CASES if f]
+    + [
+        (
+            "pool_nchw",
+            "%s_pool3d_ncdhw_thw" % which,
+            {"KT": 1, "KH": 2, "KW": 3, "ST": 2, "SH": 2, "SW": 1, "PT": 0, "PH": 1, "PW": 1},
+            (1, 2, 3, 5, 4),
+        )
+        for which in ("max", "avg")
+    ]
+)
 names = lambda c: "%s %s" % (c[1], " ".join("%s%g" % item for item in c[2].items())) if isinstance(c, tuple) else str(c)
 
 
@@ -97,13 +134,19 @@ def test_next_to_numpy(case):
 
 
 @pytest.mark.parametrize("target", ["reference", "opencl"])
-@pytest.mark.parametrize("case", [c for c in ALL if c[1] in ("max_pool1d", "max_pool2d_nchw_hw", "avg_pool2d_inside", "lp_pool1d")], ids=names)
+@pytest.mark.parametrize(
+    "case",
+    [c for c in ALL if c[1] in ("max_pool1d", "max_pool2d_nchw_hw", "avg_pool2d_inside", "lp_pool1d")],
+    ids=names,
+)
 def test_other_targets(case, target):
     family, function, define, shape = case
     check(family, function, define, [image_of(shape)], reference(function, define), np.float32, target)
 
 
-@pytest.mark.parametrize("case", [c for c in ALL if c[1] in ("max_pool1d", "lp_pool2d", "avg_pool3d_inside")], ids=names)
+@pytest.mark.parametrize(
+    "case", [c for c in ALL if c[1] in ("max_pool1d", "lp_pool2d", "avg_pool3d_inside")], ids=names
+)
 def test_forward_mode_is_the_transpose_of_the_gradient(case):
     family, function, define, shape = case
     check_adjoint(family, function, define, [shape])
@@ -122,7 +165,9 @@ def in_torch(function, define, torch):
         elif which == "max":
             out = getattr(f, "max_pool%dd" % rank)(image, size, stride, padding, dilation)
         elif which == "lp":
-            out = getattr(f, "lp_pool%dd" % rank)(image.abs(), define.get("L", 2), size if rank > 1 else size[0], stride if rank > 1 else stride[0])
+            out = getattr(f, "lp_pool%dd" % rank)(
+                image.abs(), define.get("L", 2), size if rank > 1 else size[0], stride if rank > 1 else stride[0]
+            )
         else:
             out = getattr(f, "avg_pool%dd" % rank)(image, size, stride, padding, count_include_pad=which == "avg")
         return out if channels_first else out.movedim(1, -1)
@@ -138,17 +183,29 @@ def test_next_to_pytorch(case):
     check_with_torch(family, function, define, [image_of(shape)], in_torch(function, define, torch))
 
 
-@pytest.mark.parametrize("function, define", [("max_pool2d", {"K": 3, "S": 2, "P": 1}), ("max_pool2d_nchw", {"K": 3, "S": 1}), ("global_max_pool2d", {})])
+@pytest.mark.parametrize(
+    "function, define",
+    [("max_pool2d", {"K": 3, "S": 2, "P": 1}), ("max_pool2d_nchw", {"K": 3, "S": 1}), ("global_max_pool2d", {})],
+)
 def test_of_equal_pixels_the_first_gets_the_derivative_as_in_pytorch(function, define):
     torch = pytest.importorskip("torch")
     image = np.random.default_rng(2).integers(0, 3, (2, 6, 5, 6)).astype(np.float64)
-    check_with_torch("pool_nchw" if "_nc" in function else "pool", function, define, [image], in_torch(function, define, torch), np.float64)
+    check_with_torch(
+        "pool_nchw" if "_nc" in function else "pool",
+        function,
+        define,
+        [image],
+        in_torch(function, define, torch),
+        np.float64,
+    )
 
 
 def test_lp_pooling_has_derivative_zero_at_zero():
     image = np.zeros((1, 4, 1))
     f = program("pool", "lp_pool1d")
-    assert np.array_equal(f.grad()(image, np.ones((1, 2, 1))), image) and np.array_equal(f.jvp()(image, image + 1), np.zeros((1, 2, 1)))
+    assert np.array_equal(f.grad()(image, np.ones((1, 2, 1))), image) and np.array_equal(
+        f.jvp()(image, image + 1), np.zeros((1, 2, 1))
+    )
 
 
 def test_half_precision_adds_in_single_and_integers_stay_exact():
@@ -161,7 +218,9 @@ def test_half_precision_adds_in_single_and_integers_stay_exact():
 
 
 @pytest.mark.parametrize("which, reduce", [("avg", np.mean), ("max", np.max)])
-@pytest.mark.parametrize("extents, sizes", [((7,), (3,)), ((3,), (5,)), ((7, 5), (3, 4)), ((6, 8), (4, 3)), ((3, 7, 4), (2, 3, 4))])
+@pytest.mark.parametrize(
+    "extents, sizes", [((7,), (3,)), ((3,), (5,)), ((7, 5), (3, 4)), ((6, 8), (4, 3)), ((3, 7, 4), (2, 3, 4))]
+)
 def test_adaptive_windows_of_different_sizes(which, reduce, extents, sizes):
     def forward(image):
         out = np.zeros((*image.shape[:2], *sizes))
@@ -171,19 +230,40 @@ def test_adaptive_windows_of_different_sizes(which, reduce, extents, sizes):
         return out
     rank, define = len(sizes), dict(zip(("OT", "OH", "OW")[3 - len(sizes):], sizes))
     image = image_of((2, 3, *extents))
-    check("pool_nchw", "adaptive_%s_pool%dd_%s" % (which, rank, ("ncw", "nchw", "ncdhw")[rank - 1]), define, [image], forward)
+    check(
+        "pool_nchw",
+        "adaptive_%s_pool%dd_%s" % (which, rank, ("ncw", "nchw", "ncdhw")[rank - 1]),
+        define,
+        [image],
+        forward,
+    )
     if rank == 2:
-        check("pool", "adaptive_%s_pool2d" % which, define, [np.moveaxis(image, 1, -1)], lambda x: np.moveaxis(forward(np.moveaxis(x, -1, 1)), 1, -1))
+        check(
+            "pool",
+            "adaptive_%s_pool2d" % which,
+            define,
+            [np.moveaxis(image, 1, -1)],
+            lambda x: np.moveaxis(forward(np.moveaxis(x, -1, 1)), 1, -1),
+        )
 
 
-AXES = {1: [("", "left", "right")], 2: [("h", "top", "bottom"), ("w", "left", "right")], 3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")]}
+AXES = {
+    1: [("", "left", "right")],
+    2: [("h", "top", "bottom"), ("w", "left", "right")],
+    3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")],
+}
 LAYOUT = {1: "ncw", 2: "nchw", 3: "ncdhw"}
 
 
 def drawn(rng, rank, names):
     define, each = {}, {}
     for name in names:
-        values = {"kernel_size": rng.integers(2, 4, rank), "stride": rng.integers(1, 4, rank), "padding": rng.integers(0, 2, rank), "dilation": rng.integers(1, 3, rank)}[name].tolist()
+        values = {
+            "kernel_size": rng.integers(2, 4, rank),
+            "stride": rng.integers(1, 4, rank),
+            "padding": rng.integers(0, 2, rank),
+            "dilation": rng.integers(1, 3, rank),
+        }[name].tolist()
         if rank == 1 or rng.random() < 0.4:
             values = [values[0]]*rank
             define[name] = values[0]
@@ -220,7 +300,14 @@ def test_any_mix_of_options_as_in_pytorch(rank, which, first, seed):
         y = f(x, each["kernel_size"], each["stride"], each["padding"], ceil_mode=bool(define["ceil_mode"]), **more)
         return y if first else y.movedim(1, -1)
     name = "%s_pool%dd" % (which, rank) + ("_" + LAYOUT[rank] if first else "")
-    check_with_torch("pool_nchw" if first else "pool", name, define, [image if first else np.moveaxis(image, 1, -1)], reference, np.float64)
+    check_with_torch(
+        "pool_nchw" if first else "pool",
+        name,
+        define,
+        [image if first else np.moveaxis(image, 1, -1)],
+        reference,
+        np.float64,
+    )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -232,9 +319,18 @@ def test_indices_of_the_largest_and_back(rank, seed):
     image = np.round(image_of((2, 3, *[9 - rank]*rank)), 1 if seed else 3)  # ties, of which the first counts
     if seed == 3:
         image[0, 1].reshape(-1)[5] = np.nan
-    expected, where = getattr(torch.nn.functional, "max_pool%dd" % rank)(torch.tensor(image), each["kernel_size"], each["stride"], each["padding"], each["dilation"],
-                                                                       bool(define["ceil_mode"]), return_indices=True)
-    got, indices = program("pool_nchw", "max_pool%dd_%s_with_indices" % (rank, LAYOUT[rank]), tuple(define.items()))(image)
+    expected, where = getattr(torch.nn.functional, "max_pool%dd" % rank)(
+        torch.tensor(image),
+        each["kernel_size"],
+        each["stride"],
+        each["padding"],
+        each["dilation"],
+        bool(define["ceil_mode"]),
+        return_indices=True,
+    )
+    got, indices = program("pool_nchw", "max_pool%dd_%s_with_indices" % (rank, LAYOUT[rank]), tuple(define.items()))(
+        image
+    )
     np.testing.assert_array_equal(got, expected.numpy())
     assert indices.dtype == np.int64
     np.testing.assert_array_equal(indices, where.numpy())
@@ -248,16 +344,41 @@ def test_indices_of_the_largest_and_back(rank, seed):
 def test_average_counts_what_same_padding_adds_where_asked():
     image = np.ones((1, 4, 1))
     for include, expected in ((1, [1, 1, 1, 0.5]), (0, [1, 1, 1, 1])):
-        got = program("pool", "avg_pool1d", (("kernel_size", 2), ("stride", 1), ("auto_pad", "same_upper"), ("count_include_pad", include)))(image)
+        got = program(
+            "pool",
+            "avg_pool1d",
+            (("kernel_size", 2), ("stride", 1), ("auto_pad", "same_upper"), ("count_include_pad", include)),
+        )(image)
         np.testing.assert_array_equal(got[0, :, 0], expected)
 
 
-@pytest.mark.parametrize("function", ["max_pool1d", "avg_pool2d", "lp_pool3d", "max_pool2d_nchw", "avg_pool3d_ncdhw", "lp_pool1d_ncw", "max_pool2d_nchw_with_indices"])
-@pytest.mark.parametrize("define, words", [({"padding": 2}, "assert_padding_is_less_than_the_kernel"), ({"kernel_size": 3, "dilation": 0}, "assert_"), ({"padding": -1}, "assert_padding_is_not_negative"),
-                                           ({"kernel_size": 0}, "assert_kernel_has_an_element"), ({"stride": -1}, "assert_stride_is_1_or_more")])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "max_pool1d",
+        "avg_pool2d",
+        "lp_pool3d",
+        "max_pool2d_nchw",
+        "avg_pool3d_ncdhw",
+        "lp_pool1d_ncw",
+        "max_pool2d_nchw_with_indices",
+    ],
+)
+@pytest.mark.parametrize(
+    "define, words",
+    [
+        ({"padding": 2}, "assert_padding_is_less_than_the_kernel"),
+        ({"kernel_size": 3, "dilation": 0}, "assert_"),
+        ({"padding": -1}, "assert_padding_is_not_negative"),
+        ({"kernel_size": 0}, "assert_kernel_has_an_element"),
+        ({"stride": -1}, "assert_stride_is_1_or_more"),
+    ],
+)
 def test_options_that_mean_nothing_are_errors(function, define, words):
     with pytest.raises(tilec.Error, match=words):
-        program("pool_nchw" if "_nc" in function else "pool", function, tuple(define.items()))(np.ones((4,) * (2 + int(function.split("pool")[1][0])), "f4"))
+        program("pool_nchw" if "_nc" in function else "pool", function, tuple(define.items()))(
+            np.ones((4,) * (2 + int(function.split("pool")[1][0])), "f4")
+        )
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -265,7 +386,9 @@ def test_options_that_mean_nothing_are_errors(function, define, words):
 def test_lp_pools_whose_last_window_is_cut(rank, norm, kernel, stride, size):
     torch = pytest.importorskip("torch")
     x = np.random.default_rng(rank).uniform(0.5, 2, (2, 3) + (size,) * rank).astype("f4")
-    expected = getattr(torch.nn.functional, "lp_pool%dd" % rank)(torch.tensor(x), norm, kernel, stride, ceil_mode=True).numpy()
+    expected = getattr(torch.nn.functional, "lp_pool%dd" % rank)(
+        torch.tensor(x), norm, kernel, stride, ceil_mode=True
+    ).numpy()
     define = (("norm_type", norm), ("kernel_size", kernel), ("stride", stride), ("ceil_mode", 1))
     last = program("pool", "lp_pool%dd" % rank, define)(np.moveaxis(x, 1, -1))
     first = program("pool_nchw", "lp_pool" + {1: "1d_ncw", 2: "2d_nchw", 3: "3d_ncdhw"}[rank], define)(x)

@@ -30,11 +30,16 @@ def of(module):
 STATE = (2, 5)
 NN = torch.nn
 CASES = [
-    Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5))), Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5)), call="rnn_cell"),
-    Case("lstm_cell", ((2, 3), STATE, STATE) + weights(4), of(NN.LSTMCell(3, 5))), Case("lstm_cell", ((1, 1), (1, 1), (1, 1)) + weights(4, 1, 1), of(NN.LSTMCell(1, 1))),
-    Case("gru_cell", ((2, 3), STATE) + weights(3), of(NN.GRUCell(3, 5))), Case("gru_cell", ((1, 1), (1, 1)) + weights(3, 1, 1), of(NN.GRUCell(1, 1))),
-    Case("rnn", ((4, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 4}), Case("rnn", ((1, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 1}),
-    Case("lstm", ((3, 2, 3), STATE, STATE) + weights(4), of(NN.LSTM(3, 5)), {"steps": 3}), Case("gru", ((3, 2, 3), STATE) + weights(3), of(NN.GRU(3, 5)), {"steps": 3}),
+    Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5))),
+    Case("rnn_cell", ((2, 3), STATE) + weights(1), of(NN.RNNCell(3, 5)), call="rnn_cell"),
+    Case("lstm_cell", ((2, 3), STATE, STATE) + weights(4), of(NN.LSTMCell(3, 5))),
+    Case("lstm_cell", ((1, 1), (1, 1), (1, 1)) + weights(4, 1, 1), of(NN.LSTMCell(1, 1))),
+    Case("gru_cell", ((2, 3), STATE) + weights(3), of(NN.GRUCell(3, 5))),
+    Case("gru_cell", ((1, 1), (1, 1)) + weights(3, 1, 1), of(NN.GRUCell(1, 1))),
+    Case("rnn", ((4, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 4}),
+    Case("rnn", ((1, 2, 3), STATE) + weights(1), of(NN.RNN(3, 5)), {"steps": 1}),
+    Case("lstm", ((3, 2, 3), STATE, STATE) + weights(4), of(NN.LSTM(3, 5)), {"steps": 3}),
+    Case("gru", ((3, 2, 3), STATE) + weights(3), of(NN.GRU(3, 5)), {"steps": 3}),
 ]
 
 
@@ -44,11 +49,19 @@ def test_recurrent(case):
 
 
 def layer(kind, batch_first=False, bidirectional=False, **options):
-    """A layer of PyTorch as a function of X, weights, biases and initial states, in the order of std/; what is not given is 0."""
+    """A layer of PyTorch as a function of X, weights, biases and initial states, in the order of std/; what is not
+    given is 0."""
     def run(x, *rest, bias=True):
         m = rest[1].shape[1]
-        module = kind(x.shape[-1], m, batch_first=batch_first, bidirectional=bidirectional, bias=bias, **options).double()
-        names = ["%s_%s_l0%s" % (part, of, way) for part in ("weight", "bias")[:1 + bias] for way in ("", "_reverse")[:1 + bidirectional] for of in ("ih", "hh")]
+        module = kind(
+            x.shape[-1], m, batch_first=batch_first, bidirectional=bidirectional, bias=bias, **options
+        ).double()
+        names = [
+            "%s_%s_l0%s" % (part, of, way)
+            for part in ("weight", "bias")[: 1 + bias]
+            for way in ("", "_reverse")[: 1 + bidirectional]
+            for of in ("ih", "hh")
+        ]
         states = rest[len(names):]
         hx = None if not states else states if kind is NN.LSTM else states[0]
         if hx is not None and not bidirectional:
@@ -67,16 +80,42 @@ def of_layer(name, gates, kind, x, m=3, states=1, bidirectional=False, define={}
     run = layer(kind, bidirectional=bidirectional, **options)
     times = 1 + bidirectional
     whole = (x,) + tuple(weight * times) + tuple(bias * times) + (state,) * states
-    return [Case(name, whole, run, define), Case(name, (x,) + tuple(weight * times), lambda *given: run(*given, bias=False), define)]
+    return [
+        Case(name, whole, run, define),
+        Case(name, (x,) + tuple(weight * times), lambda *given: run(*given, bias=False), define),
+    ]
 
 
 LAYERS = (
-    of_layer("rnn_layer", 1, NN.RNN, (4, 2, 3)) + of_layer("rnn_layer", 1, NN.RNN, (2, 4, 3), batch_first=True, nonlinearity="relu", define={"batch_first": 1, "nonlinearity": "relu"})
-    + of_layer("lstm_layer", 4, NN.LSTM, (5, 2, 3), states=2) + of_layer("lstm_layer", 4, NN.LSTM, (2, 3, 2), states=2, batch_first=True, define={"batch_first": 1})
-    + of_layer("lstm_layer", 4, NN.LSTM, (3, 2), states=2) + of_layer("gru_layer", 3, NN.GRU, (4, 2, 3)) + of_layer("gru_layer", 3, NN.GRU, (1, 1, 1), m=1)
-    + of_layer("gru_layer", 3, NN.GRU, (2, 3, 2), batch_first=True, define={"batch_first": 1}) + of_layer("gru_layer", 3, NN.GRU, (3, 2))
-    + of_layer("rnn_bidirectional", 1, NN.RNN, (3, 2, 2), bidirectional=True) + of_layer("lstm_bidirectional", 4, NN.LSTM, (3, 2, 2), states=2, bidirectional=True)
-    + of_layer("lstm_bidirectional", 4, NN.LSTM, (2, 3, 2), states=2, bidirectional=True, batch_first=True, define={"batch_first": 1})
+    of_layer("rnn_layer", 1, NN.RNN, (4, 2, 3))
+    + of_layer(
+        "rnn_layer",
+        1,
+        NN.RNN,
+        (2, 4, 3),
+        batch_first=True,
+        nonlinearity="relu",
+        define={"batch_first": 1, "nonlinearity": "relu"},
+    )
+    + of_layer("lstm_layer", 4, NN.LSTM, (5, 2, 3), states=2)
+    + of_layer("lstm_layer", 4, NN.LSTM, (2, 3, 2), states=2, batch_first=True, define={"batch_first": 1})
+    + of_layer("lstm_layer", 4, NN.LSTM, (3, 2), states=2)
+    + of_layer("gru_layer", 3, NN.GRU, (4, 2, 3))
+    + of_layer("gru_layer", 3, NN.GRU, (1, 1, 1), m=1)
+    + of_layer("gru_layer", 3, NN.GRU, (2, 3, 2), batch_first=True, define={"batch_first": 1})
+    + of_layer("gru_layer", 3, NN.GRU, (3, 2))
+    + of_layer("rnn_bidirectional", 1, NN.RNN, (3, 2, 2), bidirectional=True)
+    + of_layer("lstm_bidirectional", 4, NN.LSTM, (3, 2, 2), states=2, bidirectional=True)
+    + of_layer(
+        "lstm_bidirectional",
+        4,
+        NN.LSTM,
+        (2, 3, 2),
+        states=2,
+        bidirectional=True,
+        batch_first=True,
+        define={"batch_first": 1},
+    )
     + of_layer("gru_bidirectional", 3, NN.GRU, (3, 2, 2), bidirectional=True)
 )
 
@@ -100,8 +139,14 @@ def test_sequences_of_several_lengths(name, gates, kind):
     module = kind(i, m, bias=False, bidirectional=True).double()
     tensors = [torch.tensor(v, requires_grad=True) for v in [x] + w + states]
     packed = NN.utils.rnn.pack_padded_sequence(tensors[0], torch.tensor(lengths), enforce_sorted=False)
-    y, last = torch.func.functional_call(module, dict(zip([p for p, _ in module.named_parameters()], tensors[1:5])), (packed, tuple(tensors[5:]) if kind is NN.LSTM else tensors[5]))
-    expected = (NN.utils.rnn.pad_packed_sequence(y, total_length=t)[0],) + (last if isinstance(last, tuple) else (last,))
+    y, last = torch.func.functional_call(
+        module,
+        dict(zip([p for p, _ in module.named_parameters()], tensors[1:5])),
+        (packed, tuple(tensors[5:]) if kind is NN.LSTM else tensors[5]),
+    )
+    expected = (NN.utils.rnn.pad_packed_sequence(y, total_length=t)[0],) + (
+        last if isinstance(last, tuple) else (last,)
+    )
     f = program("recurrent", name + "_bidirectional")
     given = dict(X=x, WI=w[0], WH=w[1], WI_REVERSE=w[2], WH_REVERSE=w[3], LENGTHS=lengths, **dict(zip("HC", states)))
     got = f(**given)
@@ -143,7 +188,9 @@ def onnx(name, x, w, r, b, lengths, h, c, p, direction, before):
         for e in range(n):
             backwards = direction == "reverse" or k == 1
             for s in range(lengths[e])[::-1 if backwards else 1]:
-                last[k, e], cell[k, e] = onnx_step(name, x[s, e], last[k, e], cell[k, e], w[k], r[k], b[k], p[k], before)
+                last[k, e], cell[k, e] = onnx_step(
+                    name, x[s, e], last[k, e], cell[k, e], w[k], r[k], b[k], p[k], before
+                )
                 y[s, k, e] = last[k, e]
     return y, last, cell
 
@@ -155,12 +202,31 @@ def test_onnx(name, gates, direction, whole):
     """With layout=1 and every input, and with none that may be left out."""
     t, n, i, m, d = 3, 2, 2, 3, 2 if direction == "bidirectional" else 1
     x, w, r = draw(t, n, i), draw(d, gates * m, i, seed=1), draw(d, gates * m, m, seed=2)
-    b, h, c, p, lengths = draw(d, 2 * gates * m, seed=3), draw(d, n, m, seed=4), draw(d, n, m, seed=5), draw(d, 3 * m, seed=6), np.array([3, 2], np.int32)
-    define = {"direction": direction, **({"layout": 1} if whole else {}), **({"peepholes": 1} if whole and name == "lstm" else {}), **({"linear_before_reset": 1} if whole and name == "gru" else {})}
+    b, h, c, p, lengths = (
+        draw(d, 2 * gates * m, seed=3),
+        draw(d, n, m, seed=4),
+        draw(d, n, m, seed=5),
+        draw(d, 3 * m, seed=6),
+        np.array([3, 2], np.int32),
+    )
+    define = {
+        "direction": direction,
+        **({"layout": 1} if whole else {}),
+        **({"peepholes": 1} if whole and name == "lstm" else {}),
+        **({"linear_before_reset": 1} if whole and name == "gru" else {}),
+    }
     f = program("recurrent", "onnx_" + name, tuple(define.items()))
     if whole:
         first = lambda v: np.ascontiguousarray(v.swapaxes(0, 1))
-        given = {"X": first(x), "W": w, "R": r, "BIASES": b, "LENGTHS": lengths, "H": first(h), **({"C": first(c), "P": p} if name == "lstm" else {})}
+        given = {
+            "X": first(x),
+            "W": w,
+            "R": r,
+            "BIASES": b,
+            "LENGTHS": lengths,
+            "H": first(h),
+            **({"C": first(c), "P": p} if name == "lstm" else {}),
+        }
         y, last, cell = onnx(name, x, w, r, b, lengths, h, c, p, direction, True)
         expected = (y.transpose(2, 0, 1, 3), first(last), first(cell))
     else:

@@ -37,7 +37,12 @@ def inside(x, r):
 
 
 def inside_2d(x, r):
-    return np.array([[x[max(0, i - r):i + r + 1, max(0, j - r):j + r + 1].mean() for j in range(x.shape[1])] for i in range(x.shape[0])])
+    return np.array(
+        [
+            [x[max(0, i - r) : i + r + 1, max(0, j - r) : j + r + 1].mean() for j in range(x.shape[1])]
+            for i in range(x.shape[0])
+        ]
+    )
 
 
 def stencil(*weights):
@@ -61,20 +66,44 @@ def mirrored(x, f):
 
 
 SOBEL = [[-1, -2, -1], [0, 0, 0], [1, 2, 1]]
-LINEAR = [Case(name, shapes, f, define=define, linear=True) for name, shapes, f, define in [
-    ("fir", ((13,), (4,)), lambda x, f: np.convolve(x, f)[:13], {}), ("convolve_full", ((13,), (4,)), np.convolve, {}), ("convolve_full", ((1,), (5,)), np.convolve, {}),
-    ("correlate_valid", ((13,), (4,)), lambda x, f: np.correlate(x, f, "valid"), {}), ("blur", ((13,), (5,)), same, {}), ("blur", ((3,), (4,)), same, {}),
-    ("box", ((13,),), lambda x: inside(x, 2), {"R": 2}), ("box", ((1,),), lambda x: inside(x, 1), {"R": 1}), ("box_2d", ((5, 4),), lambda x: inside_2d(x, 1), {"R": 1}),
-    ("diff", ((13,),), np.diff, {}), ("diff_rows", ((3, 7),), np.diff, {}), ("diff_columns", ((7, 3),), lambda x: np.diff(x, axis=0), {}),
-    ("central_difference", ((13,),), np.gradient, {}), ("central_difference", ((2,),), np.gradient, {}), ("laplacian_1d", ((13,),), lambda x: np.convolve(x, [1, -2, 1], "same"), {}),
-    ("laplacian_2d", ((5, 4),), stencil([[0, 1, 0], [1, -4, 1], [0, 1, 0]]), {}), ("sobel_2d", ((5, 4),), stencil(SOBEL, np.transpose(SOBEL)), {}),
-    ("dct_rows", ((3, 7),), lambda x: x @ cosines(7).T, {}), ("idct_rows", ((3, 7),), lambda x: x @ cosines(7), {}), ("dct", ((1,),), lambda x: x, {}),
-    ("dct", ((16,),), lambda x: x @ cosines(16).T, {}), ("idct", ((13,),), lambda x: x @ cosines(13), {}),
-    ("dft_rows", ((3, 7), (3, 7)), pairs(np.fft.fft), {}), ("idft_rows", ((3, 8), (3, 8)), pairs(np.fft.ifft), {}),
-    ("dft", ((13,), (13,)), pairs(np.fft.fft), {}), ("idft", ((12,), (12,)), pairs(np.fft.ifft), {}), ("rdft_rows", ((3, 7),), half, {}), ("rdft_rows", ((3, 8),), half, {}),
-    ("hann", (), lambda: np.hanning(9), {"N": 9})]]
+LINEAR = [
+    Case(name, shapes, f, define=define, linear=True)
+    for name, shapes, f, define in [
+        ("fir", ((13,), (4,)), lambda x, f: np.convolve(x, f)[:13], {}),
+        ("convolve_full", ((13,), (4,)), np.convolve, {}),
+        ("convolve_full", ((1,), (5,)), np.convolve, {}),
+        ("correlate_valid", ((13,), (4,)), lambda x, f: np.correlate(x, f, "valid"), {}),
+        ("blur", ((13,), (5,)), same, {}),
+        ("blur", ((3,), (4,)), same, {}),
+        ("box", ((13,),), lambda x: inside(x, 2), {"R": 2}),
+        ("box", ((1,),), lambda x: inside(x, 1), {"R": 1}),
+        ("box_2d", ((5, 4),), lambda x: inside_2d(x, 1), {"R": 1}),
+        ("diff", ((13,),), np.diff, {}),
+        ("diff_rows", ((3, 7),), np.diff, {}),
+        ("diff_columns", ((7, 3),), lambda x: np.diff(x, axis=0), {}),
+        ("central_difference", ((13,),), np.gradient, {}),
+        ("central_difference", ((2,),), np.gradient, {}),
+        ("laplacian_1d", ((13,),), lambda x: np.convolve(x, [1, -2, 1], "same"), {}),
+        ("laplacian_2d", ((5, 4),), stencil([[0, 1, 0], [1, -4, 1], [0, 1, 0]]), {}),
+        ("sobel_2d", ((5, 4),), stencil(SOBEL, np.transpose(SOBEL)), {}),
+        ("dct_rows", ((3, 7),), lambda x: x @ cosines(7).T, {}),
+        ("idct_rows", ((3, 7),), lambda x: x @ cosines(7), {}),
+        ("dct", ((1,),), lambda x: x, {}),
+        ("dct", ((16,),), lambda x: x @ cosines(16).T, {}),
+        ("idct", ((13,),), lambda x: x @ cosines(13), {}),
+        ("dft_rows", ((3, 7), (3, 7)), pairs(np.fft.fft), {}),
+        ("idft_rows", ((3, 8), (3, 8)), pairs(np.fft.ifft), {}),
+        ("dft", ((13,), (13,)), pairs(np.fft.fft), {}),
+        ("idft", ((12,), (12,)), pairs(np.fft.ifft), {}),
+        ("rdft_rows", ((3, 7),), half, {}),
+        ("rdft_rows", ((3, 8),), half, {}),
+        ("hann", (), lambda: np.hanning(9), {"N": 9}),
+    ]
+]
 OTHERS = [
-    Case("gaussian_kernel", (np.array(1.3),), bell, define={"R": 3}), Case("blur_2d", ((5, 4), (3,)), both), Case("blur_2d_reflect", ((5, 4), (3,)), mirrored, define={"R": 1}),
+    Case("gaussian_kernel", (np.array(1.3),), bell, define={"R": 3}),
+    Case("blur_2d", ((5, 4), (3,)), both),
+    Case("blur_2d_reflect", ((5, 4), (3,)), mirrored, define={"R": 1}),
     Case("total_variation_2d", ((5, 4),), lambda x: abs(np.diff(x, axis=0)).sum() + abs(np.diff(x)).sum()),
 ]
 
@@ -82,13 +111,16 @@ OTHERS = [
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("case", LINEAR + OTHERS, ids=str)
 def test_signals(case, dtype):
-    if case.function != "hann" or dtype == np.float32:                                # no input gives it a type: it is f32
+    if case.function != "hann" or dtype == np.float32:  # no input gives it a type: it is f32
         compare("signal", case, dtype)
 
 
 def test_long_transforms_keep_their_digits():
     x = np.random.default_rng(0).standard_normal((1, 2000)).astype(np.float32)
-    for name, wanted in [("dct_rows", x.astype(np.float64) @ cosines(2000).T), ("rdft_rows", np.fft.rfft(x.astype(np.float64)).real)]:
+    for name, wanted in [
+        ("dct_rows", x.astype(np.float64) @ cosines(2000).T),
+        ("rdft_rows", np.fft.rfft(x.astype(np.float64)).real),
+    ]:
         got = program("signal", name, (), "cpu")(x)
         got = got[0] if isinstance(got, tuple) else got
         assert abs(got - wanted).max() < 2e-6 * abs(wanted).max()

@@ -15,12 +15,27 @@ def masked(x, mask):
     return x.masked_fill(~mask, -1e30).softmax(-1) * mask
 
 
-CASES = [Case(name, (shape,), f, low=-9, high=9) for name, shape, f in [
-    ("softmax", (5, 7), SOFT(-1)), ("softmax", (3, 1), SOFT(-1)), ("softmax1", (11,), SOFT(0)), ("softmax3", (2, 3, 5), SOFT(-1)),
-    ("softmax4", (2, 1, 3, 5), SOFT(-1)), ("softmax_columns", (5, 7), SOFT(0)), ("softmax_channels", (2, 5, 3, 2), SOFT(1)),
-    ("log_softmax", (5, 7), LOG(-1)), ("log_softmax1", (11,), LOG(0)), ("log_softmax3", (2, 3, 5), LOG(-1)), ("log_softmax_columns", (5, 7), LOG(0)),
-    ("logsumexp", (5, 7), SUM(-1)), ("logsumexp1", (11,), SUM(0)), ("logsumexp3", (2, 3, 5), SUM(-1)), ("logsumexp_columns", (5, 7), SUM(0)),
-    ("cumulative_logsumexp", (3, 7), lambda x: x.logcumsumexp(-1))]] + [Case("masked_softmax", ((5, 7), MASK), masked)]
+CASES = [
+    Case(name, (shape,), f, low=-9, high=9)
+    for name, shape, f in [
+        ("softmax", (5, 7), SOFT(-1)),
+        ("softmax", (3, 1), SOFT(-1)),
+        ("softmax1", (11,), SOFT(0)),
+        ("softmax3", (2, 3, 5), SOFT(-1)),
+        ("softmax4", (2, 1, 3, 5), SOFT(-1)),
+        ("softmax_columns", (5, 7), SOFT(0)),
+        ("softmax_channels", (2, 5, 3, 2), SOFT(1)),
+        ("log_softmax", (5, 7), LOG(-1)),
+        ("log_softmax1", (11,), LOG(0)),
+        ("log_softmax3", (2, 3, 5), LOG(-1)),
+        ("log_softmax_columns", (5, 7), LOG(0)),
+        ("logsumexp", (5, 7), SUM(-1)),
+        ("logsumexp1", (11,), SUM(0)),
+        ("logsumexp3", (2, 3, 5), SUM(-1)),
+        ("logsumexp_columns", (5, 7), SUM(0)),
+        ("cumulative_logsumexp", (3, 7), lambda x: x.logcumsumexp(-1)),
+    ]
+] + [Case("masked_softmax", ((5, 7), MASK), masked)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -88,11 +103,18 @@ def test_derivatives_of_halves_are_rounded_once(function, rank, axis, half, unit
     x = (1000 if half == "f16" else 128) + rng.integers(-4, 5, shape) * np.float64(1 if half == "f16" else 2)
     cotangent = rng.integers(1, 4, np.sum(x, axis).shape if function.startswith("logsumexp") else shape) / 4.0
     direction = rng.integers(1, 8, shape) / 4.0
-    caller = program_of('import "std/softmax.tile"; function caller(f32 X[%s]) -> (Y) { Y = f32(%s(%s(X))); }' % (", ".join("ABC"[:rank]), function, half))
+    caller = program_of(
+        'import "std/softmax.tile"; function caller(f32 X[%s]) -> (Y) { Y = f32(%s(%s(X))); }'
+        % (", ".join("ABC"[:rank]), function, half)
+    )
     wanted_dx, wanted_ty = derivatives(function, x, axis, cotangent, direction)
     dx = caller.grad()(*[v.astype("f4") for v in (x, cotangent)])
     ty = caller.jvp()(*[v.astype("f4") for v in (x, direction)])
     # the derivative of softmax reads its result, a half, times what cancels
-    allowed = dict(rtol=1.05 * unit, atol=2e-6) if not function.startswith("softmax") else dict(rtol=1.05 * unit, atol=4 * unit)
+    allowed = (
+        dict(rtol=1.05 * unit, atol=2e-6)
+        if not function.startswith("softmax")
+        else dict(rtol=1.05 * unit, atol=4 * unit)
+    )
     np.testing.assert_allclose(dx, wanted_dx, **allowed)
     np.testing.assert_allclose(ty, wanted_ty, **allowed)

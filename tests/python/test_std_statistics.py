@@ -22,22 +22,67 @@ def moment(power):
 
 
 LABELS = np.random.default_rng(0).integers(-2, 9, (5, 7)).astype(np.int32)
-CASES = [
-    Case("weighted_mean", ((7,), (7,)), lambda x, w: np.average(x, weights=w), lambda x, w: (x * w).sum() / w.sum(), low=0.5, high=2),
-    Case("weighted_mean_rows", ((5, 7), (7,)), lambda x, w: np.average(x, 1, w), lambda x, w: (x * w).sum(1) / w.sum(), low=0.5, high=2),
-    Case("rms", ((7,),), lambda x: np.sqrt((x * x).mean()), lambda x: (x * x).mean().sqrt()), Case("rms_rows", ((5, 7),), lambda x: np.sqrt((x * x).mean(1)), lambda x: (x * x).mean(1).sqrt()),
-    Case("mean_variance_rows", ((5, 7),), lambda x: (x.mean(1), x.var(1, ddof=1)), lambda x: (x.mean(1), x.var(1)), {"correction": 1}),
-    Case("rescale", ((7,),), scale(0)), Case("rescale_rows", ((5, 7),), scale(1)), Case("range_of", ((7,),), np.ptp),
-    Case("histogram", (LABELS[0],), lambda x: np.bincount(x[(x >= 0) & (x < 6)], minlength=6), define={"bins": 6}),
-    Case("histogram_rows", (LABELS,), lambda x: np.stack([np.bincount(r[(r >= 0) & (r < 6)], minlength=6) for r in x]), define={"bins": 6}),
-    Case("histogram_weighted", (abs(LABELS[0]), (7,)), lambda x, w: np.bincount(x, w, 9), define={"bins": 9}),
-    Case("skewness", ((11,),), moment(3), scale=10), Case("kurtosis", ((11,),), lambda x: moment(4)(x) - 3, scale=10),
-] + [Case(name + suffix, (shape,), lambda x, f=f, axis=axis: f(x, axis), lambda x, g=g, axis=axis: g(x, axis)) for suffix, shape, axis in [("", (13,), 0), ("_rows", (5, 7), 1), ("_columns", (5, 7), 0)]
-     for name, f, g in [("mean", np.mean, lambda x, a: x.mean(a)), ("largest", np.max, lambda x, a: x.amax(a)), ("smallest", np.min, lambda x, a: x.amin(a))]] + [
-    Case(name + suffix, (shape,), f(axis, ddof), g(axis, ddof), {"correction": ddof}, scale=4)
-    for suffix, shape, axis in [("", (13,), 0), ("_rows", (5, 7), 1), ("_columns", (5, 7), 0)] for ddof in (0, 1) for name, f, g in [
-        ("variance", lambda a, d: lambda x: x.var(a, ddof=d), lambda a, d: lambda x: x.var(a, correction=d)),
-        ("deviation", lambda a, d: lambda x: x.std(a, ddof=d), lambda a, d: lambda x: x.std(a, correction=d)), ("standardise", score, score_torch)]]
+CASES = (
+    [
+        Case(
+            "weighted_mean",
+            ((7,), (7,)),
+            lambda x, w: np.average(x, weights=w),
+            lambda x, w: (x * w).sum() / w.sum(),
+            low=0.5,
+            high=2,
+        ),
+        Case(
+            "weighted_mean_rows",
+            ((5, 7), (7,)),
+            lambda x, w: np.average(x, 1, w),
+            lambda x, w: (x * w).sum(1) / w.sum(),
+            low=0.5,
+            high=2,
+        ),
+        Case("rms", ((7,),), lambda x: np.sqrt((x * x).mean()), lambda x: (x * x).mean().sqrt()),
+        Case("rms_rows", ((5, 7),), lambda x: np.sqrt((x * x).mean(1)), lambda x: (x * x).mean(1).sqrt()),
+        Case(
+            "mean_variance_rows",
+            ((5, 7),),
+            lambda x: (x.mean(1), x.var(1, ddof=1)),
+            lambda x: (x.mean(1), x.var(1)),
+            {"correction": 1},
+        ),
+        Case("rescale", ((7,),), scale(0)),
+        Case("rescale_rows", ((5, 7),), scale(1)),
+        Case("range_of", ((7,),), np.ptp),
+        Case("histogram", (LABELS[0],), lambda x: np.bincount(x[(x >= 0) & (x < 6)], minlength=6), define={"bins": 6}),
+        Case(
+            "histogram_rows",
+            (LABELS,),
+            lambda x: np.stack([np.bincount(r[(r >= 0) & (r < 6)], minlength=6) for r in x]),
+            define={"bins": 6},
+        ),
+        Case("histogram_weighted", (abs(LABELS[0]), (7,)), lambda x, w: np.bincount(x, w, 9), define={"bins": 9}),
+        Case("skewness", ((11,),), moment(3), scale=10),
+        Case("kurtosis", ((11,),), lambda x: moment(4)(x) - 3, scale=10),
+    ]
+    + [
+        Case(name + suffix, (shape,), lambda x, f=f, axis=axis: f(x, axis), lambda x, g=g, axis=axis: g(x, axis))
+        for suffix, shape, axis in [("", (13,), 0), ("_rows", (5, 7), 1), ("_columns", (5, 7), 0)]
+        for name, f, g in [
+            ("mean", np.mean, lambda x, a: x.mean(a)),
+            ("largest", np.max, lambda x, a: x.amax(a)),
+            ("smallest", np.min, lambda x, a: x.amin(a)),
+        ]
+    ]
+    + [
+        Case(name + suffix, (shape,), f(axis, ddof), g(axis, ddof), {"correction": ddof}, scale=4)
+        for suffix, shape, axis in [("", (13,), 0), ("_rows", (5, 7), 1), ("_columns", (5, 7), 0)]
+        for ddof in (0, 1)
+        for name, f, g in [
+            ("variance", lambda a, d: lambda x: x.var(a, ddof=d), lambda a, d: lambda x: x.var(a, correction=d)),
+            ("deviation", lambda a, d: lambda x: x.std(a, ddof=d), lambda a, d: lambda x: x.std(a, correction=d)),
+            ("standardise", score, score_torch),
+        ]
+    ]
+)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

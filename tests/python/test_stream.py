@@ -64,8 +64,20 @@ A, B, C = Array((64, 64), address=4096), Array((64, 64), address=65536), Array((
 def run(script, **environment):
     if not FAKES.exists():
         pytest.skip("the drivers of tests/fake are not built")
-    done = subprocess.run([sys.executable, "-c", BEFORE + textwrap.dedent(script)], capture_output=True, text=True, check=False,
-                          env={**os.environ, "LD_LIBRARY_PATH": str(FAKES), "TILEC_NVRTC": str(FAKES), "TILEC_CACHE": "off", "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent), **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", BEFORE + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "LD_LIBRARY_PATH": str(FAKES),
+            "TILEC_NVRTC": str(FAKES),
+            "TILEC_CACHE": "off",
+            "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent),
+            **environment,
+        },
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -22,7 +22,11 @@ def test_a_byte_order_mark_in_front_of_any_text_is_skipped(tmp_path):
     assert f(np.zeros(2, "f4")).tolist() == [1, 1]
     plan = f.emit("plan", np.zeros(2, "f4"))
     assert f.with_plan("\ufeff" + plan)(np.zeros(2, "f4")).tolist() == [1, 1]
-    for name, text in (("f.tile", TEXT), ("p.plan", plan), ("g.tile", 'import "f.tile";\nfunction g(A[N]) -> (C) { C = f(A); }')):
+    for name, text in (
+        ("f.tile", TEXT),
+        ("p.plan", plan),
+        ("g.tile", 'import "f.tile";\nfunction g(A[N]) -> (C) { C = f(A); }'),
+    ):
         (tmp_path / name).write_text("\ufeff" + text, encoding="utf-8")
     assert tilec.load(tmp_path / "f.tile")(np.zeros(2, "f4")).tolist() == [1, 1]
     assert tilec.load(tmp_path / "g.tile")(np.zeros(2, "f4")).tolist() == [1, 1]
@@ -37,7 +41,18 @@ def test_a_mistake_behind_a_byte_order_mark_is_where_it_is_seen():
     assert (said.value.diagnostics[0].line, said.value.diagnostics[0].column) == (1, 31)
 
 
-@pytest.mark.parametrize("character, name", [("\ufeff", "U+FEFF"), ("\u200b", "U+200B"), ("\u00a0", "U+00A0"), ("\u202f", "U+202F"), ("\u2060", "U+2060"), ("\u3000", "U+3000"), ("\u00ad", "U+00AD")])
+@pytest.mark.parametrize(
+    "character, name",
+    [
+        ("\ufeff", "U+FEFF"),
+        ("\u200b", "U+200B"),
+        ("\u00a0", "U+00A0"),
+        ("\u202f", "U+202F"),
+        ("\u2060", "U+2060"),
+        ("\u3000", "U+3000"),
+        ("\u00ad", "U+00AD"),
+    ],
+)
 def test_a_character_that_is_not_seen_is_named(character, name):
     for text in (TEXT.replace("B =", "B" + character + "="), TEXT + character, TEXT.replace("{", character + "{")):
         with pytest.raises(tilec.ProgramError, match="E0102.*" + name.replace("+", r"\+")) as said:
@@ -47,7 +62,15 @@ def test_a_character_that_is_not_seen_is_named(character, name):
     assert tilec.compile(TEXT + "// " + character)(np.zeros(1, "f4")) == 1
 
 
-@pytest.mark.parametrize("data, said", [(TEXT.encode("utf-16"), "is text in UTF-16"), (b"\x00", "is no text"), (b"PK\x03\x04", "is a ZIP archive"), (b"\x93NUMPY\x01\x00", "is a NumPy array")])
+@pytest.mark.parametrize(
+    "data, said",
+    [
+        (TEXT.encode("utf-16"), "is text in UTF-16"),
+        (b"\x00", "is no text"),
+        (b"PK\x03\x04", "is a ZIP archive"),
+        (b"\x93NUMPY\x01\x00", "is a NumPy array"),
+    ],
+)
 def test_a_file_that_is_no_text_is_named(tmp_path, data, said):
     (tmp_path / "f.tile").write_bytes(data)
     (tmp_path / "g.tile").write_text('import "f.tile";\nfunction g(A[N]) -> (C) { C = f(A); }')
@@ -82,7 +105,17 @@ def test_a_package_that_is_cut_off_is_named(tmp_path, data):
         tilec.load(path)
 
 
-@pytest.mark.parametrize("shape, kept", [("(0, 1000000000000)", True), ("(1000000000000, 0)", True), ("(1000000000000,)", False), ("(9223372036854775807, 4)", False), ("(1, 99999999999999999999)", False), ("(" + "1, " * 5000 + ")", False)])
+@pytest.mark.parametrize(
+    "shape, kept",
+    [
+        ("(0, 1000000000000)", True),
+        ("(1000000000000, 0)", True),
+        ("(1000000000000,)", False),
+        ("(9223372036854775807, 4)", False),
+        ("(1, 99999999999999999999)", False),
+        ("(" + "1, " * 5000 + ")", False),
+    ],
+)
 def test_headers_of_huge_arrays_without_elements(tmp_path, shape, kept):
     header = ("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }\n" % shape).encode()
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", len(header)) + header)
@@ -92,7 +125,10 @@ def test_headers_of_huge_arrays_without_elements(tmp_path, shape, kept):
     assert "[0]" in done.stdout if kept else "a.npy" in done.stderr, done
 
 
-@pytest.mark.parametrize("length, held, said", [(2**32 - 1, 0, "4294967295 bytes"), (10**6, 10**6, "1000000 bytes"), (60000, 100, "it ends within the header")])
+@pytest.mark.parametrize(
+    "length, held, said",
+    [(2**32 - 1, 0, "4294967295 bytes"), (10**6, 10**6, "1000000 bytes"), (60000, 100, "it ends within the header")],
+)
 def test_a_header_that_is_too_long_says_so(tmp_path, length, held, said):
     (tmp_path / "a.npy").write_bytes(b"\x93NUMPY\x02\x00" + struct.pack("<I", length) + b" " * held)
     (tmp_path / "f.tile").write_text(TEXT)

@@ -1,4 +1,5 @@
-"""tilec.torch: functions, operators and modules against PyTorch's own checkers (opcheck, gradcheck, gradgradcheck), its transforms and its compiler."""
+"""tilec.torch: functions, operators and modules against PyTorch's own checkers (opcheck, gradcheck, gradgradcheck), its
+transforms and its compiler."""
 import copy
 import os
 import pickle
@@ -57,7 +58,8 @@ def fresh():
     torch._dynamo.config.error_on_recompile = False
 
 
-# ---- functions of std/ -------------------------------------------------------------------------------------------------------
+# ---- functions of std/
+# -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", torch_cases.CASES)
 def test_functions_of_std(name):
@@ -69,7 +71,9 @@ def test_functions_of_std(name):
         assert torch.autograd.gradgradcheck(call, values)
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "conv2d", "max_pool2d", "attention", "gelu", "c_mul", "cross_entropy", "embedding"])
+@pytest.mark.parametrize(
+    "name", ["layer_norm", "conv2d", "max_pool2d", "attention", "gelu", "c_mul", "cross_entropy", "embedding"]
+)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_functions_of_std_compiled(name, dynamic):
     program, values = torch_cases.program(name), torch_cases.inputs(name)
@@ -84,13 +88,16 @@ def test_functions_of_std_compiled(name, dynamic):
     torch.testing.assert_close(torch.autograd.grad(compiled, wrt), torch.autograd.grad(expected, wrt))
 
 
-# ---- function ----------------------------------------------------------------------------------------------------------------
+# ---- function
+# ----------------------------------------------------------------------------------------------------------------
 
 def test_values_and_gradients(function):
     values = draw(*SHAPES)
     y, wanted = function(*values), reference(*values)
     torch.testing.assert_close(y, wanted)
-    torch.testing.assert_close(torch.autograd.grad(y.sin().sum(), values), torch.autograd.grad(wanted.sin().sum(), values))
+    torch.testing.assert_close(
+        torch.autograd.grad(y.sin().sum(), values), torch.autograd.grad(wanted.sin().sum(), values)
+    )
     torch.testing.assert_close(function(values[0], V=values[3], B=values[2], W=values[1]), wanted)
     assert torch.autograd.gradcheck(function, values, check_forward_ad=True)
 
@@ -98,11 +105,15 @@ def test_values_and_gradients(function):
 def test_gradients_are_asked_for_where_they_are_needed(function, monkeypatch):
     asked = []
     pair = tilec.Program._pair
-    monkeypatch.setattr(tilec.Program, "_pair", lambda self, values, of, wrt: asked.append(tuple(wrt)) or pair(self, values, of, wrt))
+    monkeypatch.setattr(
+        tilec.Program, "_pair", lambda self, values, of, wrt: asked.append(tuple(wrt)) or pair(self, values, of, wrt)
+    )
     x, w, b, v = draw((2, 3), (3, 7), (7,), (7, 1), seed=3)
     for needed in ((w,), (x, v)):
         values = [t if any(t is n for n in needed) else t.detach() for t in (x, w, b, v)]
-        torch.testing.assert_close(torch.autograd.grad(function(*values).sum(), needed), torch.autograd.grad(reference(*values).sum(), needed))
+        torch.testing.assert_close(
+            torch.autograd.grad(function(*values).sum(), needed), torch.autograd.grad(reference(*values).sum(), needed)
+        )
     assert asked == [("W",), ("X", "V")]
     with torch.no_grad():
         assert function(x, w, b, v).grad_fn is None
@@ -136,7 +147,10 @@ def test_what_vjp_holds_may_not_change(packaged, tmp_path):
     for name in read:
         y, backward = program.vjp(x, w, b)
         {**held, "Y": y}[name].detach()[0] = 7
-        with pytest.raises(RuntimeError, match=name + ", which is needed for gradient computation, has been modified by an inplace operation"):
+        with pytest.raises(
+            RuntimeError,
+            match=name + ", which is needed for gradient computation, has been modified by an inplace operation",
+        ):
             backward(torch.ones_like(y))
     with torch.inference_mode():                              # its tensors do not count changes
         y, backward = program.vjp(x.clone(), w, b)
@@ -155,7 +169,9 @@ def test_several_outputs_some_of_which_are_no_floats():
 
 
 def test_results_that_are_no_floats_in_a_graph():
-    mixed, whole = tilec.torch.op(tilec.compile("function mixed(X[N], I[N]) -> (Y, Z, J) { Y = exp(X); Z = X * X; J = I + 1; }")), tilec.torch.op(tilec.compile("function whole(X[N]) -> (J) { J = i32(X); }"))
+    mixed, whole = tilec.torch.op(
+        tilec.compile("function mixed(X[N], I[N]) -> (Y, Z, J) { Y = exp(X); Z = X * X; J = I + 1; }")
+    ), tilec.torch.op(tilec.compile("function whole(X[N]) -> (J) { J = i32(X); }"))
     x, i = torch.randn(4, dtype=torch.float64, requires_grad=True), torch.arange(4)
     y, z, j = torch.compile(lambda x, i: mixed(x, i), fullgraph=True, backend="aot_eager")(x, i)
     assert y.requires_grad and not j.requires_grad and j.tolist() == [1, 2, 3, 4]
@@ -176,10 +192,21 @@ def test_element_types_of_gradients(function, dtype):
 
 def test_strides_and_cotangents_of_any_kind(function):
     values = draw(*SHAPES)
-    for change in (lambda t: t.mT.contiguous().mT if t.ndim > 1 else t, lambda t: torch.cat([t, t])[: len(t)], lambda t: torch.stack([t, t], -1)[..., 1]):
+    for change in (
+        lambda t: t.mT.contiguous().mT if t.ndim > 1 else t,
+        lambda t: torch.cat([t, t])[: len(t)],
+        lambda t: torch.stack([t, t], -1)[..., 1],
+    ):
         inner = [change(t) for t in values]
-        for loss in (lambda y: y.sum(), lambda y: (y.T[::1] * torch.arange(3.0, dtype=torch.float64)).sum(), lambda y: y[1].sum()):
-            torch.testing.assert_close(torch.autograd.grad(loss(function(*inner)), values, retain_graph=True), torch.autograd.grad(loss(reference(*inner)), values, retain_graph=True))
+        for loss in (
+            lambda y: y.sum(),
+            lambda y: (y.T[::1] * torch.arange(3.0, dtype=torch.float64)).sum(),
+            lambda y: y[1].sum(),
+        ):
+            torch.testing.assert_close(
+                torch.autograd.grad(loss(function(*inner)), values, retain_graph=True),
+                torch.autograd.grad(loss(reference(*inner)), values, retain_graph=True),
+            )
 
 
 def test_numbers_and_sizes():
@@ -197,16 +224,24 @@ def test_numbers_and_sizes():
 
 TRANSFORMS = {
     "grad": lambda f, p: torch.func.grad(lambda *v: f(*v).sin().sum(), argnums=(0, 1))(*p),
-    "grad of grad": lambda f, p: torch.func.grad(lambda x: torch.func.grad(lambda x: f(x, *p[1:]).sin().sum())(x).sum())(p[0]),
+    "grad of grad": lambda f, p: torch.func.grad(
+        lambda x: torch.func.grad(lambda x: f(x, *p[1:]).sin().sum())(x).sum()
+    )(p[0]),
     "vjp": lambda f, p: torch.func.vjp(f, *p)[1](torch.ones(3, 2, dtype=torch.float64)),
     "jvp": lambda f, p: torch.func.jvp(f, tuple(p), tuple(p)),
     "hessian": lambda f, p: torch.func.hessian(lambda x: f(x, *p[1:]).sin().sum())(p[0]),
     "jacrev": lambda f, p: torch.func.jacrev(f, argnums=1)(*p),
     "jacfwd": lambda f, p: torch.func.jacfwd(f, argnums=1)(*p),
     "vmap": lambda f, p: torch.func.vmap(f, in_dims=(0, None, None, None))(torch.stack([p[0], 2 * p[0]]), *p[1:]),
-    "vmap along another axis": lambda f, p: torch.func.vmap(f, in_dims=(1, None, None, None))(torch.stack([p[0], 2 * p[0]], 1), *p[1:]),
-    "vmap of grad": lambda f, p: torch.func.vmap(torch.func.grad(lambda w, x: f(x, w, *p[2:]).sum()), in_dims=(None, 0))(p[1], torch.stack([p[0], 2 * p[0]])),
-    "grad of vmap": lambda f, p: torch.func.grad(lambda w: torch.func.vmap(lambda x: f(x, w, *p[2:]))(torch.stack([p[0], 2 * p[0]])).sum())(p[1]),
+    "vmap along another axis": lambda f, p: torch.func.vmap(f, in_dims=(1, None, None, None))(
+        torch.stack([p[0], 2 * p[0]], 1), *p[1:]
+    ),
+    "vmap of grad": lambda f, p: torch.func.vmap(
+        torch.func.grad(lambda w, x: f(x, w, *p[2:]).sum()), in_dims=(None, 0)
+    )(p[1], torch.stack([p[0], 2 * p[0]])),
+    "grad of vmap": lambda f, p: torch.func.grad(
+        lambda w: torch.func.vmap(lambda x: f(x, w, *p[2:]))(torch.stack([p[0], 2 * p[0]])).sum()
+    )(p[1]),
 }
 
 
@@ -238,7 +273,9 @@ FORWARD = {
     "linearize": lambda f, x, v: torch.func.linearize(f, x)[1](v),
     "torch.compile": graph_of_jvp,
     "torch.compile, vmap": lambda f, x, v: graph_of_jvp(torch.func.vmap(f), torch.stack([x, v]), torch.stack([v, x])),
-    "torch.compile, jacfwd": lambda f, x, v: torch.compile(torch.func.jacfwd(f), backend="aot_eager", fullgraph=True)(x),
+    "torch.compile, jacfwd": lambda f, x, v: torch.compile(torch.func.jacfwd(f), backend="aot_eager", fullgraph=True)(
+        x
+    ),
     "make_fx": lambda f, x, v: graph_of_jvp(f, x, v, lambda g: make_fx(g)(x + 1, v)),
     "overload, jvp": lambda f, x, v: torch.func.jvp(f, (x,), (v,)),
     "overload, duals": duals,
@@ -248,7 +285,9 @@ FORWARD = {
 
 @pytest.mark.parametrize("how", FORWARD)
 def test_forward_mode_where_pytorch_traces(how):
-    program = tilec.compile("function f(X[N], W[N]) -> (Y, I, S) { Y = X * X * W; I = X > 0; S[:] = +(W[i] * sin(X[i])); }")
+    program = tilec.compile(
+        "function f(X[N], W[N]) -> (Y, I, S) { Y = X * X * W; I = X > 0; S[:] = +(W[i] * sin(X[i])); }"
+    )
     op = tilec.torch.op(program)
     x, v, w = draw((4,), (4,), (4,), grad=False)
     call = op.overload if how.startswith("overload") else op
@@ -259,26 +298,35 @@ def test_forward_mode_where_pytorch_traces(how):
 def test_forward_mode_is_refused_where_autograd_records_its_derivative():
     op = tilec.torch.op(tilec.compile(SCALE), "forward_mode::scale")
     x, v = draw((4,), (4,), grad=False)
-    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode of a derivative of an operator"):
+    with (
+        forward_ad.dual_level(),
+        pytest.raises(NotImplementedError, match="forward mode of a derivative of an operator"),
+    ):
         dual = forward_ad.make_dual(x.requires_grad_(), v)
         torch.autograd.grad(op.overload(dual, None, dual, None).sum(), x, create_graph=True)
 
 
 def test_declared_tensors_are_tensors_of_the_schema_with_and_without_a_name():
     for head in ("function", "function f"):
-        op = tilec.torch.op(tilec.compile(head + "(A[N], B) -> (C) { C = A * B; }"), "schemas::" + head.replace(" ", "_"))
+        op = tilec.torch.op(
+            tilec.compile(head + "(A[N], B) -> (C) { C = A * B; }"), "schemas::" + head.replace(" ", "_")
+        )
         assert str(op.overload._schema).partition("(")[2] == "Tensor A, Tensor? B, Scalar? B_number) -> Tensor"
 
 
 def test_vmap_of_the_operator(op):
     values = draw(*SHAPES, grad=False)
     batch = torch.stack([values[0], 2 * values[0]], 1)
-    torch.testing.assert_close(torch.func.vmap(op.overload, in_dims=(1, None, None, None))(batch, *values[1:]), torch.stack([reference(values[0], *values[1:]), reference(2 * values[0], *values[1:])]))
+    torch.testing.assert_close(
+        torch.func.vmap(op.overload, in_dims=(1, None, None, None))(batch, *values[1:]),
+        torch.stack([reference(values[0], *values[1:]), reference(2 * values[0], *values[1:])]),
+    )
     none = torch.func.vmap(op.overload, in_dims=(1, None, None, None))(batch[:, :0], *values[1:])
     assert none.shape == (0, *reference(*values).shape)
 
 
-# ---- op ----------------------------------------------------------------------------------------------------------------------
+# ---- op
+# ----------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dynamic, backend", [(None, "inductor"), (True, "aot_eager")])
 def test_compiled_as_one_graph(op, dynamic, backend):
@@ -292,12 +340,19 @@ def test_compiled_as_one_graph(op, dynamic, backend):
 
 
 def graphs_of(call, values, dynamic=False):
-    """The operators of the forward and the backward graph that torch.compile makes of a call, its value and its gradients."""
+    """The operators of the forward and the backward graph that torch.compile makes of a call, its value and its
+    gradients."""
     from torch._dynamo.backends.common import aot_autograd
     found = []
 
     def record(graph, inputs):
-        found.append([str(node.target) for node in graph.graph.nodes if node.op == "call_function" and "tilec" in str(node.target)])
+        found.append(
+            [
+                str(node.target)
+                for node in graph.graph.nodes
+                if node.op == "call_function" and "tilec" in str(node.target)
+            ]
+        )
         return graph.forward
 
     torch._dynamo.reset()
@@ -312,20 +367,31 @@ def test_what_forward_keeps_goes_to_backward_in_a_graph(name):
     op, plain = tilec.torch.op(program), tilec.torch.function(program)
     expected = plain(*values)
     wanted = torch.autograd.grad(expected.sin().sum(), [v for v in values if v.requires_grad])
-    for dynamic, operators in ((False, [["tilec.forward.default"], ["tilec.backward.default"]]), (True, [[str(op.overload)], ["tilec.derivative.default"]])):
+    for dynamic, operators in (
+        (False, [["tilec.forward.default"], ["tilec.backward.default"]]),
+        (True, [[str(op.overload)], ["tilec.derivative.default"]]),
+    ):
         found, y, gradients = graphs_of(op, values, dynamic)
         assert found == operators
         torch.testing.assert_close(y, expected)
         torch.testing.assert_close(gradients, wanted)
 
 
-LAYOUTS = {"transposed": lambda t: t.mT.contiguous().mT if t.ndim > 1 else t, "with gaps": lambda t: torch.stack([t, t], -1)[..., 1], "repeated": lambda t: t[:1].expand(t.shape),
-           "one row": lambda t: t[:1], "empty": lambda t: t[:0]}
+LAYOUTS = {
+    "transposed": lambda t: t.mT.contiguous().mT if t.ndim > 1 else t,
+    "with gaps": lambda t: torch.stack([t, t], -1)[..., 1],
+    "repeated": lambda t: t[:1].expand(t.shape),
+    "one row": lambda t: t[:1],
+    "empty": lambda t: t[:0],
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_in_a_graph(layout):
-    op, reference = tilec.torch.op(tilec.compile("function twice(X, Y) -> (Z) { T = exp(X); Z = T * T * Y; }")), lambda x, y: torch.exp(x) ** 2 * y
+    op, reference = (
+        tilec.torch.op(tilec.compile("function twice(X, Y) -> (Z) { T = exp(X); Z = T * T * Y; }")),
+        lambda x, y: torch.exp(x) ** 2 * y,
+    )
     for change in (LAYOUTS[layout], lambda t: LAYOUTS[layout](t).detach().clone(memory_format=torch.contiguous_format)):
         values = [change(v).detach().requires_grad_() for v in draw((4, 3), (4, 3))]
         found, y, gradients = graphs_of(op, values)
@@ -340,22 +406,32 @@ def test_a_graph_is_called_with_other_strides_than_it_was_traced_with(op):
     layout = tilec._torch_op._layout(values)
     assert layout.split()[0] == "float64:3,4:4,1" and tilec._torch_op._layout(kept).split()[0] == "float64:3,4:1,3"
     pair = tilec._torch_op._pair(op.name, "X W", layout, [])
-    results = [torch.ops.tilec.forward(op.name, "X W", layout, " ".join(pair.names[1:]), each, []) for each in (values, kept)]
+    results = [
+        torch.ops.tilec.forward(op.name, "X W", layout, " ".join(pair.names[1:]), each, []) for each in (values, kept)
+    ]
     torch.testing.assert_close(*results)
     with pytest.raises(RuntimeError, match=r"keeps \(Q\) for backward.*empty PyTorch's cache"):
         torch.ops.tilec.forward(op.name, "X W", layout, "Q", values, [])
     gradients = []
     for each, made in zip((values, kept), results):
-        known = {**dict(zip(op.inputs, each)), **dict(zip(pair.names, made)), **{name: torch.ones(2, 3, dtype=torch.float64).mT for name in pair.cotangents}}
+        known = {
+            **dict(zip(op.inputs, each)),
+            **dict(zip(pair.names, made)),
+            **{name: torch.ones(2, 3, dtype=torch.float64).mT for name in pair.cotangents},
+        }
         gradients.append(torch.ops.tilec.backward(op.name, "X W", layout, [known[name] for name in pair.wanted], []))
     torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("make", [lambda program: program, lambda program: tilec.torch.function(program)], ids=["program", "function"])
+@pytest.mark.parametrize(
+    "make", [lambda program: program, lambda program: tilec.torch.function(program)], ids=["program", "function"]
+)
 def test_what_is_no_operator_breaks_the_graph(mlp, make):
     call, values = make(mlp), draw(*SHAPES, grad=False)
-    torch.testing.assert_close(torch.compile(lambda *v: call(*v) + 1, backend="aot_eager")(*values), reference(*values) + 1)
+    torch.testing.assert_close(
+        torch.compile(lambda *v: call(*v) + 1, backend="aot_eager")(*values), reference(*values) + 1
+    )
     with pytest.raises(Exception, match=r"call tilec\.torch\.op\(program\)"):
         torch.compile(lambda *v: call(*v) + 1, backend="aot_eager", fullgraph=True)(*values)
 
@@ -368,7 +444,10 @@ def test_the_same_shapes_with_other_sizes_under_vmap():
 
 
 SYMBOLIC = {
-    "half": ("function half(X[N, M]) -> (Y) { Y[i, j: N/2 + 1, max(0, M - 2)] = +(X[i, j + k]), k < 3; }", [(6, 7), (9, 12), (8, 5)]),
+    "half": (
+        "function half(X[N, M]) -> (Y) { Y[i, j: N/2 + 1, max(0, M - 2)] = +(X[i, j + k]), k < 3; }",
+        [(6, 7), (9, 12), (8, 5)],
+    ),
     "any_rank": ("function any_rank(X, Z) -> (Y) { Y = exp(X) * Z; }", [(6, 7), (9, 12), (8, 5)]),
 }
 
@@ -419,7 +498,12 @@ def test_a_graph_that_another_process_compiled(tmp_path):
     """PyTorch reads it from its cache, with its backward, and traces nothing: the operators in it have to be there."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     environment.pop("TORCHINDUCTOR_FORCE_DISABLE_CACHES", None)
-    hits = [subprocess.run([sys.executable, "-c", CACHED], check=True, env=environment, capture_output=True, text=True).stdout.strip() for _ in range(2)]
+    hits = [
+        subprocess.run(
+            [sys.executable, "-c", CACHED], check=True, env=environment, capture_output=True, text=True
+        ).stdout.strip()
+        for _ in range(2)
+    ]
     assert hits == ["0", "1"]
 
 
@@ -447,8 +531,14 @@ def test_autocast(mlp, op):
     x, w, b, v = draw(*SHAPES, dtype=torch.float32)
     values, wanted = (x.to(torch.bfloat16), w, b, v), reference(x, w, b, v)
     with torch.autocast("cpu", torch.bfloat16):
-        for call, dtype in ((op, torch.float32), (op.overload, torch.float32), (narrow, torch.bfloat16), (narrow.overload, torch.bfloat16),
-                            (torch.compile(lambda *t: op(*t), fullgraph=True, backend="aot_eager"), torch.float32), (torch.compile(lambda *t: narrow(*t), fullgraph=True, backend="aot_eager"), torch.bfloat16)):
+        for call, dtype in (
+            (op, torch.float32),
+            (op.overload, torch.float32),
+            (narrow, torch.bfloat16),
+            (narrow.overload, torch.bfloat16),
+            (torch.compile(lambda *t: op(*t), fullgraph=True, backend="aot_eager"), torch.float32),
+            (torch.compile(lambda *t: narrow(*t), fullgraph=True, backend="aot_eager"), torch.bfloat16),
+        ):
             y = call(*values)
             assert y.dtype is dtype
             torch.testing.assert_close(y.float(), wanted, atol=0.1, rtol=0.05)
@@ -476,7 +566,10 @@ def test_names_of_operators(mlp):
 
 
 def test_names_of_inputs_that_schemas_have_not():
-    for text in ("function (self[N], out[N], `lambda`[N]) -> (Y) { Y = self + out; }", "function (from[N], X_number[N], X) -> (Y) { Y = from * X_number + X; }"):
+    for text in (
+        "function (self[N], out[N], `lambda`[N]) -> (Y) { Y = self + out; }",
+        "function (from[N], X_number[N], X) -> (Y) { Y = from * X_number + X; }",
+    ):
         try:
             program = tilec.compile(text)
         except tilec.ProgramError:
@@ -504,13 +597,16 @@ def test_mistakes_are_named(function, op):
         pickle.dumps(op)
 
 
-# ---- module ------------------------------------------------------------------------------------------------------------------
+# ---- module
+# ------------------------------------------------------------------------------------------------------------------
 
 def test_a_module_is_trained():
     weight, bias = torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.zeros(4))
     layer = tilec.torch.module(tilec.std.layer_norm, GAMMA=weight, BETA=bias)
     twin = torch.nn.LayerNorm(4)
-    assert dict(layer.named_parameters()).keys() == {"GAMMA", "BETA"} and layer.GAMMA is weight and layer.inputs == ("X",)
+    assert (
+        dict(layer.named_parameters()).keys() == {"GAMMA", "BETA"} and layer.GAMMA is weight and layer.inputs == ("X",)
+    )
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
     for each in (layer, twin):
         optimiser = torch.optim.SGD(each.parameters(), 0.1)
@@ -519,7 +615,9 @@ def test_a_module_is_trained():
             ((each(x) - 1) ** 2).mean().backward()
             optimiser.step()
     torch.testing.assert_close(layer.GAMMA, twin.weight, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), twin(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.compile(layer, fullgraph=True, backend="aot_eager")(x), twin(x), rtol=1e-4, atol=1e-5
+    )
     again = copy.deepcopy(layer)
     again.load_state_dict(layer.state_dict())
     assert again.GAMMA is not layer.GAMMA and (again(X=x) == layer(x)).all()
@@ -533,7 +631,10 @@ def test_what_a_module_binds():
     assert tilec.torch.module(scale, S=2.0)(x).tolist() == [0, 2, 4]
     held = tilec.torch.module(scale, S=torch.tensor(3.0))
     assert held(x).tolist() == [0, 3, 6] and [n for n, _ in held.named_buffers()] == ["S"]
-    for bound, fault, words in (({"Q": 1}, TypeError, "no input Q; there are X, S"), ({"S": "2"}, TypeError, "S is a str")):
+    for bound, fault, words in (
+        ({"Q": 1}, TypeError, "no input Q; there are X, S"),
+        ({"S": "2"}, TypeError, "S is a str"),
+    ):
         with pytest.raises(fault, match=words):
             tilec.torch.module(scale, **bound)
     for call in (lambda: held(x, x), lambda: held(x, S=2.0), lambda: held(x, X=x)):
@@ -542,12 +643,16 @@ def test_what_a_module_binds():
     with pytest.raises(TypeError, match="missing: X"):
         held()
     with pytest.raises(ValueError, match="training is an attribute"):
-        tilec.torch.module(tilec.compile("function (X[N], training[N]) -> (Y) { Y = X * training; }"), training=torch.ones(3))
+        tilec.torch.module(
+            tilec.compile("function (X[N], training[N]) -> (Y) { Y = X * training; }"), training=torch.ones(3)
+        )
 
 
 def test_the_package_is_typed_and_lazy():
     code = "import tilec, sys; assert 'torch' not in sys.modules; tilec.torch.function; assert 'torch' in sys.modules; import tilec.torch"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
 
 
 def test_memory_of_tensors_stays_what_pytorch_may_resize(mlp):
@@ -562,5 +667,7 @@ def test_memory_of_tensors_stays_what_pytorch_may_resize(mlp):
 def test_a_numpy_array_beside_tensors(function):
     values = draw(*SHAPES)
     y = function(*values[:3], values[3].detach().numpy())
-    torch.testing.assert_close(torch.autograd.grad(y.sum(), values[:3]), torch.autograd.grad(reference(*values).sum(), values[:3]))
+    torch.testing.assert_close(
+        torch.autograd.grad(y.sum(), values[:3]), torch.autograd.grad(reference(*values).sum(), values[:3])
+    )
     assert type(function(*[v.detach().numpy() for v in values])) is np.ndarray

@@ -30,16 +30,32 @@ def test_digits():
     made = sample("digits/train").train(epochs=4, say=lambda line: None)
     ours, theirs = made["losses"].values()
     assert len(ours) == 4 * 45
-    assert max(abs(a - b) for a, b in zip(ours[:45], theirs)) < 1e-3 and max(abs(a - b) for a, b in zip(ours, theirs)) < 0.1
+    assert (
+        max(abs(a - b) for a, b in zip(ours[:45], theirs)) < 1e-3
+        and max(abs(a - b) for a, b in zip(ours, theirs)) < 0.1
+    )
     assert sum(ours[-45:]) / 45 < 0.05
     assert min(made["accuracy"].values()) >= 0.97
 
 
 @pytest.mark.parametrize("how", [[], ["--fsdp"]], ids=["ddp", "fsdp"])
 def test_two_processes_are_one(how):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(ROOT / "samples/ddp/train.py"), "--steps", "5", *how]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        str(ROOT / "samples/ddp/train.py"),
+        "--steps",
+        "5",
+        *how,
+    ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-2000:]
-    shares, whole = map(float, re.search(r"one process: (\S+) with the same shares, (\S+) with whole batches", done.stdout).groups())
+    shares, whole = map(
+        float, re.search(r"one process: (\S+) with the same shares, (\S+) with whole batches", done.stdout).groups()
+    )
     assert shares == 0 and whole < 1e-5

@@ -1,4 +1,5 @@
-"""`tilec tune` and Program.tune: what is found is faster, right, kept and followed. The plans that it starts from are made slow on purpose."""
+"""`tilec tune` and Program.tune: what is found is faster, right, kept and followed. The plans that it starts from are
+made slow on purpose."""
 import os
 import pty
 import re
@@ -40,7 +41,19 @@ def tune(room, *words, budget=4):
 
 def plan_that_runs(room, *words, threads=1):
     """What `tilec run` compiles for these inputs, as text."""
-    done = run(room, "run", "mm.tile", "A=random:96x96", "B=random:96x96", "--threads", threads, "--dump-to", "stages", "--check", *words)
+    done = run(
+        room,
+        "run",
+        "mm.tile",
+        "A=random:96x96",
+        "B=random:96x96",
+        "--threads",
+        threads,
+        "--dump-to",
+        "stages",
+        "--check",
+        *words,
+    )
     assert done.returncode == 0, done.stderr
     return next((room / "stages").glob("*_plan.*")).read_text(), done
 
@@ -49,7 +62,9 @@ def test_it_finds_a_faster_plan_which_others_follow(room):
     before, _ = plan_that_runs(room)
     assert "lanes 1" in before
     done = tune(room, "-o", "mm.plan")
-    said = re.fullmatch(r"mm: \S+ us a call, (\S+) times as fast as before, 95 % between \S+ and \S+; \d+ plans in \d+ s\n", done.stdout)
+    said = re.fullmatch(
+        r"mm: \S+ us a call, (\S+) times as fast as before, 95 % between \S+ and \S+; \d+ plans in \d+ s\n", done.stdout
+    )
     assert said and float(said[1]) > 2 and done.stderr == "", done.stdout
     found = (room / "mm.plan").read_text()
     after, checked = plan_that_runs(room)
@@ -92,7 +107,9 @@ def test_a_plan_of_another_program_is_not_followed_and_said_once(room):
     assert second.returncode == 0 and second.stderr == ""
 
 
-@pytest.mark.parametrize("harm", [lambda data: data[:-3], lambda data: data.replace(b"lanes", b"LANES"), lambda data: b""])
+@pytest.mark.parametrize(
+    "harm", [lambda data: data[:-3], lambda data: data.replace(b"lanes", b"LANES"), lambda data: b""]
+)
 def test_a_damaged_plan_is_none(room, harm):
     tune(room)
     (plan,) = (room / "cache").glob("*.plan")
@@ -102,7 +119,13 @@ def test_a_damaged_plan_is_none(room, harm):
 
 
 def test_ctrl_c_keeps_the_best(room):
-    process = subprocess.Popen([TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "600"], cwd=room, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "600"],
+        cwd=room,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     start = time.time()
@@ -113,7 +136,14 @@ def test_ctrl_c_keeps_the_best(room):
 
 def test_a_terminal_shows_how_far_it_is(room):
     leader, follower = pty.openpty()
-    process = subprocess.Popen([TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "3"], cwd=room, stdout=subprocess.PIPE, stderr=follower, text=True, env={key: value for key, value in os.environ.items() if key != "NO_COLOR"})
+    process = subprocess.Popen(
+        [TILEC, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", "3"],
+        cwd=room,
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        text=True,
+        env={key: value for key, value in os.environ.items() if key != "NO_COLOR"},
+    )
     os.close(follower)
     shown = b""
     while select.select([leader], [], [], 60)[0]:
@@ -123,7 +153,9 @@ def test_a_terminal_shows_how_far_it_is(room):
             break
     process.communicate(timeout=60)
     assert process.returncode == 0
-    assert re.search(rb"\r  \[[#.]{20}\] \d/3 s  \d+ plans  best [^ ]+ [um]s  [0-9.]+x  \d+ % of roof  eta \d s", shown), shown
+    assert re.search(
+        rb"\r  \[[#.]{20}\] \d/3 s  \d+ plans  best [^ ]+ [um]s  [0-9.]+x  \d+ % of roof  eta \d s", shown
+    ), shown
     assert shown.endswith(b"\r\x1b[K")
 
 
@@ -164,7 +196,12 @@ def test_a_program_is_tuned_from_python(room):
     faster = mm.tune(A, B, budget=3, progress=steps.append)
     assert "lanes 1" in mm.emit("plan", A, B) and faster.emit("plan", A, B) != mm.emit("plan", A, B)
     np.testing.assert_allclose(faster(A, B), A @ B, rtol=1e-4)
-    assert steps and steps[-1]["best"] <= steps[-1]["first"] and 0 <= steps[-1]["elapsed"] <= 4 and steps[-1]["budget"] == 3
+    assert (
+        steps
+        and steps[-1]["best"] <= steps[-1]["first"]
+        and 0 <= steps[-1]["elapsed"] <= 4
+        and steps[-1]["budget"] == 3
+    )
     assert list((room / "cache").glob("*.plan"))
     again = tilec.compile(SLOW, cache=str(room / "cache"), threads=1)   # which finds it
     np.testing.assert_array_equal(again(A, B), faster(A, B))

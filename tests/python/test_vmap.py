@@ -119,7 +119,8 @@ def test_hessians_jacobians_and_forward_mode():
     f = tilec.compile(LOSS)
     x, w = floats(3), floats(3)
     product = f.grad("X").jvp("X", of="dX")
-    np.testing.assert_allclose(product.vmap("tX")(x, w, 1.0, np.eye(3)), np.diag(2 * w), atol=1e-12)     # a Hessian in one call
+    # a Hessian in one call
+    np.testing.assert_allclose(product.vmap("tX")(x, w, 1.0, np.eye(3)), np.diag(2 * w), atol=1e-12)
     g = tilec.compile(MATMUL)
     a, b, ta = floats(5, 3, 4), floats(4, 6), floats(5, 3, 4)
     np.testing.assert_allclose(g.vmap("A").jvp("A")(a, b, ta), ta @ b)
@@ -146,7 +147,8 @@ def test_a_derivative_of_ones_own_is_that_of_each_element():
     np.testing.assert_allclose(dw, (clipped * x).sum(0))
     agree(f.grad(), ["X", "dO"], x, w, do)
     np.testing.assert_allclose(f.vmap("X").jvp("X")(x, w, do), 3 * np.clip(do * w, -1, 1))
-    g = tilec.compile(CLIP + "function f(X[N], W[N]) -> (O) { O = clip(W) * X; }", function="f")     # what is clipped is shared
+    # what is clipped is shared
+    g = tilec.compile(CLIP + "function f(X[N], W[N]) -> (O) { O = clip(W) * X; }", function="f")
     np.testing.assert_allclose(g.vmap("X").grad("W")(x, w, do), np.clip((do * x).sum(0), -1, 1))
     np.testing.assert_allclose(g.vmap("W").grad("W")(w, x, do), np.clip(do * w, -1, 1))
 
@@ -177,11 +179,18 @@ def test_gather_and_scatter(text, d, i, names):
     f = tilec.compile(text)
     arguments = [floats(*[3] * ("D" in names), *d), RNG.integers(-1, 7, [3] * ("I" in names) + list(i)).astype("i4")]
     agree(f, names, *arguments)
-    agree(f.grad(), [n for n in names] + ["dO"], *arguments, floats(3, *f(*[a[0] if n in names else a for n, a in zip(f.inputs, arguments)]).shape))
+    agree(
+        f.grad(),
+        [n for n in names] + ["dO"],
+        *arguments,
+        floats(3, *f(*[a[0] if n in names else a for n, a in zip(f.inputs, arguments)]).shape),
+    )
 
 
 def test_orders_and_shapes():
-    f = tilec.compile("function (X[M, N]) -> (S, I, R, C) { S = sort(X, 1); I = argsort(X, 0); R = reshape(X, N, M); C = cumsum(X, 1); }")
+    f = tilec.compile(
+        "function (X[M, N]) -> (S, I, R, C) { S = sort(X, 1); I = argsort(X, 0); R = reshape(X, N, M); C = cumsum(X, 1); }"
+    )
     agree(f, ["X"], floats(4, 3, 5))
     agree(f.grad(of=["S", "R", "C"]), ["X", "dR"], floats(4, 3, 5), floats(3, 5), floats(4, 5, 3), floats(3, 5))
 
@@ -190,7 +199,9 @@ def test_defaults_that_are_and_are_not_of_the_batch():
     f = tilec.compile("function (A[N], Z[N + 2]) -> (O) { O[i + 1: N + 2] = =(A[i] * 2.0) default Z; }")
     for names in (["A"], ["Z"], ["A", "Z"]):
         agree(f, names, floats(*[4] * ("A" in names), 3), floats(*[4] * ("Z" in names), 5))
-        agree(f.grad(), names + ["dO"], floats(*[4] * ("A" in names), 3), floats(*[4] * ("Z" in names), 5), floats(4, 5))
+        agree(
+            f.grad(), names + ["dO"], floats(*[4] * ("A" in names), 3), floats(*[4] * ("Z" in names), 5), floats(4, 5)
+        )
 
 
 def test_memory_of_the_caller():
@@ -240,22 +251,40 @@ def test_the_pair_of_a_batch_is_shown():
     assert "[4, 3]" in f.emit("forward", floats(4, 3)) and "dX" in f.emit("backward", floats(4, 3))
 
 
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda f: f.vmap("A")(floats(3, 4), floats(4, 6)), tilec.ShapeError, "E0340.*`A` takes 2 dimensions and one of the batch in front, but is given 3 by 4"),
-    (lambda f: f.vmap("A")(2.0, floats(4, 6)), tilec.ShapeError, "E0340.*`A`.*a scalar"),
-    (lambda f: f.vmap().vmap("A")(floats(3, 3, 4), floats(3, 4, 6)), tilec.ShapeError, "E0340.*2 of the batches in front"),
-    (lambda f: f.vmap()(floats(5, 3, 4), floats(4, 4, 6)), tilec.ShapeError, "E0341.*5 elements in `A` but 4 in `B`"),
-    (lambda f: f.vmap("A").grad()(floats(5, 3, 4), floats(4, 6), floats(3, 3, 6)), tilec.ShapeError, "E0517.*`dC`"),
-    (lambda f: f.vmap("Q"), tilec.ProgramError, "E0302.*`Q` is no input"),
-    (lambda f: f.vmap(["A", "A"]), tilec.ShapeError, "E0555.*`A` is given twice"),
-    (lambda f: f.vmap()(1.0, 2.0), tilec.ShapeError, "E0340|E0204|E0343"),
-])
+@pytest.mark.parametrize(
+    "call, kind, words",
+    [
+        (
+            lambda f: f.vmap("A")(floats(3, 4), floats(4, 6)),
+            tilec.ShapeError,
+            "E0340.*`A` takes 2 dimensions and one of the batch in front, but is given 3 by 4",
+        ),
+        (lambda f: f.vmap("A")(2.0, floats(4, 6)), tilec.ShapeError, "E0340.*`A`.*a scalar"),
+        (
+            lambda f: f.vmap().vmap("A")(floats(3, 3, 4), floats(3, 4, 6)),
+            tilec.ShapeError,
+            "E0340.*2 of the batches in front",
+        ),
+        (
+            lambda f: f.vmap()(floats(5, 3, 4), floats(4, 4, 6)),
+            tilec.ShapeError,
+            "E0341.*5 elements in `A` but 4 in `B`",
+        ),
+        (lambda f: f.vmap("A").grad()(floats(5, 3, 4), floats(4, 6), floats(3, 3, 6)), tilec.ShapeError, "E0517.*`dC`"),
+        (lambda f: f.vmap("Q"), tilec.ProgramError, "E0302.*`Q` is no input"),
+        (lambda f: f.vmap(["A", "A"]), tilec.ShapeError, "E0555.*`A` is given twice"),
+        (lambda f: f.vmap()(1.0, 2.0), tilec.ShapeError, "E0340|E0204|E0343"),
+    ],
+)
 def test_what_does_not_fit_is_named(call, kind, words):
     with pytest.raises(kind, match=words):
         call(tilec.compile(MATMUL))
 
 
-@pytest.mark.parametrize("text", ["function head(X[N], P) -> (Y) { Y[i: P] = =(X[i]); }", "function head(X, P) -> (Y) { Y[i: P] = =(X[i]); }"])
+@pytest.mark.parametrize(
+    "text",
+    ["function head(X[N], P) -> (Y) { Y[i: P] = =(X[i]); }", "function head(X, P) -> (Y) { Y[i: P] = =(X[i]); }"],
+)
 def test_a_size_is_one_for_the_batch(text):
     f = tilec.compile(text)
     x = floats(4, 5)

@@ -1,4 +1,5 @@
-"""The handlers that XLA calls, called as XLA does on a GPU: by a GPU that computes nothing (tests/fake), and an XLA that is a few functions here."""
+"""The handlers that XLA calls, called as XLA does on a GPU: by a GPU that computes nothing (tests/fake), and an XLA
+that is a few functions here."""
 import json
 import os
 import subprocess
@@ -114,4 +115,8 @@ def test_a_kernel_runs_on_the_stream_and_in_the_memory_of_xla():
     bytes = seen[0][1]
     assert bytes > 0 and seen == [["allocate", bytes], ["free", bytes, True, True]] * 2   # also where a launch fails
     assert [code for code, _ in said] == [9, 3, 9]
-    assert "was not instantiated" in said[0][1] and "X is compiled for type 11 of XLA and shape [70000] but is given type 11 and shape [7]" in said[1][1] and "E0522" in said[2][1]
+    assert (
+        "was not instantiated" in said[0][1]
+        and "X is compiled for type 11 of XLA and shape [70000] but is given type 11 and shape [7]" in said[1][1]
+        and "E0522" in said[2][1]
+    )

@@ -1,4 +1,5 @@
-"""Functions of std/ with small inputs for the tests of tilec.torch: name, compile-time parameters, shapes of the f64 inputs, inputs of other kinds."""
+"""Functions of std/ with small inputs for the tests of tilec.torch: name, compile-time parameters, shapes of the f64
+inputs, inputs of other kinds."""
 import torch
 
 import tilec
@@ -34,7 +35,14 @@ CASES = {
 
 def inputs(name: str, seed: int = 0) -> list:
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(each, dtype=torch.float64, generator=generator, requires_grad=True) if isinstance(each, tuple) else each.clone() for each in CASES[name][1]]
+    return [
+        (
+            torch.randn(each, dtype=torch.float64, generator=generator, requires_grad=True)
+            if isinstance(each, tuple)
+            else each.clone()
+        )
+        for each in CASES[name][1]
+    ]
 
 
 def program(name: str):
