@@ -661,3 +661,58 @@ def rotary_embedding(a, x, cos, sin, ids=None):
     y = np.concatenate([std(name, heads[n:n + 1, ..., :turned], cos[n], sin[n]) for n in range(len(x))])
     y = np.concatenate([y, heads[..., turned:]], -1)
     return y if x.ndim == 4 else np.moveaxis(y, 1, 2).reshape(x.shape)
+
+
+@covers("Concat")
+def concat(a, first, *others):
+    axis = a["axis"]
+    for other in others:
+        first = std("concat", first, other, dim=axis)
+    return first
+
+
+TABLE["Gather"] = lambda a, x, i: std("index_select", x, i, dim=a.get("axis", 0))
+TABLE["GatherElements"] = lambda a, x, i: std("gather_elements", x, i, dim=a.get("axis", 0))
+
+
+@covers("GatherND")
+def gather_nd(a, x, i):
+    batches = a.get("batch_dims", 0)
+    if batches > 1:
+        raise LeftOut("batch_dims above 1")
+    return std("batch_gather_nd" if batches else "gather_nd", x, i, depth=i.shape[-1])
+
+
+@covers("ScatterElements", "Scatter")
+def scatter_elements(a, x, i, updates):
+    return std("scatter_elements", x, i, updates, dim=a.get("axis", 0), reduction=a.get("reduction", "none"))
+
+
+@covers("ScatterND")
+def scatter_nd(a, x, i, updates):
+    return std("scatter_nd", x, i, updates, depth=i.shape[-1], reduction=a.get("reduction", "none"))
+
+
+def recurrent(a):
+    """What the layers have in common. hidden_size is the size of R."""
+    a.get("hidden_size")
+    for key in ("activations", "activation_alpha", "activation_beta", "clip", "input_forget"):
+        if key in a:
+            raise LeftOut(key)
+    return {"layout": a.get("layout", 0), "direction": a.get("direction", "forward")}
+
+
+@covers("RNN")
+def rnn(a, x, w, r, biases=None, lengths=None, h=None):
+    return std("onnx_rnn", x, w, r, biases, lengths, h, **recurrent(a))
+
+
+@covers("LSTM")
+def lstm(a, x, w, r, biases=None, lengths=None, h=None, c=None, p=None):
+    return std("onnx_lstm", x, w, r, biases, lengths, h, c, p, peepholes=int(p is not None), **recurrent(a))
+
+
+@covers("GRU")
+def gru(a, x, w, r, biases=None, lengths=None, h=None):
+    reset = "true" if a.get("linear_before_reset", 0) else "false"
+    return std("onnx_gru", x, w, r, biases, lengths, h, linear_before_reset=reset, **recurrent(a))

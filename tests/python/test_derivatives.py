@@ -156,7 +156,7 @@ def test_the_gradient_of_a_sequence_grows_by_a_step(kind, gates, most):
     n, i, m = 2, 5, 6
     launches = {}
     for steps in (3, 7, 11):
-        program = tilec.compile(RECURRENT.read_text(), function=kind, define={"steps": steps}).grad()
+        program = tilec.load(RECURRENT, function=kind, define={"steps": steps}).grad()
         states = [np.ones((n, m), "f4")] * (2 if kind == "lstm" else 1)
         weights = [np.ones(shape, "f4") for shape in ((gates * m, i), (gates * m, m), (gates * m,), (gates * m,))]
         launches[steps] = (

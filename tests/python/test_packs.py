@@ -157,5 +157,5 @@ def test_a_missing_input_is_named_and_hints_are_of_python():
     assert (
         '`rank={"B": 2}`' in str(raised.value)
         and "--" not in str(raised.value)
-        and raised.value.diagnostics[0].hint == 'say it: `rank={"B": 2}`'
+        and raised.value.diagnostics[0].hint == 'say it: `rank={"B": 2}`, or `rank={"B": 0}` where it is none'
     )

@@ -242,3 +242,20 @@ def test_onnx(name, gates, direction, whole):
 def test_directions_are_as_many_as_weights():
     with pytest.raises(ValueError, match="assert_directions"):
         program("recurrent", "onnx_rnn", (("direction", "bidirectional"),))(draw(2, 1, 1), draw(1, 1, 1), draw(1, 1, 1))
+
+
+@pytest.mark.parametrize("name, gates", [("rnn", 1), ("lstm", 4), ("gru", 3)])
+def test_what_lies_behind_the_length_counts_for_nothing(name, gates):
+    t, n, i, m = 4, 2, 3, 2
+    given = {"X": draw(t, n, i), "WI": draw(gates * m, i), "WH": draw(gates * m, m), "LENGTHS": np.array([4, 1])}
+    given["X"][1:, 1] = 0
+    states = {"dHN": draw(n, m), **({"dCN": draw(n, m)} if name == "lstm" else {})}
+    layer = program("recurrent", name + "_layer")
+    gradient = layer.grad(wrt=["X", "WI", "WH"])
+    cotangents = {"dY": draw(t, n, m), **states}
+    expected = layer(**given), gradient(**given, **cotangents)
+    for behind in (np.nan, np.inf):
+        given["X"][1:, 1] = behind
+        for some, others in zip((layer(**given), gradient(**given, **cotangents)), expected):
+            for got, wanted in zip(some, others):
+                np.testing.assert_array_equal(got, wanted)

@@ -122,3 +122,9 @@ def test_grids_that_are_not_finite(mode, padding_mode):
         expected,
         rtol=1e-5,
     )
+
+
+def test_antialias_has_no_corners_to_align():
+    options = (("size", 3), ("mode", "linear"), ("antialias", "true"), ("align_corners", "true"))
+    with pytest.raises(ValueError, match="assert_antialias_is_without_align_corners"):
+        program("resize", "interpolate1d_ncw", options)(np.zeros((1, 1, 8)))
