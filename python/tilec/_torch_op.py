@@ -74,6 +74,12 @@ class Op:
             name in named for name in self.inputs[len(arguments) :]
         ):
             return list(arguments) + [named[name] for name in self.inputs[len(arguments):]]
+        absent = [name for name in self.inputs[len(arguments):] if name not in named]
+        if absent and torch.compiler.is_compiling():
+            raise TypeError(
+                "%s: where PyTorch traces, %s is given too, whether or not it has a default"
+                % (self.name, " and ".join(absent))
+            )
         return self.program._by_position(arguments, named)    # says what is wrong
 
     # ---- between the values of a call and the parameters of the schema

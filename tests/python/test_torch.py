@@ -671,3 +671,10 @@ def test_a_numpy_array_beside_tensors(function):
         torch.autograd.grad(y.sum(), values[:3]), torch.autograd.grad(reference(*values).sum(), values[:3])
     )
     assert type(function(*[v.detach().numpy() for v in values])) is np.ndarray
+
+
+def test_an_operator_that_is_traced_is_given_inputs_with_a_default_too():
+    op, values = tilec.torch.op(torch_cases.program("conv2d")), torch_cases.inputs("conv2d")
+    torch.testing.assert_close(op(*values[:2]), op(*values[:2], torch.zeros(2, dtype=torch.float64)))
+    with pytest.raises(Exception, match="where PyTorch traces, Bias is given too"):
+        torch.compile(lambda: op(*values[:2]), fullgraph=True, backend="aot_eager")()
