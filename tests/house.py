@@ -7,7 +7,7 @@ costs    what something costs, or must save, is a number in codegen/model: no ot
 types    a namespace has one type of a name: of two, the linker mixes the members that the compiler makes
 links    a link of a page of Markdown leads to a file, and to a heading that it has
 citations  a file that a comment of the sources names is in the repository
-rooms    every unit of a folder, and of the folders in it, stands in the README of the folder or in theirs
+rooms    every unit of a folder stands in its README, or in that of the folder around it where it has none
 directives  the head of codegen/rewrite/directive.h and docs/errors/E0562.md name every directive of a plan, in the order in which they stand
 statements  a line of C++ has one statement, but for a case and what it does; a function that fits on a line may have several
 columns  a line of C++, of Python and of prose in Markdown has 120 columns, but for what stands whole: texts, names, links
@@ -197,9 +197,6 @@ def links():
 
 
 # A raw string, a string, a character, a comment, a directive of the preprocessor.
-FOREIGN = {"dlpack.h"}  # others' text, as they publish it
-
-
 NOT_CODE = re.compile(
     r"""R"([^()\s]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|(?<![0-9a-fA-F])'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*""",
     re.S | re.M,
@@ -250,20 +247,16 @@ def units_of(room):
 
 def rooms():
     faults = []
-    inner = [
-        str(page.parent.relative_to(ROOT))
-        for folder in FOLDERS
-        for page in sorted((ROOT / folder).glob("*/**/README.md"))
-    ]
-    for folder in (*FOLDERS, *inner, "python", "std"):
-        room = ROOT / folder
-        inside = room / "tilec" if folder == "python" else room
-        within = [path for path in sorted(room.iterdir()) if path.is_dir()] if folder in FOLDERS else []
-        pages = [path / "README.md" for path in (room, *within) if (path / "README.md").exists()]
-        text = "\n".join(re.sub(r"```.*?```", "", page.read_text(), flags=re.S) for page in pages)
-        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
-        units = set().union(*map(units_of, (inside, *within)))
-        faults += ["%s/README.md does not say what %s is" % (folder, unit) for unit in sorted(units - words)]
+    inner = [page.parent for folder in FOLDERS for page in sorted((ROOT / folder).glob("*/**/README.md"))]
+    for room in (*(ROOT / folder for folder in (*FOLDERS, "python", "std")), *inner):
+        page = re.sub(r"```.*?```", "", (room / "README.md").read_text(), flags=re.S)
+        words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", page))))
+        inside = room / "tilec" if room.name == "python" else room
+        # A folder without a README stands in that of the room around it.
+        silent = [path for path in inside.iterdir() if path.is_dir() and room.name in FOLDERS]
+        units = set().union(*map(units_of, (inside, *(path for path in silent if not (path / "README.md").exists()))))
+        name = room.relative_to(ROOT)
+        faults += ["%s/README.md does not say what %s is" % (name, unit) for unit in sorted(units - words)]
     return faults
 
 
@@ -320,6 +313,7 @@ PYTHON_RAW = re.compile(r'''"""(?:[^\\]|\\.)*?"""|\'{3}(?:[^\\]|\\.)*?\'{3}''', 
 WHOLE = re.compile(r"`[^`]*`|\[[^\]]*\]\([^)]*\)")
 FENCED = re.compile(r"^ *```.*?^ *```", re.S | re.M)
 NO_PROSE = re.compile(r"\s*(\||#|<| {4})")
+FOREIGN = {"dlpack.h"}                                      # others' text, as they publish it
 
 
 def too_long(path, text, whole):

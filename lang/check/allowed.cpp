@@ -1,3 +1,4 @@
+// Which warnings `[[allow(…)]]` of a file keeps quiet, and where.
 #include <algorithm>
 #include <set>
 
