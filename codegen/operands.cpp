@@ -25,6 +25,7 @@
 #include "codegen/rewrite/stage.h"
 #include "codegen/rewrite/tile.h"
 #include "lang/diagnostic.h"
+#include "poly/print.h"
 
 namespace tilec::codegen {
 
@@ -260,7 +261,7 @@ bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
 }
 
 // What the model says of a program of statements alike, over tensors that lie so.
-double predicted(Rewriting alike, const Layouts& layouts, double bar = std::numeric_limits<double>::infinity()) {
+double predicted_anew(Rewriting alike, const Layouts& layouts, double bar) {
   for (std::size_t n = 0; n < alike.program.nodes.size(); ++n) {
     const auto& s = std::get<Statement>(alike.program.nodes[n]);
     if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
@@ -268,6 +269,31 @@ double predicted(Rewriting alike, const Layouts& layouts, double bar = std::nume
   panel_operands(alike);
   return predicted_by_rows(std::move(alike), bar);
 }
+
+// A program of statements alike, and layouts that the model is asked about.
+class Alike {
+ public:
+  explicit Alike(Rewriting program) : program_(std::move(program)), text_(poly::print(program_.program)) {
+    for (const auto& strides : program_.strides) text_ += fmt::format("{}\n", fmt::join(strides, " "));
+  }
+  // `bar`: of what takes longer than that, how long does not matter.
+  double predicted(const Layouts& layouts, double bar = std::numeric_limits<double>::infinity()) const {
+    std::string key = text_;
+    for (const auto& read : layouts.reads) key += fmt::format("{}\n", fmt::join(read, " "));
+    key += fmt::format("{}\n", fmt::join(layouts.target, " "));
+    for (const auto& [k, step] : layouts.boxes) key += fmt::format("{} by {}\n", k, step);
+    key += fmt::format("{}", bar);
+    std::map<std::string, double>& known = *program_.predictions;
+    const auto found = known.find(key);
+    return found != known.end() ? found->second
+                                : known.emplace(std::move(key), predicted_anew(program_, layouts, bar)).first->second;
+  }
+  double enough() const { return enough_for(program_); }
+
+ private:
+  Rewriting program_;
+  std::string text_;
+};
 
 // The same layouts with another box: parts of the index, as even as they can be, about `factor` times as long. Nothing:
 // there is no such box.
@@ -284,14 +310,14 @@ std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t
 
 // Boxes were chosen by their bytes. The model, which knows what their leaves come to, may like longer or shorter ones
 // better.
-Layouts with_better_boxes(const Rewriting& part, const Statement& s, Layouts best, double& least) {
+Layouts with_better_boxes(const Alike& part, const Statement& s, Layouts best, double& least) {
   for (int round = 0; round < model::rounds_of_boxes; ++round) {
     std::optional<Layouts> better;
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
       for (const double factor : model::factors_of_boxes) {
         std::optional<Layouts> other = with_box(s, best, box, factor);
         if (!other) continue;
-        if (const double time = predicted(part, *other, least); time < model::faster_by_a_box * least)
+        if (const double time = part.predicted(*other, least); time < model::faster_by_a_box * least)
           least = time, better = std::move(other);
       }
     if (!better) break;
@@ -326,14 +352,14 @@ std::vector<Layouts> layouts_near(const Statement& s, const Layouts& layouts, bo
 
 // What takes much longer than would be enough.
 Layouts with_better_orders(
-    const Rewriting& r, const Rewriting& part, const Statement& s, Layouts best, double least, double enough) {
+    const Rewriting& r, const Alike& part, const Statement& s, Layouts best, double least, double enough) {
   const bool stages = may_stage(r.program, r.strides, s);
   for (int round = 0;
       round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
       ++round) {
     std::optional<Layouts> better;
     for (Layouts& other : layouts_near(s, best, stages))
-      if (const double time = predicted(part, other, least); time < model::faster_by_an_order * least)
+      if (const double time = part.predicted(other, least); time < model::faster_by_an_order * least)
         least = time, better = std::move(other);
     if (!better) break;
     best = *std::move(better);
@@ -349,19 +375,19 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);
   Layouts today = copies_for_lanes(r.program, r.strides, s);
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
-  const Rewriting part = alone(r, alike);
-  const double enough = enough_for(part);
+  const Alike part(alone(r, alike));
+  const double enough = part.enough();
   std::optional<double> as_it_is;
-  if (cycles(s) >= model::worth_a_search) as_it_is = predicted(part, today);
+  if (cycles(s) >= model::worth_a_search) as_it_is = part.predicted(today);
   if (as_it_is && *as_it_is <= enough) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
-  const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : predicted(part, all.front());
+  const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : part.predicted(all.front());
   if (first <= enough) return std::move(all.front());
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
   for (std::size_t n = 1; n < all.size(); ++n)
-    if (const double time = predicted(part, all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least)
+    if (const double time = part.predicted(all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least)
       least = time, best = n;
   if (best == 0) least = first;
   Layouts chosen = std::move(all[best]);
@@ -386,6 +412,7 @@ std::vector<std::int64_t> steps_of(const Rewriting& r, const Statement& s) {
 
 Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
   Rewriting part{Program(), {}, r.target};
+  part.predictions = r.predictions;
   std::map<TensorId, TensorId> known;
   const auto taken = [&](TensorId id) {
     const auto [at, fresh] = known.emplace(id, static_cast<TensorId>(part.program.tensors.size()));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <span>
+#include <utility>
 
 #include "codegen/model/estimates.h"
 #include "codegen/model/footprint.h"
@@ -181,23 +181,29 @@ std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t 
     std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner, std::int64_t first) {
   const std::int64_t by_m = m < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(m)],
                      by_n = n < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(n)];
-  std::map<std::int64_t, std::int64_t> last;           // of a line, as if the block started with one
   std::vector<std::int64_t> starts{first * by_m};
   for (const auto& [d, count] : inner) {
     const std::size_t known = starts.size();
     for (std::int64_t value = 1; value < (offset.coefficients[d] ? count : 1); ++value)
       for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * offset.coefficients[d]);
   }
+  struct Element { std::int64_t line, at; };           // as if the block started with a line
+  std::vector<Element> elements;
+  struct Run { std::int64_t count, step; };            // what moves less goes inside: it stays in a line for long
+  Run outside{by_m ? rows : 1, by_m}, inside{by_n ? columns : 1, by_n};
+  if (by_m != 0 && std::abs(by_m) < std::abs(by_n)) std::swap(outside, inside);
   for (const std::int64_t start : starts)
-    for (std::int64_t i = 0; i < (by_m ? rows : 1); ++i)
-      for (std::int64_t j = 0; j < (by_n ? columns : 1); ++j) {
-        const std::int64_t at = start + i * by_m + j * by_n;
+    for (std::int64_t i = 0; i < outside.count; ++i)
+      for (std::int64_t j = 0; j < inside.count; ++j) {
+        const std::int64_t at = start + i * outside.step + j * inside.step;
         const auto line = static_cast<std::int64_t>(std::floor(static_cast<double>(at * bytes) / model::line));
-        const auto [known, fresh] = last.try_emplace(line, at);
-        if (!fresh) known->second = std::max(known->second, at);
+        if (elements.empty() || elements.back().line != line) elements.push_back({line, at});
+        else elements.back().at = std::max(elements.back().at, at);
       }
+  std::ranges::sort(elements, {}, [](const Element& e) { return std::pair(e.line, -e.at); });
   std::vector<std::int64_t> offsets;
-  for (const auto& [line, at] : last) offsets.push_back(at);
+  for (std::size_t e = 0; e < elements.size(); ++e)
+    if (e == 0 || elements[e].line != elements[e - 1].line) offsets.push_back(elements[e].at);
   return offsets;
 }
 

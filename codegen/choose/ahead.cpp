@@ -32,26 +32,12 @@ class Steps {
     }
     columns_ = leaf.is<forms::Reduce>() ? extent(static_cast<std::size_t>(n_)) : leaf.vectors * leaf.lanes;
     if (chunk) steps_ *= static_cast<double>(chunk) / static_cast<double>(extent(*f.nest.dim(leaf.k.front())));
+    for (const FlatAccess& read : f.nest.reads) if (waits(read)) waiting_.push_back(&read);
+    lines_ = worth_asking();
   }
 
   // Lines of a step that are worth asking for, of all reads; 0: none is.
-  double lines() const {
-    double all = 0;
-    if (!inner_.empty() && asks_never()) return 0;
-    for (const FlatAccess& read : f_.nest.reads) {
-      if (!waits(read)) continue;
-      // What is read again asks again: worth it where all readings take less time than fetching does.
-      const double times = readings(read), each = lines_of(read);
-      if (times > model::ahead::ever_readings ||
-          (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * each))
-        return 0;
-      if (leaf_.is<forms::Reduce>() ? each > model::ahead::short_run
-                                    : !inner_.empty() && each > model::ahead::most_of_step && !in_turn(read))
-        return 0;
-      all += each;
-    }
-    return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
-  }
+  double lines() const { return lines_; }
   double cycles() const {
     return inside_ *
         std::max(static_cast<double>(leaf_.rows) *
@@ -65,19 +51,18 @@ class Steps {
   double block() const { return steps_ * std::max(cycles(), lines() * model::line / model::memory_bytes); }
   // Whether all that waits lies along n, and one block reads it and no other.
   bool read_once() const {
-    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) {
-      return !waits(read) || (coefficient(read, static_cast<std::size_t>(n_)) != 0 && readings(read) == 1);
+    return std::ranges::all_of(waiting_, [&](const FlatAccess* read) {
+      return coefficient(*read, static_cast<std::size_t>(n_)) != 0 && readings(*read) == 1;
     });
   }
   // Whether steps ask for rows of a later block in turn.
   bool ask_in_turn() const {
-    return std::ranges::any_of(
-        f_.nest.reads, [&](const FlatAccess& read) { return waits(read) && in_turn(read); });
+    return std::ranges::any_of(waiting_, [&](const FlatAccess* read) { return in_turn(*read); });
   }
   // Whether a step goes on, or nearly, where the last one ended: steps are the order of memory.
   bool goes_on() const {
-    return std::ranges::all_of(f_.nest.reads, [&](const FlatAccess& read) {
-      return !waits(read) || static_cast<double>(coefficient(read, asking_) * bytes_) < model::ahead::apart;
+    return std::ranges::all_of(waiting_, [&](const FlatAccess* read) {
+      return static_cast<double>(coefficient(*read, asking_) * bytes_) < model::ahead::apart;
     });
   }
   // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks
@@ -98,10 +83,10 @@ class Steps {
   // Blocks of n, or of m.
   Further by_blocks() const {
     Further all;
-    for (const FlatAccess& read : f_.nest.reads) {
-      if (!waits(read)) continue;
-      const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
-      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 &&
+    for (const FlatAccess* read : waiting_) {
+      const bool in_m = m_ >= 0 && coefficient(*read, static_cast<std::size_t>(m_)) != 0;
+      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 &&
+          coefficient(*read, static_cast<std::size_t>(n_)) != 0 &&
           !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
       all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
     }
@@ -115,13 +100,12 @@ class Steps {
   // Loops around the blocks, their steps no wider than `reach` bytes. None: of some read there is no such loop.
   std::optional<Further> by_turns(double reach, double least) const {
     Further all;
-    for (const FlatAccess& read : f_.nest.reads) {
-      if (!waits(read)) continue;
+    for (const FlatAccess* read : waiting_) {
       double between = blocks(n_, leaf_.vectors * leaf_.lanes) * blocks(m_, leaf_.rows);
       bool found = false;
       for (auto index = leaf_.outer.rbegin(); index != leaf_.outer.rend() && !found; ++index) {
         const std::size_t d = *f_.nest.dim(*index);
-        const auto step = static_cast<double>(coefficient(read, d) * bytes_);
+        const auto step = static_cast<double>(coefficient(*read, d) * bytes_);
         if (step > reach) return std::nullopt;
         if (step == 0 || static_cast<double>(extent(d)) < least * apart_by(between))
           between *= static_cast<double>(extent(d));
@@ -133,6 +117,22 @@ class Steps {
   }
 
  private:
+  double worth_asking() const {
+    double all = 0;
+    if (!inner_.empty() && asks_never()) return 0;
+    for (const FlatAccess* read : waiting_) {
+      // What is read again asks again: worth it where all readings take less time than fetching does.
+      const double times = readings(*read), each = lines_of(*read);
+      if (times > model::ahead::ever_readings ||
+          (times > model::ahead::most_readings && times * cycles() > model::ahead::of_a_line * each))
+        return 0;
+      if (leaf_.is<forms::Reduce>() ? each > model::ahead::short_run
+                                    : !inner_.empty() && each > model::ahead::most_of_step && !in_turn(*read))
+        return 0;
+      all += each;
+    }
+    return all * model::ahead::asking > model::ahead::may_cost * cycles() ? 0 : all;
+  }
   // A fold asks in its innermost loop alone; values of taps are loops around the blocks.
   bool asks_never() const {
     return !leaf_.is<forms::Contract>() || level_ < taps_around(f_.nest, leaf_);
@@ -182,6 +182,8 @@ class Steps {
   std::int64_t columns_ = 1;                           // that a step has
   double steps_ = 1, inside_ = 1;                      // steps that ask; steps of the reductions inside each
   std::vector<std::pair<std::size_t, std::int64_t>> inner_;
+  std::vector<const FlatAccess*> waiting_;             // reads that a step waits for
+  double lines_ = 0;
 };
 
 // How many steps of the reduction that asks take as long as memory does, or up to twice as long where the first cache
@@ -214,9 +216,8 @@ std::vector<Ahead> early(
 
 // The nearest first: what goes on with lines that the core knows.
 struct Asking { std::vector<Ahead> ahead; bool by_blocks = false; };
-Asking asking(const Facts& f, const Compute& leaf) {
+Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
   const auto* contract = leaf.as<forms::Contract>();
-  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
   if (steps.lines() == 0) return {};
   const auto by_turns = [&](double reach, double least = model::ahead::least_turns) {
     const auto around = contract != nullptr ? steps.by_turns(reach, least) : std::nullopt;
@@ -256,14 +257,16 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
 }
 
 void ask_for_rows(const Facts& f, Compute& leaf) {
-  leaf.ahead = asking(f, leaf).ahead;
   const auto* contract = leaf.as<forms::Contract>();
+  const Steps steps(f, leaf, contract != nullptr ? contract->chunk : 0);
+  leaf.ahead = asking(f, leaf, steps).ahead;
   if (contract == nullptr || leaf.ahead.empty()) return;
-  const Steps steps(f, leaf, contract->chunk);
   if (steps.goes_on() || early(f, steps, steps.by_blocks()).empty()) return;
   std::optional<Compute> narrow = narrowed(f, leaf);
-  if (!narrow || !Steps(f, *narrow, contract->chunk).read_once()) return;
-  Asking narrower = asking(f, *narrow);
+  if (!narrow) return;
+  const Steps of_narrow(f, *narrow, contract->chunk);
+  if (!of_narrow.read_once()) return;
+  Asking narrower = asking(f, *narrow, of_narrow);
   if (!narrower.by_blocks) return;
   narrow->ahead = std::move(narrower.ahead);
   leaf = std::move(*narrow);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -46,6 +47,8 @@ struct Rewriting {
   std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
   // of a tensor in an order of its dimensions
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};
+  // What the model has said of programs by their text, which those made of this one ask about again.
+  std::shared_ptr<std::map<std::string, double>> predictions = std::make_shared<std::map<std::string, double>>();
 };
 
 // Why a directive does not apply; none: it was applied.
