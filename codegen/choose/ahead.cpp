@@ -83,14 +83,19 @@ class Steps {
   // Blocks of n, or of m.
   Further by_blocks() const {
     Further all;
-    for (const FlatAccess* read : waiting_) {
-      const bool in_m = m_ >= 0 && coefficient(*read, static_cast<std::size_t>(m_)) != 0;
-      const bool in_n = !leaf_.is<forms::Reduce>() && n_ >= 0 &&
-          coefficient(*read, static_cast<std::size_t>(n_)) != 0 &&
-          !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
-      all.add(in_n ? leaf_.n : leaf_.m(), in_n ? blocks(n_, leaf_.vectors * leaf_.lanes) : blocks(m_, leaf_.rows), 1);
-    }
+    for (const FlatAccess* read : waiting_)
+      if (along_n(*read)) all.add(leaf_.n, blocks(n_, leaf_.vectors * leaf_.lanes), 1);
+      else all.add(leaf_.m(), blocks(m_, leaf_.rows), 1);
     return all;
+  }
+  // Whether a block goes on, or nearly, where the last one ended.
+  bool blocks_go_on() const {
+    return std::ranges::all_of(waiting_, [&](const FlatAccess* read) {
+      const int d = along_n(*read) ? n_ : m_;
+      const std::int64_t count = along_n(*read) ? leaf_.vectors * leaf_.lanes : leaf_.rows;
+      return d < 0 ||
+          static_cast<double>(coefficient(*read, static_cast<std::size_t>(d)) * count * bytes_) < model::ahead::apart;
+    });
   }
   // How many blocks or turns of so many blocks take as long as memory does.
   double apart_by(double blocks) const {
@@ -142,6 +147,12 @@ class Steps {
   std::int64_t extent(std::size_t d) const { return f_.extent[d]; }
   std::int64_t coefficient(const FlatAccess& read, std::size_t d) const {
     return std::abs(read.offset.coefficients[d]);
+  }
+  // Whether blocks of n read other parts of the rows; else those of m do.
+  bool along_n(const FlatAccess& read) const {
+    const bool in_m = m_ >= 0 && coefficient(read, static_cast<std::size_t>(m_)) != 0;
+    return !leaf_.is<forms::Reduce>() && n_ >= 0 && coefficient(read, static_cast<std::size_t>(n_)) != 0 &&
+        !(in_m && leaf_.block() && leaf_.block()->m_inner && blocks(m_, leaf_.rows) > 1);
   }
   double blocks(int d, std::int64_t of) const {
     return d < 0 ? 1 : std::ceil(static_cast<double>(extent(static_cast<std::size_t>(d))) / static_cast<double>(of));
@@ -223,15 +234,15 @@ Asking asking(const Facts& f, const Compute& leaf, const Steps& steps) {
     const auto around = contract != nullptr ? steps.by_turns(reach, least) : std::nullopt;
     return around ? early(f, steps, *around) : std::vector<Ahead>();
   };
-  const bool blocks_wait = contract != nullptr && !steps.goes_on();
-  if (blocks_wait) {
-    if (std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks); !blocks.empty())
-      return {std::move(blocks), true};
+  const std::int64_t count = steps_ahead(steps, f.l1);
+  const bool long_row = count > 0 && model::ahead::least_row * static_cast<double>(count) <= steps.in_a_row();
+  if (contract != nullptr && !steps.goes_on()) {
+    std::vector<Ahead> blocks = early(f, steps, steps.by_blocks(), model::ahead::least_blocks);
+    // Blocks as far apart as steps are no nearer to lines that the core knows.
+    if (!blocks.empty() && (steps.blocks_go_on() || !long_row)) return {std::move(blocks), true};
     if (std::vector<Ahead> turns = by_turns(model::reach); !turns.empty()) return {std::move(turns)};
   }
-  const std::int64_t count = steps_ahead(steps, f.l1);
-  if (count > 0 && model::ahead::least_row * static_cast<double>(count) <= steps.in_a_row())
-    return {{{steps.asks(), count}}};
+  if (long_row) return {{{steps.asks(), count}}};
   if (std::vector<Ahead> turns = by_turns(std::numeric_limits<double>::infinity()); !turns.empty())
     return {std::move(turns)};
   if (count > 0) return {{{steps.asks(), count}}};
