@@ -16,6 +16,7 @@ In expected lines `…` stands for anything, a line `…` for any lines, and wha
 """
 
 import argparse
+import concurrent.futures
 import importlib.util
 import os
 import pathlib
@@ -203,14 +204,14 @@ def main():
     if not found:
         sys.exit("docs.py: there is no `%s`" % options.tilec)
     passed = failed = 0
-    for path in [f.resolve() for f in options.files] or documents():
-        page = Page(path, pathlib.Path(found).resolve())
-        now = page.run()
-        if options.update:
-            path.write_text(now)
-        for fault in page.faults:
-            print("FAIL", fault.rstrip())
-        passed, failed = passed + page.passed, failed + len(page.faults)
+    pages = [Page(path, pathlib.Path(found).resolve()) for path in [f.resolve() for f in options.files] or documents()]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for page, now in zip(pages, pool.map(Page.run, pages)):
+            if options.update:
+                page.path.write_text(now)
+            for fault in page.faults:
+                print("FAIL", fault.rstrip())
+            passed, failed = passed + page.passed, failed + len(page.faults)
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed or not passed else 0
 

@@ -4,6 +4,7 @@ samples.py [--tilec PATH] [WORD ...]     a WORD selects samples whose name conta
 """
 
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -191,13 +192,17 @@ def main() -> int:
     for name in sorted(missing):
         print("FAIL %s: samples/%s.tile has no entry in tests/samples.py" % (name, name))
         failed += 1
-    checks = {name: lambda folder, name=name: check_sample(options.tilec, name, folder) for name in SAMPLES}
-    checks["aot_c"] = lambda folder: check_aot_c(options.tilec, folder)
-    for name, check in checks.items():
-        if options.words and not any(w in name for w in options.words):
-            continue
+    selected = [n for n in ("aot_c", *SAMPLES) if not options.words or any(w in n for w in options.words)]
+
+    def check(name: str) -> list[tuple[str, str]]:
         with tempfile.TemporaryDirectory(prefix="tilec-sample-") as folder:
-            for title, complaint in check(folder):
+            if name == "aot_c":
+                return check_aot_c(options.tilec, folder)
+            return check_sample(options.tilec, name, folder)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for results in pool.map(check, selected):
+            for title, complaint in results:
                 passed, failed = passed + (not complaint), failed + bool(complaint)
                 if complaint:
                     print("FAIL %s\n%s" % (title, complaint))
