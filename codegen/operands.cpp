@@ -386,12 +386,20 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (first <= enough) return std::move(all.front());
   std::size_t best = 0;
   double least = model::faster_by_prediction * first;
-  for (std::size_t n = 1; n < all.size(); ++n)
-    if (const double time = part.predicted(all[n], least); time < (all[n].moves ? model::faster_by_moving : 1) * least)
-      least = time, best = n;
+  std::optional<std::size_t> boxed;                    // the best with boxes, which others may make better
+  double least_boxed = std::numeric_limits<double>::infinity();
+  for (std::size_t n = 1; n < all.size(); ++n) {
+    const double time = part.predicted(all[n], least);
+    if (!all[n].boxes.empty() && time < least_boxed) boxed = n, least_boxed = time;
+    if (time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
+  }
   if (best == 0) least = first;
-  Layouts chosen = std::move(all[best]);
+  Layouts chosen = all[best];
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);
+  else if (boxed && least_boxed < model::boxes_save * least) {
+    Layouts better = with_better_boxes(part, s, all[*boxed], least_boxed);
+    if (least_boxed < model::faster_by_a_box * least) chosen = std::move(better), least = least_boxed;
+  }
   return with_better_orders(r, part, s, std::move(chosen), least, enough);
 }
 

@@ -12,6 +12,7 @@
 #include "codegen/choose/sums_in_parts.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/requests.h"
 #include "codegen/scan.h"
 
 namespace tilec::codegen {
@@ -170,6 +171,28 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     if (std::ranges::find(leaves, choice.leaf) == leaves.end()) leaves.push_back(std::move(choice.leaf));
   }
   return leaves;
+}
+
+std::optional<Compute> along_rows(const Facts& f, Compute leaf) {
+  auto* contract = leaf.as<forms::Contract>();
+  if (contract == nullptr || !f.adds || contract->taps || leaf.n.empty() || leaf.k.empty() || leaf.block()->turned)
+    return std::nullopt;
+  const std::size_t n = *f.nest.dim(leaf.n), first = *f.nest.dim(leaf.k.front());
+  if (f.extent[first] < f.nest.dims[first].extent || f.extent[first] < 2 * blocks::rows_at_once) return std::nullopt;
+  if (!leaf.m().empty() && f.extent[*f.nest.dim(leaf.m())] > leaf.rows) return std::nullopt;
+  const auto goes_along = [&](const FlatAccess& read) {
+    return stride(read, n) == 1 && stride(read, first) != 0 &&
+        leaves_cache(f.nest, read, lang::bytes(f.nest.value->type()));
+  };
+  if (std::ranges::none_of(f.nest.reads, goes_along)) return std::nullopt;
+  const std::int64_t all = (f.extent[n] + leaf.lanes - 1) / leaf.lanes,
+                     most = std::max<std::int64_t>(1, (f.registers - leaf.rows - 2) / (leaf.rows + 1));
+  leaf.vectors = all <= 2 * most && leaf.rows == 1 ? all : std::min({all, most, blocks::vectors_along_rows});
+  contract->chunk = 0;
+  sum_in_parts(f, leaf);
+  if (leaf.vectors < all) leaf.as<forms::Contract>()->chunk = blocks::rows_at_once;
+  look_ahead(f, leaf);
+  return leaf;
 }
 
 std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf) {

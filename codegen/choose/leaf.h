@@ -30,6 +30,10 @@ Choice choose_leaf(const Facts& f, int node);
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // The same leaf with vectors half as long. Nothing: it is of a kind, or so narrow, that none is.
 std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf);
+// The same sums along the rows of an operand that no cache holds, a few rows at a time, as a core fetches them ahead by
+// itself: parts of each sum are added up in the target.
+//   Y[j] = +(A[i, j] * X[i]), 4000 x 4000   ⇒   n j  k i  block 1x8  chunk 8
+std::optional<Compute> along_rows(const Facts& f, Compute leaf);
 // Lanes that fold along n, with rows of m; none where rows do not pay.
 std::optional<Choice> fold_rows_of(const Facts& f, int node, const std::string& n, const std::string& m);
 // Blocks whose result is stored past the cache have few rows, for a core gathers the parts of few lines at once.

@@ -36,11 +36,16 @@ bool has_rows_alone(const poly::Program& program, const Statement& s) {
   return stands_alone(program, s) && std::ranges::none_of(program.nodes, reads_alike);
 }
 
-// Whether what it reads most of is read again: else no part finds anything in a cache.
-bool reads_again(const poly::Program& program, const Statement& s) {
-  double largest = 0;
-  for (const poly::Access& read : s.reads) largest = std::max(largest, elements(program, read.tensor));
-  return points(s) >= 2 * largest;
+// Whether parts find anything in a cache, for what it reads most of is read again, or go along rows of that, for it
+// comes from memory.
+bool may_gain(const Rewriting& r, const Statement& s) {
+  double largest = 0, bytes = 0;
+  for (const poly::Access& read : s.reads) {
+    const double count = elements(r.program, read.tensor);
+    largest = std::max(largest, count);
+    bytes = std::max(bytes, count * lang::bytes(r.program.tensor(read.tensor).dtype));
+  }
+  return points(s) >= 2 * largest || bytes > static_cast<double>(r.target.l3);
 }
 
 double with_copies(Rewriting whole) {
@@ -52,7 +57,7 @@ double with_copies(Rewriting whole) {
 }  // namespace
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
-  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !reads_again(r.program, s))
+  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !may_gain(r, s))
     return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);

@@ -100,7 +100,9 @@ class Search {
 
   void consider(const std::vector<Loop>& loops) {
     const Facts turn = facts(nest_, loops, target_);
-    consider(loops, choose_leaf(turn, chosen_.node));
+    Choice choice = choose_leaf(turn, chosen_.node);
+    if (std::optional<Compute> along = along_rows(turn, choice.leaf)) consider(loops, Choice{std::move(*along), 0, {}});
+    consider(loops, std::move(choice));
     if (!far_) return;
     for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about))
       consider(loops, Choice{std::move(leaf), 0, {}});

@@ -10,8 +10,9 @@
 namespace tilec::codegen::model {
 
 // Of a level of memory, as one core sees it: cycles per line of a stream, cycles until the first line of a stream is
-// there, and what each of its first lines takes more, until the core fetches far enough ahead (`ramp`).
-struct Level { double line, start, ahead = 0; };
+// there, what each of its first lines takes more, until the core fetches far enough ahead (`ramp`), and what a line of a
+// stream takes less that is as long.
+struct Level { double line, start, ahead = 0, streamed = 0; };
 
 // Pages of 4 KiB, of which a core remembers where they are, and cycles to find another one, several at a time.
 struct Pages { double remembered, found; };
@@ -85,5 +86,7 @@ inline constexpr double scattered_elements = 4, scattered_room = 2;
 inline constexpr double streams = 16;                  // side by side
 inline constexpr double reach = page / 2;              // bytes: a step as wide, or less, goes on with a stream
 inline constexpr double ramp = 128;                    // lines
+inline constexpr double beside_writes = 2;             // lines of streams that take no less for each that moves for a
+                                                       // result
 
 }  // namespace tilec::codegen::model

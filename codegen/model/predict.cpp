@@ -142,7 +142,8 @@ class Predictor {
 
   double wait(const Level& level, const Moved& moved) const {
     return (moved.lines - (1 - machine_->back) * moved.back) * level.line +
-        (moved.runs + machine_->asked * moved.asked) * level.start + moved.first * level.ahead;
+        (moved.runs + machine_->asked * moved.asked) * level.start + moved.first * level.ahead -
+        moved.streamed * level.streamed;
   }
 
   double turns(std::size_t g) const {
@@ -214,8 +215,11 @@ double arithmetic(double multiply_adds, lang::DType type, const Target& target) 
 
 double least_milliseconds(double arithmetic, double bytes, const Target& target) {
   const Machine& machine = *machine_of(target);
-  const Level& from = bytes > usable_of_last * static_cast<double>(target.l3) ? machine.memory : machine.l3;
-  return std::max(arithmetic, milliseconds(bytes / line * from.line, machine));
+  const double beside = exposed * (machine.l2.line + machine.l3.line);
+  const double of_line = bytes > usable_of_last * static_cast<double>(target.l3)
+      ? machine.memory.line - machine.memory.streamed + beside
+      : machine.l3.line;
+  return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
 PlanPrediction::Of predict(

@@ -55,7 +55,7 @@ inline constexpr double worth_asking = 0.05;           // milliseconds of a leaf
                                                        // at its blocks
 inline constexpr std::size_t leaves_asked_about = 8;   // those that cost least by counts
 inline constexpr double faster_leaf = 0.85;            // of the leaf's time, what another must come to
-inline constexpr double leaves_save = 1.5;             // of two plans by counts, the slower one may be the faster one
+inline constexpr double leaves_save = 2;               // of two plans by counts, the slower one may be the faster one
                                                        // with other leaves up to here
 inline constexpr double largest_share = 8;             // parts of m or n
 inline constexpr std::int64_t least_rows_of_turn = 64; // rows of m: fewer do not fill blocks
@@ -146,6 +146,7 @@ inline constexpr int rounds_of_boxes = 2;
 inline constexpr double worth_other_orders = 0.5, far_from_orders = 1.8, faster_by_an_order = 0.87;
 inline constexpr int rounds_of_orders = 2;
 inline constexpr double factors_of_boxes[] = {4, 2, 0.5}, faster_by_a_box = 0.95;
+inline constexpr double boxes_save = 1.3;              // of a layout without: other boxes may be the faster ones
 // Where multiply-adds take so many times what the tensors take to stream, panels and chunks hold what is read again:
 // convolutions of 14 x 14 and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
 inline constexpr double mostly_computes = 12;

@@ -28,7 +28,7 @@ bool scatters(const std::vector<Footprint>& target) {
 
 Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
   Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, 1,
-      std::move(asked), {}, {}};
+      std::move(asked), {}, {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
@@ -39,7 +39,9 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
       boxes.push_back({std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size)});
     }
     // Of what is written, nothing is fetched ahead beyond the next line.
-    leaf.runs.push_back(run_of(access, leaf.walk, bytes, a < leaf.nest.reads.size() ? reach : line));
+    leaf.side_by_side.push_back(run_of(access, leaf.walk, bytes, line));
+    leaf.runs.push_back(
+        a < leaf.nest.reads.size() ? run_of(access, leaf.walk, bytes, reach) : leaf.side_by_side.back());
     if (a == leaf.nest.reads.size() && !leaf.stream) leaf.sharing = sharing_sets(access, leaf.walk, bytes);
   }
   return leaf;
@@ -90,11 +92,13 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     const double lines = comes * leaf.touched[a][at].lines * ways,
                  run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
     moved.lines += lines;
+    moved.streamed += written ? -beside_writes * lines : lines * std::min(1.0, leaf.side_by_side[a] / ramp);
     if (written && !leaf.stream) moved.back += lines / ways;
     if (written ? leaf.stream || leaf.claims : leaf.asked[a] == Asked::Early) continue;  // nobody waits
     (!written && leaf.asked[a] == Asked::Steps ? moved.asked : moved.runs) += lines / ways / run;
     if (!written && leaf.asked[a] == Asked::Not) moved.first += lines / run * std::min(run, ramp);
   }
+  moved.streamed = std::max(0.0, moved.streamed);
   return moved;
 }
 

@@ -19,14 +19,15 @@ namespace tilec::codegen::model {
 struct Machine;
 
 // Both ways. `back`: of the lines, those that are sent back; `runs` that begin, and those that are `asked` for before;
-// `first`: lines at the beginning of a run (machine.h: ramp).
-struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0; };
+// `first`: lines at the beginning of a run (machine.h: ramp); `streamed`: lines read side by side for as long, and a
+// part of those in shorter runs.
+struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, streamed = 0; };
 
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
 // goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
-// lines come one behind the other.
+// lines come one behind the other; and how many of them with nothing between.
 struct Seen {
   Nest nest;
   Walk walk;
@@ -34,7 +35,7 @@ struct Seen {
   double sharing = 1;                                  // of the target: sharing_sets
   std::vector<Asked> asked;                            // per read
   std::vector<std::vector<Footprint>> touched;
-  std::vector<double> runs;
+  std::vector<double> runs, side_by_side;
 
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
