@@ -356,7 +356,6 @@ LONG_CLASSES = {
     "codegen/lower.cpp GroupLowering": "locals of a turn, and the loops around it",
     "codegen/online.cpp Online": "products by threads, and what all passes ask of them",
     "codegen/online_cores.cpp OnCores": "products by tensor cores, and what all passes ask of them",
-    "codegen/online_pass.h OnlinePass": "the maximum, elements of a tile, and what is told at the end",
     "codegen/staged.cpp Staged": "how stages are loaded, and the block that is folded from them",
     "codegen/tensor_cores.cpp OnTensorCores": "fragments of operands, and how a tile is written",
 }
