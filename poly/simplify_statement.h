@@ -1,7 +1,6 @@
 // What can be said more shortly of one statement alone.
 //
-//   B[i, j: N, 1] = +(A[i, j] * 1 + select(i >= 0, 0, X[i]))
-//     ⇒  B[i, 0: N] = =(A[i, 0])
+//   B[i, j: N, 1] = +(i >= 0 ? A[i, j] : X[i])     ⇒   B[i, 0: N, 1] = =(A[i, 0])
 //
 // An index with a single value is replaced by it; conditions that the domain decides go; rows that say nothing, or say
 // something twice, go; a fold over at most one point becomes an Assign.
