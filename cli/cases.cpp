@@ -32,37 +32,11 @@ constexpr const char* starts =
 struct Malformed { Span span; std::string expected, hint; bool resumes = false; };
 
 // The words of one block, from `at_` on. Throws Malformed.
-class Reader {
+class Words {
  public:
-  Reader(std::string text, std::size_t begin, std::optional<std::string> function)
-      : text_(std::move(text)), at_(begin), touched_(std::move(function)) {
-    function_ = touched_;
-  }
+  Words(std::string text, std::size_t begin) : text_(std::move(text)), at_(begin) {}
 
-  std::vector<Case> run(lang::Diagnostics& diagnostics) {
-    while (!at_end()) {
-      try {
-        while (!at_end()) step();
-        step_begin_ = at_;
-        close();
-      } catch (const Malformed& fault) {
-        auto entry = diagnostics.report(fault.span, messages::malformed_case, fault.expected, seen(fault.span));
-        if (!fault.hint.empty()) entry.hint(fault.hint);
-        current_.reset();
-        if (!fault.resumes) skip_to_next_case();
-      }
-    }
-    return std::move(cases_);
-  }
-
- private:
-  std::string text_;
-  std::size_t at_, step_begin_ = 0;
-  std::optional<std::string> touched_, function_;
-  std::vector<poly::Define> defines_;
-  std::optional<Case> current_;
-  std::vector<Case> cases_;
-
+ protected:
   static Span span(std::size_t begin, std::size_t end) {
     return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end), 0};
   }
@@ -157,6 +131,33 @@ class Reader {
     return result;
   }
 
+  std::string text_;
+  std::size_t at_;
+};
+
+// The cases of one block.
+class Reader : Words {
+ public:
+  Reader(std::string text, std::size_t begin, std::optional<std::string> function)
+      : Words(std::move(text), begin), touched_(function), function_(std::move(function)) {}
+
+  std::vector<Case> run(lang::Diagnostics& diagnostics) {
+    while (!at_end()) {
+      try {
+        while (!at_end()) step();
+        step_begin_ = at_;
+        close();
+      } catch (const Malformed& fault) {
+        auto entry = diagnostics.report(fault.span, messages::malformed_case, fault.expected, seen(fault.span));
+        if (!fault.hint.empty()) entry.hint(fault.hint);
+        current_.reset();
+        if (!fault.resumes) skip_to_next_case();
+      }
+    }
+    return std::move(cases_);
+  }
+
+ private:
   // { NAME=VALUE … }
   std::vector<CaseValue> values(bool random) {
     std::vector<CaseValue> result;
@@ -321,6 +322,12 @@ class Reader {
     const std::string left = text_.substr(std::min(at_, text_.size()));
     at_ = std::regex_search(left, found, next) ? at_ + static_cast<std::size_t>(found.position(0)) : text_.size();
   }
+
+  std::size_t step_begin_ = 0;
+  std::optional<std::string> touched_, function_;
+  std::vector<poly::Define> defines_;
+  std::optional<Case> current_;
+  std::vector<Case> cases_;
 };
 
 // Lines of `//` that follow one another, each alone on its line.

@@ -25,6 +25,31 @@ using runtime::Tensor;
 // What a compilation or a comparison found; the case fails with these lines.
 struct Refused {};
 
+// Whether something was said that the case expects: of what it compiled, or of the text, whatever is called.
+Verdict expected(
+    const CaseFile& file, const lang::Diagnostics& diagnostics, const Pattern& pattern, lang::Severity severity) {
+  const std::regex wanted(pattern.text);
+  std::string others;
+  std::vector<lang::Diagnostic> all(diagnostics.all().begin(), diagnostics.all().end());
+  if (file.file) all.insert(all.end(), file.diagnostics.all().begin(), file.diagnostics.all().end());
+  for (const lang::Diagnostic& one : all) {
+    if (one.severity != severity) continue;
+    const std::string said = fmt::format("{} {}", one.code, one.message);
+    if (std::regex_search(said, wanted)) return {};
+    others += fmt::format("  it says: {}\n", said);
+  }
+  const char* kind = severity == lang::Severity::Error ? "error" : "warning";
+  return {Verdict::Failed,
+      fmt::format("  no {} matches `{}`{}\n{}", kind, pattern.text,
+          others.empty() ? severity == lang::Severity::Error ? "; it compiles" : "; there is none" : "", others)};
+}
+
+// The result in the notation of a case, where it is short enough to read.
+std::string pasted(const std::string& name, const Array& array) {
+  if (array.count() > 64) return {};
+  return fmt::format("\n  computed: {}={}", name, print_value(array));
+}
+
 class Check {
  public:
   Check(const CaseFile& file, const Case& one, const codegen::Target& target) : file_(file), case_(one) {
@@ -49,9 +74,9 @@ class Check {
       diagnostics_.add(fault.diagnostic);
       if (reads_) return {Verdict::Malformed, rendered()};
     }
-    if (case_.error) return expected(*case_.error, lang::Severity::Error);
+    if (case_.error) return expected(file_, diagnostics_, *case_.error, lang::Severity::Error);
     if (diagnostics_.has_errors()) return {Verdict::Failed, rendered()};
-    if (case_.warning && faults_.empty()) return expected(*case_.warning, lang::Severity::Warning);
+    if (case_.warning && faults_.empty()) return expected(file_, diagnostics_, *case_.warning, lang::Severity::Warning);
     return {faults_.empty() ? Verdict::Passed : Verdict::Failed, faults_};
   }
 
@@ -70,24 +95,6 @@ class Check {
     for (const lang::Diagnostic& one : diagnostics_.all())
       if (one.severity == lang::Severity::Error) errors.add(one);
     return lang::render(errors, file_.sources);
-  }
-
-  Verdict expected(const Pattern& pattern, lang::Severity severity) const {
-    const std::regex wanted(pattern.text);
-    std::string others;
-    std::vector<lang::Diagnostic> all(diagnostics_.all().begin(), diagnostics_.all().end());
-    // of the text, whatever is called
-    if (file_.file) all.insert(all.end(), file_.diagnostics.all().begin(), file_.diagnostics.all().end());
-    for (const lang::Diagnostic& one : all) {
-      if (one.severity != severity) continue;
-      const std::string said = fmt::format("{} {}", one.code, one.message);
-      if (std::regex_search(said, wanted)) return {};
-      others += fmt::format("  it says: {}\n", said);
-    }
-    const char* kind = severity == lang::Severity::Error ? "error" : "warning";
-    return {Verdict::Failed,
-        fmt::format("  no {} matches `{}`{}\n{}", kind, pattern.text,
-            others.empty() ? severity == lang::Severity::Error ? "; it compiles" : "; there is none" : "", others)};
   }
 
   void demands() {
@@ -285,12 +292,6 @@ class Check {
     const runtime::Argument argument = argument_of(word, port.dtype, reading_);
     if (argument.tensor) return argument.tensor;
     return runtime::number_as(argument, port.dtype);
-  }
-
-  // The result in the notation of a case, where it is short enough to read.
-  static std::string pasted(const std::string& name, const Array& array) {
-    if (array.count() > 64) return {};
-    return fmt::format("\n  computed: {}={}", name, print_value(array));
   }
 };
 

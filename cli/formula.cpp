@@ -39,6 +39,17 @@ std::int64_t extent(const Program& program, const Access& access, std::size_t d)
   return program.tensor(access.tensor).shape[d].get();
 }
 
+// One element, at 0: no index of the statement is left for it.
+bool is_single(const Program& program, const Access& a, std::size_t d) {
+  return a.element[d].is_constant() && extent(program, a, d) == 1;
+}
+
+bool is_plain(const Program& program, const Access& a) {
+  for (std::size_t d = 0; d < a.element.size(); ++d)
+    if (!is_single(program, a, d) && !a.element[d].single_index()) return false;
+  return true;
+}
+
 // One statement, its indices and what each is of.
 class Sum {
  public:
@@ -60,7 +71,7 @@ class Sum {
   }
 
   std::string of(PeerKind peer, Formula& formula) const {
-    std::string text = std::ranges::all_of(reads_, [&](int r) { return is_plain(access(r)); })
+    std::string text = std::ranges::all_of(reads_, [&](int r) { return is_plain(program_, access(r)); })
         ? einsum(peer)
         : convolution(peer, formula);
     if (target_.size() < s_.target.element.size())
@@ -72,23 +83,12 @@ class Sum {
   const Access& access(int read) const { return s_.reads[static_cast<std::size_t>(read)]; }
   std::string name(const Access& a) const { return python_name(program_.tensor(a.tensor).name); }
 
-  // One element, at 0: no index of the statement is left for it.
-  bool is_single(const Access& a, std::size_t d) const {
-    return a.element[d].is_constant() && extent(program_, a, d) == 1;
-  }
-
-  bool is_plain(const Access& a) const {
-    for (std::size_t d = 0; d < a.element.size(); ++d)
-      if (!is_single(a, d) && !a.element[d].single_index()) return false;
-    return true;
-  }
-
   // Without the dimensions of one element.
   std::string operand(const Access& a) const {
     std::vector<std::string> parts;
     bool all = true;
     for (std::size_t d = 0; d < a.element.size(); ++d)
-      parts.push_back(is_single(a, d) ? "0" : ":"), all = all && !is_single(a, d);
+      parts.push_back(is_single(program_, a, d) ? "0" : ":"), all = all && !is_single(program_, a, d);
     return all ? name(a) : fmt::format("{}[{}]", name(a), fmt::join(parts, ", "));
   }
 
@@ -96,7 +96,7 @@ class Sum {
   std::vector<std::size_t> plain(const Access& a) const {
     std::vector<std::size_t> indices;
     for (std::size_t d = 0; d < a.element.size(); ++d) {
-      if (is_single(a, d)) continue;
+      if (is_single(program_, a, d)) continue;
       const auto k = a.element[d].single_index();
       if (!k || extents_[*k] != extent(program_, a, d)) throw Refused{fmt::format("it takes a part of `{}`", name(a))};
       indices.push_back(*k);
@@ -186,7 +186,7 @@ class Sum {
   Roles roles(const Access& image, const std::vector<std::size_t>& filter) const {
     Roles r;
     for (std::size_t d = 0; d < image.element.size(); ++d) {
-      if (is_single(image, d)) continue;
+      if (is_single(program_, image, d)) continue;
       if (const auto k = image.element[d].single_index()) {
         if (extents_[*k] != extent(program_, image, d))
           throw Refused{fmt::format("it takes a part of `{}`", name(image))};
@@ -278,7 +278,7 @@ class Sum {
     if (peer == PeerKind::Numpy) throw Refused{"NumPy has no convolution"};
     if (reads_.size() != 2)
       throw Refused{"it is neither a product over whole dimensions nor a convolution of two tensors"};
-    const bool first = !is_plain(access(reads_[0]));
+    const bool first = !is_plain(program_, access(reads_[0]));
     const Access &image = access(reads_[first ? 0 : 1]), &weights = access(reads_[first ? 1 : 0]);
     const std::vector<std::size_t> filter = plain(weights);
     const Roles r = roles(image, filter);

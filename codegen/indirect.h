@@ -12,9 +12,9 @@
 
 #include <string>
 
-#include "codegen/leaf.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
+#include "codegen/spelling.h"
 #include "codegen/target.h"
 
 namespace tilec::codegen {

@@ -6,63 +6,9 @@
 // In:  a nest, its leaf, what the group's loops fixed or restricted.  Out: the Body that computes the target's part.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "codegen/loops.h"
-#include "codegen/plan.h"
-#include "codegen/ranges.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
-
-inline Stmt stmt(auto node) { return Stmt{std::move(node)}; }
-inline void append(Body& body, Body more) {
-  for (Stmt& s : more) body.push_back(std::move(s));
-}
-
-// Fresh names; indices keep theirs where they can. What the kernel calls its tensors is taken from the start.
-class Names {
- public:
-  void take(const std::string& name) { taken_.insert(name); }
-  std::string fresh(const std::string& stem);
-
- private:
-  std::map<std::string, int> count_;
-  std::set<std::string> taken_;
-};
-
-// The tensors of one kernel as views, and what its machine has.
-struct Storage {
-  const Plan& plan;
-  const std::vector<TensorId>& buffer;                 // of each tensor, the one whose buffer it lives in
-  int registers;                                       // of vectors
-  std::map<TensorId, std::string> names;               // by buffer
-  const std::string& name(TensorId id) const { return names.at(buffer[static_cast<std::size_t>(id)]); }
-};
-
-// What surrounds a leaf.
-struct Surroundings {
-  std::map<std::size_t, Expr> fixed;                   // dims with one value here
-  std::map<std::size_t, Interval> limits;              // dims of which a part is left
-  std::map<std::size_t, Expr> base;                    // read → what to subtract from its offset; `target_access`: the
-                                                       // target
-  std::map<std::size_t, std::string> views = {};       // read → a view that holds its elements, in the place of its
-                                                       // tensor's
-  std::optional<Expr> later;                           // whether the target holds a part of the sum already, to which
-                                                       // this one is added
-  bool reached = false;                                // every element of the target has a point, in this turn or
-                                                       // another
-  std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
-};
-inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
-
-// A serial loop over [lo, hi), which may be empty; `inside` gets the value.
-Body serial(
-    Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
 
 Body spell_leaf(
     const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);

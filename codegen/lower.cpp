@@ -12,6 +12,7 @@
 #include "codegen/online_cores.h"
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
+#include "codegen/spell/over_threads.h"
 #include "codegen/staged.h"
 #include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
@@ -301,7 +302,8 @@ class GroupLowering {
       if (loop.part() == 1) around.fixed.emplace(*d, begin);
       else
         around.limits.emplace(*d,
-            loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent) : part(begin, loop.step, nest.dims[*d].extent));
+            loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent)
+                      : values_from(begin, loop.step, nest.dims[*d].extent));
       const auto sum = part(group_.body[l], loop);
       if (!sum) continue;
       Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
@@ -329,14 +331,9 @@ class GroupLowering {
     return false;
   }
 
-  static Interval part(const Expr& begin, std::int64_t step, std::int64_t extent) {
-    const Expr end = begin + Expr(step);
-    return {begin, extent % step ? minimum(end, Expr(extent)) : end};
-  }
-
   // Parts of a turn that is no multiple of them do not start at their multiples.
   Interval part_of_walk(const Expr& begin, const Loop& loop, std::int64_t extent) const {
-    if (loop.step % loop.walk == 0) return part(begin, loop.walk, extent);
+    if (loop.step % loop.walk == 0) return values_from(begin, loop.walk, extent);
     const Expr end = minimum(begin + Expr(loop.walk), var(turn_start_) + Expr(loop.step));
     return {begin, extent % loop.step ? minimum(end, Expr(extent)) : end};
   }
@@ -347,84 +344,26 @@ class GroupLowering {
                                   : spell_leaf(nest, leaf, storage_, around, names_);
   }
 
-  // SIMT: a reduction over threads is one leaf a block; of any other, the elements (or blocks of m) that the group's
-  //       loops leave
-  // are numbered, unit stride last, and each thread takes `vectors` of them a turn.
+  // SIMT: a reduction over threads is one leaf a block, other leaves are spread over threads.
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
-    if (leaf.is<forms::TensorCores>()) return spell_on_tensor_cores(nests_[l], leaf, storage_, names_);
-    if (leaf.is<forms::Staged>()) return spell_staged(nests_[l], leaf, storage_, names_, group_.threads);
-    if (leaf.block() && leaf.block()->turned) return spell_turned(nests_[l], leaf, storage_, names_);
-    if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     const Nest& nest = nests_[l];
-    Surroundings around = surroundings(l);
-    struct Digit { std::size_t dim; std::int64_t count, step; };
-    std::vector<Digit> digits;
-    std::int64_t total = 1;
+    if (leaf.is<forms::TensorCores>()) return spell_on_tensor_cores(nest, leaf, storage_, names_);
+    if (leaf.is<forms::Staged>()) return spell_staged(nest, leaf, storage_, names_, group_.threads);
+    if (leaf.block() && leaf.block()->turned) return spell_turned(nest, leaf, storage_, names_);
+    if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     std::vector<std::string> order = leaf.outer;
     if (!leaf.m().empty()) order.push_back(leaf.m());
     if (!leaf.n.empty()) order.push_back(leaf.n);
+    std::vector<Digit> digits;
     for (const std::string& name : order) {
       const std::size_t d = *nest.dim(name);
       const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(nest, d);
-      digits.push_back({d, (left + step - 1) / step, step});
-      total = (poly::Exact(total) * digits.back().count).get();
+      digits.push_back({d, (left + step - 1) / step, step, is_ragged(nest, d)});
     }
-    if (total == 0) return {};
-    Compute one = leaf;
-    one.outer.clear();
-    one.n.clear();
-    one.vectors = 1;
-    if (leaf.rows == 1) one.set_m("");
-    const std::map<std::size_t, Interval> limits = around.limits;
-    const auto at_element = [&](const Expr& number) {
-      const std::string element = names_.fresh("e");
-      Body body{stmt(Let{element, number})};
-      std::vector<Expr> inside;                        // the last turn of a loop may have fewer values
-      Expr rest = var(element);
-      std::int64_t inner = total;
-      for (const Digit& digit : digits) {
-        inner = digit.count ? inner / digit.count : 0;
-        const std::string name = names_.fresh(nest.dims[digit.dim].name);
-        const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-        rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
-        const auto limit = limits.find(digit.dim);
-        body.push_back(stmt(
-            Let{name, limit == limits.end() ? index * Expr(digit.step) : limit->second.lo + index * Expr(digit.step)}));
-        if (limit != limits.end() && is_ragged(nest, digit.dim)) inside.push_back(less(var(name), limit->second.hi));
-        if (digit.step == 1) around.fixed.insert_or_assign(digit.dim, var(name));
-        else if (limit == limits.end())
-          around.limits.insert_or_assign(digit.dim, part(var(name), digit.step, nest.dims[digit.dim].extent));
-        else
-          around.limits.insert_or_assign(
-              digit.dim, Interval{var(name), minimum(var(name) + Expr(digit.step), limit->second.hi)});
-      }
-      Body all = spelled(nest, one, around);
-      for (std::size_t at = inside.size(); at-- > 0;) all = {stmt(If{inside[at], std::move(all), {}})};
-      append(body, std::move(all));
-      return body;
-    };
-    const auto guarded = [&](const Expr& number) {
-      return stmt(If{less(number, Expr(total)), at_element(number), {}});
-    };
-    // Of a whole turn a thread asks for nothing between its elements, so all that it reads is on its way before it
-    // waits.
-    const std::string turn = names_.fresh("turn"), thread = names_.fresh("l");
-    const std::int64_t span = group_.threads * leaf.vectors;
-    const Expr first = var(turn) * Expr(span), number = first + var(thread);
-    Body elements;
-    if (leaf.vectors > 1) {
-      const std::string v = names_.fresh("v");
-      const Expr next = number + var(v) * Expr(group_.threads);
-      const auto all = [&](Body body) { return stmt(For{v, Kind::Unroll, Expr(leaf.vectors), {}, std::move(body)}); };
-      elements.push_back(
-          stmt(If{at_least(Expr(total), first + Expr(span)), {all(at_element(next))}, {all({guarded(next)})}}));
-    } else {
-      elements.push_back(guarded(number));
-    }
-    const Kind kind = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
-    Stmt threads = stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(elements)});
-    return {stmt(For{turn, kind, Expr((total + span - 1) / span), {}, {std::move(threads)}})};
+    const Kind turns = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
+    return spell_over_threads(nest, leaf, digits, surroundings(l), group_.threads, turns, names_,
+        [&](const Compute& one, const Surroundings& around) { return spelled(nest, one, around); });
   }
 
   // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An

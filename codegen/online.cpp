@@ -1,5 +1,6 @@
 // A block of threads: operands to shared memory, products to tiles, elements of tiles, sums in registers; rows that are
 // told at the end.
+#include <algorithm>
 #include <numeric>
 
 #include "codegen/online_pass.h"

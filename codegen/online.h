@@ -20,7 +20,7 @@
 #include <variant>
 #include <vector>
 
-#include "codegen/leaf.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 

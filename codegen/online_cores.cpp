@@ -6,6 +6,8 @@
 // columns.
 #include "codegen/online_cores.h"
 
+#include <algorithm>
+
 #include "codegen/online_pass.h"
 #include "codegen/tensor_cores.h"
 

@@ -10,8 +10,8 @@
 // multiplication in the same order. An infinity or NaN among the factors stays what it is.
 #pragma once
 
-#include "codegen/leaf.h"
 #include "codegen/loops.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 

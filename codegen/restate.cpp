@@ -410,48 +410,73 @@ std::optional<Apart> set_apart(Program& program, const Statement& s) {
   return result;
 }
 
-std::optional<Statement> merged(const Program& program, const Statement& producer, const Statement& reader) {
+namespace {
+
+// The read of `id` in the reader, where both are sums of its type that read it once.
+std::optional<std::size_t> only_read(const Program& program, const Statement& producer, const Statement& reader) {
   const TensorId id = producer.target.tensor;
   const DType type = program.tensor(id).dtype;
   const auto sums = [&](const Statement& s) { return s.aggregation == Aggregation::Sum && s.value.type() == type; };
-  const auto reads =
-      std::count_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; });
-  if (!sums(producer) || !sums(reader) || reads != 1 || !producer.kernel_name.empty() || !lang::is_float(type))
+  const auto is = [&](const Access& read) { return read.tensor == id; };
+  if (!sums(producer) || !sums(reader) || std::ranges::count_if(reader.reads, is) != 1 ||
+      !producer.kernel_name.empty() || !lang::is_float(type))
     return std::nullopt;
-  const auto r = static_cast<std::size_t>(
-      std::find_if(reader.reads.begin(), reader.reads.end(), [&](const Access& read) { return read.tensor == id; }) -
-      reader.reads.begin());
-  Statement result = reader;
-  std::vector<std::size_t> where(reader.indices.size());
-  std::iota(where.begin(), where.end(), std::size_t{0});
-  std::vector<std::optional<std::size_t>> dimension(producer.indices.size());
+  return static_cast<std::size_t>(std::ranges::find_if(reader.reads, is) - reader.reads.begin());
+}
+
+// The producer's rows over what the reader's element fixes, and those over what is summed.
+struct ProducerRows { std::vector<poly::Range> outer, inner; };
+
+ProducerRows rows_seen(const Statement& producer, const std::vector<std::optional<std::size_t>>& dimension,
+    const std::vector<Affine>& map, std::size_t count) {
+  ProducerRows rows;
+  for (const poly::Range& row : producer.domain) {
+    bool sum = false;
+    for (std::size_t k = 0; k < dimension.size(); ++k) sum = sum || (!dimension[k] && mentions(row.value, k));
+    (sum ? rows.inner : rows.outer).push_back({row.value.compose(map, count), row.extent});
+  }
+  return rows;
+}
+
+poly::Expr with_read(const poly::Expr& e, int read, const poly::Expr& instead) {
+  if (const auto* own = e.as<poly::Read>()) return own->read == read ? instead : e;
+  if (const auto* cast = e.as<poly::Cast>()) return poly::Cast{with_read(cast->operand, read, instead), cast->type};
+  const auto* apply = e.as<poly::Apply>();
+  if (!apply) return e;
+  poly::Apply copy{apply->op, {}, apply->type};
+  for (const poly::Expr& operand : apply->operands) copy.operands.push_back(with_read(operand, read, instead));
+  return copy;
+}
+
+}  // namespace
+
+std::optional<Statement> merged(const Program& program, const Statement& producer, const Statement& reader) {
+  const auto r = only_read(program, producer, reader);
+  if (!r || !is_factor(reader.value, static_cast<int>(*r))) return std::nullopt;
+  std::vector<std::optional<std::size_t>> dimension(
+      producer.indices.size());  // of the producer's tensor, an index each
   for (std::size_t d = 0; d < producer.target.element.size(); ++d) {
     const auto k = plain_index(producer.target.element[d]);
     if (!k || dimension[*k]) return std::nullopt;
     dimension[*k] = d;
   }
+  Statement result = reader;
   for (std::size_t k = 0; k < dimension.size(); ++k)
     if (!dimension[k]) result.indices.push_back(fresh_index(result, producer.indices[k]));
   const std::size_t count = result.indices.size();
+  std::vector<std::size_t> where(reader.indices.size());
+  std::iota(where.begin(), where.end(), std::size_t{0});
   const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
   for (Affine& e : result.target.element) wider(e);
   for (Access& read : result.reads) std::for_each(read.element.begin(), read.element.end(), wider);
   for (poly::Range& row : result.domain) wider(row.value);
-  std::vector<Affine> same;
+  std::vector<Affine> same, map;
   for (const std::size_t k : where) same.push_back(Affine::index(k, count));
-  std::vector<Affine> map;
   for (std::size_t k = 0, next = reader.indices.size(); k < dimension.size(); ++k)
-    map.push_back(dimension[k] ? result.reads[r].element[*dimension[k]] : Affine::index(next++, count));
+    map.push_back(dimension[k] ? result.reads[*r].element[*dimension[k]] : Affine::index(next++, count));
   // Elements of the producer that no point reaches are its fill: none are read, or they are 0 and add nothing.
-  std::vector<poly::Range> outer, inner;
-  for (std::size_t row = 0; row < producer.domain.size(); ++row) {
-    const Affine& value = producer.domain[row].value;
-    bool sum = false;
-    for (std::size_t k = 0; k < dimension.size(); ++k) sum = sum || (!dimension[k] && mentions(value, k));
-    (sum ? inner : outer).push_back({value.compose(map, count), producer.domain[row].extent});
-  }
-  const bool coupled =
-      std::any_of(inner.begin(), inner.end(), [](const poly::Range& row) { return !row.value.single_index(); });
+  const auto [outer, inner] = rows_seen(producer, dimension, map, count);
+  const bool coupled = std::ranges::any_of(inner, [](const poly::Range& row) { return !row.value.single_index(); });
   if ((coupled || !follow(outer, result)) && !(is_zero(producer.fill) && is_zero(reader.fill))) return std::nullopt;
   std::vector<int> read_at, renamed(reader.reads.size());
   for (const Access& access : producer.reads) {
@@ -462,17 +487,7 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
   }
   std::iota(renamed.begin(), renamed.end(), 0);
   const poly::Expr inside = seen_from(producer.value, map, count, read_at);
-  const std::function<poly::Expr(const poly::Expr&)> replaced = [&](const poly::Expr& e) {
-    if (const auto* read = e.as<poly::Read>()) return read->read == static_cast<int>(r) ? inside : e;
-    if (const auto* cast = e.as<poly::Cast>()) return poly::Expr(poly::Cast{replaced(cast->operand), cast->type});
-    const auto* apply = e.as<poly::Apply>();
-    if (!apply) return e;
-    poly::Apply copy{apply->op, {}, apply->type};
-    for (const poly::Expr& operand : apply->operands) copy.operands.push_back(replaced(operand));
-    return poly::Expr(std::move(copy));
-  };
-  if (!is_factor(reader.value, static_cast<int>(r))) return std::nullopt;
-  result.value = replaced(seen_from(reader.value, same, count, renamed));
+  result.value = with_read(seen_from(reader.value, same, count, renamed), static_cast<int>(*r), inside);
   result.domain.insert(result.domain.end(), outer.begin(), outer.end());
   result.domain.insert(result.domain.end(), inner.begin(), inner.end());
   drop_unused(result);

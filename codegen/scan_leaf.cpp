@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "codegen/scalar.h"
+#include "codegen/spell/all_but_one.h"
 #include "codegen/spell/decaying_scan.h"
 #include "codegen/spell/scan_by_threads.h"
 #include "codegen/spell/scan_tile.h"
@@ -61,7 +62,7 @@ class ScanLeaf {
   }
 
   Body all() {
-    if (s_.scan.all_but_one) return all_but_one();
+    if (s_.scan.all_but_one) return all_but_one(s_);
     if (s_.scan.decays) return decaying_scan(s_);
     name_accumulators();
     return s_.registers(phases());
@@ -176,48 +177,6 @@ class ScanLeaf {
     append(after, tail(p));
     if (is_const(left)) append(body, std::move(after));
     else body.push_back(stmt(If{left, std::move(after), {}}));
-    return body;
-  }
-
-  // The product of all, then for each element that without its own value and with what stands in its place.
-  Body all_but_one() {
-    const auto* select = s_.nest.value->as<poly::Apply>();
-    const poly::Expr own = select->operands[1], factor = select->operands[2];
-    Body body;
-    Divisible product;
-    allocate_divisible(body, s_.names, product, s_.vectors, s_.fold_type);
-    append(body, walk({s_.over}, [&](Body& turn, std::int64_t v) {
-      multiply_divisible(turn, s_.names, product, v, convert(s_.value(turn, factor, v, 0), s_.fold_type));
-    }));
-    append(body, walk({s_.over, s_.along}, [&](Body& turn, std::int64_t v) {
-      const Expr x = convert(s_.value(turn, factor, v, 0), s_.fold_type),
-                 instead = convert(s_.value(turn, own, v, 0), s_.fold_type);
-      s_.put(turn, v, 0, s_.stored_value(product_with(turn, s_.names, product, v, x, instead)));
-    }));
-    return body;
-  }
-
-  // One loop in which all of `dims` have the same value; views move with it.
-  Body walk(const std::vector<std::size_t>& dims, const std::function<void(Body&, std::int64_t)>& each) {
-    Body body;
-    std::vector<Advance> moves;
-    const auto view = [&](const std::string& name, const Form& offset) {
-      std::int64_t step = 0;
-      for (const std::size_t d : dims) step += offset.coefficients[d];
-      if (step) moves.push_back({name, i64(step)});
-    };
-    const auto fix = [&](const Expr& at) { for (const std::size_t d : dims) s_.points.fix(d, at); };
-    fix(i64(0));
-    s_.views_of_reads(body);
-    for (std::size_t r = 0; r < s_.views.size(); ++r) view(s_.views[r], s_.nest.reads[r].offset);
-    if (dims.size() > 1) s_.view_of_target(body), view(s_.target_view, s_.nest.target.offset);
-    append(body, s_.loop(s_.nest.dims[s_.over].name, i64(s_.nest.dims[s_.over].extent), moves, [&](const Expr& index) {
-      fix(index);
-      Body turn;
-      for (std::int64_t v = 0; v < s_.vectors; ++v) append(turn, s_.masked_turn(v, each));
-      return turn;
-    }));
-    for (const std::size_t d : dims) s_.points.release(d);
     return body;
   }
 

@@ -10,7 +10,7 @@
 // In:  a nest that is a scan, its leaf, what surrounds it.   Out: as spell_leaf.
 #pragma once
 
-#include "codegen/leaf.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 

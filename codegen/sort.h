@@ -6,9 +6,9 @@
 // In:  the nest of the Intrinsic (dims b… v; reads {keys}), its leaf.  Out: the kernel's body.
 #pragma once
 
-#include "codegen/leaf.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
+#include "codegen/spelling.h"
 #include "codegen/target.h"
 
 namespace tilec::codegen {

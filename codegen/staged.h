@@ -20,7 +20,7 @@
 
 #include <optional>
 
-#include "codegen/leaf.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 

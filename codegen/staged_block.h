@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/leaf.h"
 #include "codegen/ranges.h"
+#include "codegen/spelling.h"
 #include "codegen/staged.h"
 
 namespace tilec::codegen {

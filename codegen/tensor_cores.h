@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/leaf.h"
 #include "codegen/matrix_instruction.h"
+#include "codegen/spelling.h"
 #include "codegen/staged.h"
 
 namespace tilec::codegen {

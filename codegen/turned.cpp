@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/leaf.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "poly/exact.h"

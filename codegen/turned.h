@@ -11,7 +11,7 @@
 
 #include <vector>
 
-#include "codegen/leaf.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 

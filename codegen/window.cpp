@@ -91,71 +91,91 @@ bool pays(const Rewriting& r, const Statement& s, const Window& window) {
   return window.width > (std::abs(step) == 1 ? model::wide_window : model::wide_window_across);
 }
 
-void cut_window(Rewriting& r, std::size_t n, const Window& window) {
-  Program& program = r.program;
-  const Statement whole = std::get<Statement>(program.nodes[n]);
+namespace {
+
+// The elements of a statement in blocks as wide as its window.
+struct WindowBlocks {
+  std::int64_t width, values, first, last, low,
+      count;                                           // v = j + window.last of the elements that have values: first to
+                                                       // last; blocks [low, low + count)
+  std::string block, place;                            // indices: which block, and where in it
+  std::vector<std::size_t> others, used;               // outputs but for the one along the window; those that the value
+                                                       // depends on
+};
+
+WindowBlocks blocks_of(const Statement& whole, const Window& window) {
   const std::int64_t width = window.width, values = extent(whole, window.over), length = extent(whole, window.along);
-  // v = j + last of the elements that have values
   const std::int64_t first = std::max<std::int64_t>(0, window.last),
-                     last = std::min(window.last + length - 1, values + width - 2);
-  const std::int64_t low_block = floor_of(first, width), blocks = floor_of(last, width) - low_block + 1;
-  std::vector<std::size_t> used, others;
+                     last = std::min(window.last + length - 1, values + width - 2), low = floor_of(first, width);
+  WindowBlocks all{width, values, first, last, low, floor_of(last, width) - low + 1,
+      fresh_index(whole, whole.indices[window.over] + "_b"), fresh_index(whole, whole.indices[window.over] + "_r"), {},
+      {}};
   std::vector<bool> in_value(whole.indices.size(), false);
   mark(whole.value, whole.reads, in_value);
   for (std::size_t k = 0; k < whole.indices.size(); ++k) {
     if (!is_output_index(whole, k) || k == window.along) continue;
-    others.push_back(k);
-    if (in_value[k]) used.push_back(k);
+    all.others.push_back(k);
+    if (in_value[k]) all.used.push_back(k);
   }
-  const std::string block = fresh_index(whole, whole.indices[window.over] + "_b"),
-                    place = fresh_index(whole, whole.indices[window.over] + "_r");
-  const auto bounded = [](Statement& s, const Affine& e, std::int64_t count) { s.domain.push_back({e, Size(count)}); };
+  return all;
+}
 
-  // One end of the windows: the values u of a block with ±(r - u) + from >= 0.
-  const auto end = [&](const char* suffix, std::int64_t shift, std::int64_t sign, std::int64_t from) {
-    Frame f =
-        frame(whole, used, {{block, blocks, false}, {place, width, false}, {whole.indices[window.over], width, true}});
-    const std::size_t b = used.size(), u = b + 2;
-    Affine k = Affine::index(b, f.count()).times(Size(width)).plus(Affine::index(u, f.count()));
-    k.constant = Size((low_block + shift) * width);
-    const Affine counted = k;
-    if (window.down) k = k.times(Size(-1));
-    k.constant = Size(k.constant.get() + low(whole, window.over) + (window.down ? values - 1 : 0));
-    f.map[window.over] = k;
-    // rows that hold the value's reads inside their tensors
-    Statement part = seen_in(whole, f, [&](const Affine& row) {
-      for (std::size_t i = 0; i < whole.indices.size(); ++i)
-        if (mentions(row, i) && std::find(used.begin(), used.end(), i) == used.end()) return false;
-      return true;
-    });
-    Affine distance =
-        Affine::index(b + 1, f.count()).plus(Affine::index(u, f.count()).times(Size(-1))).times(Size(sign));
-    distance.constant = Size(from);
-    part.domain.push_back({distance, std::nullopt});
-    const std::int64_t least = (low_block + shift) * width, most = least + blocks * width - 1;
-    if (least < 0 || most >= values) bounded(part, counted, values);
-    const TensorId id = new_tensor(program, r.strides, whole, suffix, f, b + 2);
-    write_part(part, id, b + 2);
-    drop_unused(part);
-    return std::pair(std::move(part), id);
-  };
-  auto [beginning, begun] = end("_begun", 0, 1, 0);
-  auto [ending, ended] = end("_ended", -1, -1, -1);
+void bound(Statement& s, const Affine& e, std::int64_t count) { s.domain.push_back({e, Size(count)}); }
 
-  Frame f = frame(whole, others, {{block, blocks, false}, {place, width, false}});
+// One end of the windows: of block b + shift the values u with sign * (r - u) + from >= 0, for each place r.
+struct End { const char* suffix; std::int64_t shift, sign, from; };
+
+std::pair<Statement, TensorId> sum_of_end(
+    Rewriting& r, const Statement& whole, const Window& window, const WindowBlocks& blocks, const End& end) {
+  const std::vector<std::size_t>& used = blocks.used;
+  Frame f = frame(whole, used,
+      {{blocks.block, blocks.count, false}, {blocks.place, blocks.width, false},
+          {whole.indices[window.over], blocks.width, true}});
+  const std::size_t b = used.size(), u = b + 2;
+  Affine k = Affine::index(b, f.count()).times(Size(blocks.width)).plus(Affine::index(u, f.count()));
+  k.constant = Size((blocks.low + end.shift) * blocks.width);
+  const Affine counted = k;
+  if (window.down) k = k.times(Size(-1));
+  k.constant = Size(k.constant.get() + low(whole, window.over) + (window.down ? blocks.values - 1 : 0));
+  f.map[window.over] = k;
+  // rows that hold the value's reads inside their tensors
+  Statement part = seen_in(whole, f, [&](const Affine& row) {
+    for (std::size_t i = 0; i < whole.indices.size(); ++i)
+      if (mentions(row, i) && std::find(used.begin(), used.end(), i) == used.end()) return false;
+    return true;
+  });
+  Affine distance =
+      Affine::index(b + 1, f.count()).plus(Affine::index(u, f.count()).times(Size(-1))).times(Size(end.sign));
+  distance.constant = Size(end.from);
+  part.domain.push_back({distance, std::nullopt});
+  const std::int64_t least = (blocks.low + end.shift) * blocks.width, most = least + blocks.count * blocks.width - 1;
+  if (least < 0 || most >= blocks.values) bound(part, counted, blocks.values);
+  const TensorId id = new_tensor(r.program, r.strides, whole, end.suffix, f, b + 2);
+  write_part(part, id, b + 2);
+  drop_unused(part);
+  return {std::move(part), id};
+}
+
+// Each element from both ends of its window.
+Statement both_ends(Program& program, const Statement& whole, const Window& window, const WindowBlocks& blocks,
+    std::vector<TensorId> ends) {
+  const std::vector<std::size_t>& others = blocks.others;
+  Frame f = frame(whole, others, {{blocks.block, blocks.count, false}, {blocks.place, blocks.width, false}});
   const std::size_t b = others.size();
-  const Affine v = Affine::index(b, f.count()).times(Size(width)).plus(Affine::index(b + 1, f.count()));
+  const Affine v = Affine::index(b, f.count()).times(Size(blocks.width)).plus(Affine::index(b + 1, f.count()));
+  const std::int64_t start = blocks.low * blocks.width;
   Affine j = v;
-  j.constant = Size(low_block * width - window.last + low(whole, window.along));
+  j.constant = Size(start - window.last + low(whole, window.along));
   f.map[window.along] = j;
   Statement rest = seen_in(whole, f, [&](const Affine& row) { return !mentions(row, window.over); });
   Affine reached = v;
-  reached.constant = Size(low_block * width - first);
-  if (low_block * width != first || (low_block + blocks) * width - 1 != last) bounded(rest, reached, last - first + 1);
+  reached.constant = Size(start - blocks.first);
+  if (start != blocks.first || start + blocks.count * blocks.width - 1 != blocks.last)
+    bound(rest, reached, blocks.last - blocks.first + 1);
   rest.reads.clear();
-  for (const TensorId id : {ended, begun}) {
+  for (const TensorId id : ends) {
     poly::Access access{id, {}};
-    for (const std::size_t k : used)
+    for (const std::size_t k : blocks.used)
       access.element.push_back(Affine::index(
           static_cast<std::size_t>(std::find(others.begin(), others.end(), k) - others.begin()), f.count()));
     access.element.push_back(Affine::index(b, f.count()));
@@ -167,8 +187,18 @@ void cut_window(Rewriting& r, std::size_t n, const Window& window) {
   const auto stored = program.tensor(whole.target.tensor).dtype;
   if (stored != type) rest.value = poly::Cast{rest.value, stored};
   rest.aggregation = Aggregation::Assign;
-  program.nodes[n] = std::move(rest);
-  insert(program, n, {std::move(ending), std::move(beginning)});
+  return rest;
+}
+
+}  // namespace
+
+void cut_window(Rewriting& r, std::size_t n, const Window& window) {
+  const Statement whole = std::get<Statement>(r.program.nodes[n]);
+  const WindowBlocks blocks = blocks_of(whole, window);
+  auto [beginning, begun] = sum_of_end(r, whole, window, blocks, {"_begun", 0, 1, 0});
+  auto [ending, ended] = sum_of_end(r, whole, window, blocks, {"_ended", -1, -1, -1});
+  r.program.nodes[n] = both_ends(r.program, whole, window, blocks, {ended, begun});
+  insert(r.program, n, {std::move(ending), std::move(beginning)});
 }
 
 }  // namespace tilec::codegen

@@ -14,9 +14,45 @@
 #include "poly/hull.h"
 #include "poly/intrinsic.h"
 #include "poly/print.h"
+#include "poly/view.h"
 
 namespace tilec::poly {
 namespace {
+
+// What rule 4 has against a value: nothing, or what was seen.
+std::string type_fault(const Program& program, const Statement& s, const Expr& value);
+
+std::string type_fault(const Apply& a) {
+  const auto& op = lang::info(a.op);
+  const bool select = a.op == Op::Select, boolean = op.result == lang::Result::Boolean;
+  if (select && a.operands[0].type() != DType::Bool)
+    return "a condition is typed " + std::string(lang::name(a.operands[0].type()));
+  if (boolean && a.type != DType::Bool) return fmt::format("`{}` is typed {}", op.name, lang::name(a.type));
+  const auto type = boolean ? a.operands[0].type() : a.type;
+  for (std::size_t k = select; k < a.operands.size(); ++k)
+    if (a.operands[k].type() != type)
+      return fmt::format(
+          "`{}` on {} has an operand of {}", op.name, lang::name(type), lang::name(a.operands[k].type()));
+  const bool wrong = lang::is_float(type) ? op.integers_only : op.result == lang::Result::Float;
+  return wrong ? fmt::format("`{}` on {}", op.name, lang::name(type)) : "";
+}
+
+std::string type_fault(const Program& program, const Statement& s, const Expr& value) {
+  return value.match([](const Number&) { return std::string(); },
+      [&](const Read& r) {
+        const auto& tensor = program.tensor(s.reads[static_cast<std::size_t>(r.read)].tensor);
+        return r.type == tensor.dtype ? "" : fmt::format("a read of `{}` is typed {}", tensor.name, lang::name(r.type));
+      },
+      [&](const Index& i) {
+        return lang::is_integer(i.type) ? "" : "an index is typed " + std::string(lang::name(i.type));
+      },
+      [&](const Cast& c) { return type_fault(program, s, c.operand); },
+      [&](const Apply& a) {
+        for (const auto& operand : a.operands)
+          if (auto fault = type_fault(program, s, operand); !fault.empty()) return fault;
+        return type_fault(a);
+      });
+}
 
 class Verifier {
  public:
@@ -142,7 +178,8 @@ class Verifier {
     forms(s);
     printable_ = true;
     inside(s);
-    check(s, s.value);
+    const auto mistyped = type_fault(program_, s, s.value);
+    require(mistyped.empty(), "4, types", mistyped);
     fold(s);
     fill(s);
   }
@@ -201,8 +238,11 @@ class Verifier {
         const Range row{a.element[d], tensor.shape[d]};
         if (always_holds(row) || std::find(s.domain.begin(), s.domain.end(), row) != s.domain.end()) continue;
         const bool numbers =
-            stage_ != Stage::Symbolic || (is_number(row) && std::all_of(s.domain.begin(), s.domain.end(), is_number));
-        if (numbers && !box) box = interval_hull(s);
+            stage_ != Stage::Symbolic || (has_numbers(row) && std::ranges::all_of(s.domain, has_numbers));
+        if (numbers && !box) {
+          box = Box{false, std::vector<Interval>(count_)};
+          tighten(rows_of(s), *box);
+        }
         const bool held = numbers && follows(row_of(row), rows_of(s), *box);
         require(held, "3, inside",
             fmt::format("no row keeps `{}` inside dimension {} of `{}`", row.value.print(s.indices), d, tensor.name));
@@ -210,56 +250,6 @@ class Verifier {
     };
     access(s.target);
     for (const auto& read : s.reads) access(read);
-  }
-
-  static bool always_holds(const Range& row) {
-    const auto number = row.value.is_constant() && row.value.divisor.is(1) ? row.value.constant.value() : std::nullopt;
-    return number && *number >= 0 && row.extent->value().value_or(-1) > *number;
-  }
-
-  static bool is_number(const Range& row) {
-    const auto number = [](const Size& size) { return size.value().has_value(); };
-    return std::all_of(row.value.coefficients.begin(), row.value.coefficients.end(), number) &&
-        number(row.value.constant) && number(row.value.divisor) && (!row.extent || number(*row.extent));
-  }
-
-  static Box interval_hull(const Statement& s) {
-    Box box;
-    box.index.resize(s.indices.size());
-    tighten(rows_of(s), box);
-    return box;
-  }
-
-  void check(const Statement& s, const Expr& value) const {
-    value.match([](const Number&) {},
-        [&](const Read& r) {
-          const auto& tensor = program_.tensor(s.reads[static_cast<std::size_t>(r.read)].tensor);
-          require(r.type == tensor.dtype, "4, types",
-              fmt::format("a read of `{}` is typed {}", tensor.name, lang::name(r.type)));
-        },
-        [&](const Index& i) {
-          require(lang::is_integer(i.type), "4, types", "an index is typed " + std::string(lang::name(i.type)));
-        },
-        [&](const Cast& c) { check(s, c.operand); }, [&](const Apply& a) { check(s, a); });
-  }
-
-  void check(const Statement& s, const Apply& a) const {
-    const auto& op = lang::info(a.op);
-    for (const auto& operand : a.operands) check(s, operand);
-    const bool select = a.op == Op::Select, boolean = op.result == lang::Result::Boolean;
-    if (select)
-      require(a.operands[0].type() == DType::Bool, "4, types",
-          "a condition is typed " + std::string(lang::name(a.operands[0].type())));
-    if (boolean)
-      require(a.type == DType::Bool, "4, types", fmt::format("`{}` is typed {}", op.name, lang::name(a.type)));
-    const auto type = boolean ? a.operands[0].type() : a.type;
-    for (std::size_t k = select; k < a.operands.size(); ++k)
-      require(a.operands[k].type() == type, "4, types",
-          fmt::format("`{}` on {} has an operand of {}", op.name, lang::name(type), lang::name(a.operands[k].type())));
-    if (op.result == lang::Result::Float)
-      require(lang::is_float(type), "4, types", fmt::format("`{}` on {}", op.name, lang::name(type)));
-    if (op.integers_only)
-      require(!lang::is_float(type), "4, types", fmt::format("`{}` on {}", op.name, lang::name(type)));
   }
 
   void fold(const Statement& s) const {

@@ -19,12 +19,10 @@ bool is_number(const Affine& form) {
       known(form.divisor);
 }
 
-bool has_numbers(const Program& program, const Statement& s) {
+bool is_bound(const Program& program, const Statement& s) {
   for (const auto& extent : program.tensor(s.target.tensor).shape)
     if (!extent.value()) return false;
-  for (const auto& row : s.domain)
-    if (!is_number(row.value) || (row.extent && !row.extent->value())) return false;
-  return std::all_of(s.target.element.begin(), s.target.element.end(), is_number);
+  return std::ranges::all_of(s.domain, has_numbers) && std::ranges::all_of(s.target.element, is_number);
 }
 
 // What an element some point reaches holds, where that is one number whatever the number of points.
@@ -83,7 +81,7 @@ std::optional<Box> plain_box(const Statement& s) {
 
 std::optional<Shown> number_in_a_box(
     const Program& program, const Statement& s, const Number& inside, const Number& outside) {
-  if (!has_numbers(program, s)) return std::nullopt;
+  if (!is_bound(program, s)) return std::nullopt;
   const auto box = plain_box(s);
   if (!box) return std::nullopt;
   if (box->empty) return Shown{std::nullopt, outside, std::nullopt};
@@ -127,6 +125,8 @@ bool always_holds(const Range& row) {
   const auto number = row.value.is_constant() && row.value.divisor.is(1) ? row.value.constant.value() : std::nullopt;
   return number && *number >= 0 && (!row.extent || row.extent->value().value_or(-1) > *number);
 }
+
+bool has_numbers(const Range& row) { return is_number(row.value) && (!row.extent || row.extent->value()); }
 
 bool one_index_per_dimension(const Program& program, const Statement& s) {
   const auto& shape = program.tensor(s.target.tensor).shape;

@@ -33,5 +33,7 @@ std::optional<Expr> seen_at(const Shown& view, const std::vector<Affine>& elemen
 
 // A row that every point satisfies.
 bool always_holds(const Range& row);
+// A row without names of sizes.
+bool has_numbers(const Range& row);
 
 }  // namespace tilec::poly

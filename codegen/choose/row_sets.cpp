@@ -53,6 +53,15 @@ struct RowSet {
     });
   }
 
+  // Whether both the statement and one of the set read a tensor that a node writes.
+  bool reads_alike(const Statement& s, const std::vector<int>& writer) const {
+    return std::ranges::any_of(s.reads, [&](const Access& read) {
+      return writer[static_cast<std::size_t>(read.tensor)] >= 0 && std::ranges::any_of(nodes, [&](int other) {
+        return reads(program.nodes[static_cast<std::size_t>(other)], read.tensor);
+      });
+    });
+  }
+
   std::int64_t extent(std::size_t row) const {
     return statement(nodes.front())->domain[leads[0][row].index].extent->get();
   }
@@ -127,7 +136,57 @@ struct RowSet {
       if (tears_lines(*statement(nodes[k]), leads[k], rows)) return true;
     return false;
   }
+
+  // With its rows as loops, none where it is one statement.
+  Fused::Set as_set() const {
+    Fused::Set set;
+    if (nodes.size() < 2) return set;
+    // Elementwise statements of one shape leave their last dimension to lanes, where the rows still fit.
+    const auto inside = [&](std::size_t n) {
+      return statement(nodes[n])->target.element.size() > leads[n][count - 1].dim + 1 ||
+          reduces(*statement(nodes[n]));
+    };
+    bool any_inside = false;
+    for (std::size_t n = 0; n < nodes.size(); ++n) any_inside = any_inside || inside(n);
+    const std::size_t rows = count > 1 && !any_inside && local_bytes(count - 1) <= budget() ? count - 1 : count;
+    for (std::size_t r = 0; r < rows; ++r)
+      set.indices.push_back(statement(nodes.front())->indices[leads[0][r].index]);
+    for (const Leads& own : leads) {
+      set.loops.emplace_back();
+      for (std::size_t r = 0; r < rows; ++r) set.loops.back().push_back(own[r].index);
+    }
+    return set;
+  }
 };
+
+// Whether each block of threads folds one element.
+bool folds_elements(const Rewriting& r, const Statement& s) {
+  const Nest nest = nest_of(s, r.strides);
+  const Facts all = facts(nest, {}, r.target);
+  std::int64_t threads = 0;
+  return !staged_leaf(all, 0, r.target, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
+}
+
+// No rows when the statement cannot share any.
+Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int node) {
+  const auto* s = std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(node)]);
+  if (!s || tiled(r, s->target.tensor) || in_pass(r, s->target.tensor)) return {};
+  // blocks of threads want whole contractions
+  if (has_threads(r.target) && reuses(*s) && !folds_elements(r, *s)) return {};
+  for (std::size_t k = 0; k < s->indices.size(); ++k)
+    if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
+  if (const auto* fill = std::get_if<TensorId>(&s->fill);
+      fill && buffer[static_cast<std::size_t>(*fill)] != buffer[static_cast<std::size_t>(s->target.tensor)])
+    return {};
+  return row_candidates(r.program, *s, r.strides);
+}
+
+bool touches_memory(const Rewriting& r, std::size_t node) {
+  const auto* s = std::get_if<Statement>(&r.program.nodes[node]);
+  return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
+    return bytes_from_memory(r.program, read.tensor, r.target) > 0;
+  });
+}
 
 class RowSets {
  public:
@@ -159,36 +218,11 @@ class RowSets {
   }
 
  private:
-  const Statement* statement(int node) const {
-    return std::get_if<Statement>(&program_.nodes[static_cast<std::size_t>(node)]);
-  }
   int current() const { return static_cast<int>(done_.size()); }
-
-  // No rows when the statement cannot share any.
-  Leads candidates(int node) const {
-    const Statement* s = statement(node);
-    if (!s || tiled(rewriting_, s->target.tensor) || in_pass(rewriting_, s->target.tensor)) return {};
-    // blocks of threads want whole contractions
-    if (has_threads(target_) && reuses(*s) && !folds_elements(*s)) return {};
-    for (std::size_t k = 0; k < s->indices.size(); ++k)
-      if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
-    if (const auto* fill = std::get_if<TensorId>(&s->fill);
-        fill && buffer_[static_cast<std::size_t>(*fill)] != buffer_[static_cast<std::size_t>(s->target.tensor)])
-      return {};
-    return row_candidates(program_, *s, strides_);
-  }
-
-  // Whether each block of threads folds one element.
-  bool folds_elements(const Statement& s) const {
-    const Nest nest = nest_of(s, strides_);
-    const Facts all = facts(nest, {}, target_);
-    std::int64_t threads = 0;
-    return !staged_leaf(all, 0, target_, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
-  }
 
   void open(int node) {
     open_.nodes = {node};
-    open_.leads = {candidates(node)};
+    open_.leads = {candidates(rewriting_, buffer_, node)};
     open_.count = open_.leads[0].size();
     set_of_[static_cast<std::size_t>(node)] = current();
   }
@@ -234,9 +268,9 @@ class RowSets {
   }
 
   bool joins(int node, bool overtakes) {
-    Leads own = candidates(node);
+    Leads own = candidates(rewriting_, buffer_, node);
     if (own.empty()) return false;
-    const Statement& s = *statement(node);
+    const Statement& s = *open_.statement(node);
     const auto [dependent, rows] = dependence(s, own);
     if (rows == 0 || open_.heavy() || !open_.same_extents(s, own, rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
@@ -257,18 +291,18 @@ class RowSets {
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && rows != open_.count) return false;
     if (has_threads(target_) &&
-        !(rows == open_.count && (dependent || (folds_elements(s) && open_.fill_machine(rows)))))
+        !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;
     if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
     if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) ||
         !s.kernel_name.empty() || has_slice(program_, s))
       return false;
-    if (std::any_of(
-            open_.nodes.begin(), open_.nodes.end(), [&](int other) { return has_slice(program_, *statement(other)); }))
+    if (std::any_of(open_.nodes.begin(), open_.nodes.end(),
+            [&](int other) { return has_slice(program_, *open_.statement(other)); }))
       return false;
-    if (!dependent && reads_alike(s)) return true;
+    if (!dependent && open_.reads_alike(s, writer_)) return true;
     return std::none_of(
-        open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *statement(other), s); });
+        open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *open_.statement(other), s); });
   }
 
   // Whether it finds in cache what it would fetch from memory in a launch of its own: a large tensor that the set
@@ -294,7 +328,7 @@ class RowSets {
 
   // A sum over rows whose large operands the set reads too; fewer rows where parts for all of them would be many.
   void joins_as_sum(int node) {
-    const Statement* s = statement(node);
+    const Statement* s = open_.statement(node);
     if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s)) return;
     // What adds up parts that fill a GPU would have fewer blocks for them.
     const auto is_part = [&](const Access& read) { return rewriting_.parts.contains(read.tensor); };
@@ -313,7 +347,7 @@ class RowSets {
       if (rows < open_.count && (open_.local_bytes(rows) > open_.budget() || open_.any_torn(rows))) return;
       all.push_back(*own);
       for (const int other : sums_) {
-        const auto known = parts_.sum_over_rows(open_.members(rows), *statement(other));
+        const auto known = parts_.sum_over_rows(open_.members(rows), *open_.statement(other));
         if (!known) return;
         all.push_back(*known);
       }
@@ -332,7 +366,7 @@ class RowSets {
     std::vector<int> nodes = open_.nodes;
     nodes.insert(nodes.end(), sums_.begin(), sums_.end());
     std::sort(nodes.begin(), nodes.end());
-    Member first{statement(nodes.front()), {}};
+    Member first{open_.statement(nodes.front()), {}};
     for (std::size_t r = 0; r < open_.count; ++r) first.rows.push_back(open_.leads[0][r].index);
     auto made = together(nodes, first, true);
     if (!made) for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
@@ -341,7 +375,7 @@ class RowSets {
 
   std::optional<Shared> together(const std::vector<int>& nodes, const Member& first, bool sums) const {
     directives::Share directive;
-    for (const int node : nodes) directive.tensors.push_back(target_name(program_, *statement(node)));
+    for (const int node : nodes) directive.tensors.push_back(target_name(program_, *open_.statement(node)));
     for (const std::size_t k : first.rows) directive.rows.push_back(first.statement->indices[k]);
     directive.size = sums ? parts_.part_size(extents_of(first)) : 0;
     auto made = shared(rewriting_, directive);
@@ -354,12 +388,12 @@ class RowSets {
   // Replaces the set by one from the same statement whose rows are other dimensions, or reductions of its first
   // statements.
   bool take_better(std::size_t first) {
-    if (has_threads(target_) || !touches_memory(first)) return false;
+    if (has_threads(target_) || !touches_memory(rewriting_, first)) return false;
     const auto other = grown_by_any_rows(program_, strides_, target_, static_cast<int>(first),
         [&](std::size_t node) { return set_of_[node] < 0 || set_of_[node] == current(); });
     if (!other) return false;
     std::vector<Member> now = open_.members(open_.count);
-    for (const int node : sums_) now.push_back({statement(node), {}});
+    for (const int node : sums_) now.push_back({open_.statement(node), {}});
     if (other->saved <= model::clearly_fewer_bytes * bytes_saved(program_, now, target_)) return false;
     auto made = together(other->nodes, other->members.front(),
         std::any_of(other->members.begin(), other->members.end(), sums_over_rows));
@@ -372,44 +406,12 @@ class RowSets {
     return true;
   }
 
-  bool touches_memory(std::size_t node) const {
-    const Statement* s = statement(static_cast<int>(node));
-    return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
-      return bytes_from_memory(program_, read.tensor, target_) > 0;
-    });
-  }
-
-  // Whether both the statement and one of the set read a tensor that is computed.
-  bool reads_alike(const Statement& s) const {
-    return std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
-      return writer_[static_cast<std::size_t>(read.tensor)] >= 0 &&
-          std::any_of(open_.nodes.begin(), open_.nodes.end(),
-              [&](int other) { return reads(program_.nodes[static_cast<std::size_t>(other)], read.tensor); });
-    });
-  }
-
   void close() {
     if (auto made = with_sums()) {
       done_.push_back(std::move(*made));
       return reset();
     }
-    Fused::Set set;
-    if (open_.nodes.size() > 1) {
-      // Elementwise statements of one shape leave their last dimension to lanes, where the rows still fit.
-      const auto inside = [&](std::size_t n) {
-        return statement(open_.nodes[n])->target.element.size() > open_.leads[n][open_.count - 1].dim + 1 ||
-            reduces(*statement(open_.nodes[n]));
-      };
-      bool any_inside = false;
-      for (std::size_t n = 0; n < open_.nodes.size(); ++n) any_inside = any_inside || inside(n);
-      if (open_.count > 1 && !any_inside && open_.local_bytes(open_.count - 1) <= open_.budget()) --open_.count;
-      for (std::size_t r = 0; r < open_.count; ++r)
-        set.indices.push_back(statement(open_.nodes.front())->indices[open_.leads[0][r].index]);
-      for (const Leads& leads : open_.leads) {
-        set.loops.emplace_back();
-        for (std::size_t r = 0; r < open_.count; ++r) set.loops.back().push_back(leads[r].index);
-      }
-    }
+    Fused::Set set = open_.as_set();
     set.nodes = std::move(open_.nodes);
     const std::size_t count = set.nodes.size();
     done_.push_back({std::move(set), std::vector<bool>(count, false)});

@@ -141,6 +141,11 @@ class BodyEmitter {
   void unroll(const For& s, std::int64_t extent);
   void vector_loop(const For& s, std::int64_t extent);
   void parallel(const For& s);
+  // What the body of a parallel loop uses from outside.
+  struct Captured { std::string name; llvm::Value* value; std::optional<Place> view; DType type; };
+  std::vector<Captured> captured_by(const For& s);
+  llvm::Function* outlined(const For& s, const std::vector<Captured>& captured, const std::string& name);
+  llvm::Function* thunk_of(llvm::Function* inner, llvm::StructType* frame, const std::string& name);
   void fork(llvm::Function* thunk, llvm::Value* frame, llvm::Value* extent, llvm::BasicBlock* after);
   void masked(llvm::Value* condition, const Body& body);
   void branch(llvm::Value* condition, const Body& if_so, const Body& if_not);

@@ -66,8 +66,6 @@ void names_of(const Body& body, std::set<std::string>& names) {
                s.node);
 }
 
-struct Captured { std::string name; Value* value; std::optional<Place> view; DType type; };
-
 }  // namespace
 
 void BodyEmitter::parallel(const For& s) {
@@ -85,26 +83,46 @@ void BodyEmitter::parallel(const For& s) {
     return;
   }
 
-  std::set<std::string> names;
-  names_of(s.body, names);
-  for (const Advance& a : s.advance) names.insert(a.view), names_of(a.step, names);
-  std::vector<Captured> captured;
-  std::map<int, int> users;                            // of a base, among what is captured
-  for (const std::string& name : names) {
-    if (const auto at = memory_.find(name); at != memory_.end() && at->second.registers < 0 && at->second.base >= 0) {
-      captured.push_back({name, at->second.pointer, at->second, at->second.type});
-      ++users[at->second.base];
-    }
-    if (const auto at = values_.find(name); at != values_.end())
-      captured.push_back({name, scalar(at->second), std::nullopt, at->second.type});
-  }
-
+  const std::vector<Captured> captured = captured_by(s);
   std::vector<Type*> types;
   for (const Captured& c : captured) types.push_back(c.value->getType());
   types.push_back(builder_.getPtrTy());                // of locals
   auto* arguments = llvm::StructType::get(builder_.getContext(), types);
-  types.push_back(builder_.getInt64Ty());
   const std::string name = function_->getName().str() + "." + s.index;
+  llvm::Function* thunk = thunk_of(outlined(s, captured, name), arguments, name + ".thunk");
+  const auto last = static_cast<unsigned>(captured.size());
+  Value* frame = stack(arguments, 1);
+  for (unsigned i = 0; i < last; ++i)
+    builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
+  builder_.CreateStore(locals_, builder_.CreateStructGEP(arguments, frame, last));
+  fork(thunk, frame, extent, after);
+}
+
+std::vector<BodyEmitter::Captured> BodyEmitter::captured_by(const For& s) {
+  std::set<std::string> names;
+  names_of(s.body, names);
+  for (const Advance& a : s.advance) names.insert(a.view), names_of(a.step, names);
+  std::vector<Captured> captured;
+  for (const std::string& name : names) {
+    if (const auto at = memory_.find(name); at != memory_.end() && at->second.registers < 0 && at->second.base >= 0)
+      captured.push_back({name, at->second.pointer, at->second, at->second.type});
+    if (const auto at = values_.find(name); at != values_.end())
+      captured.push_back({name, scalar(at->second), std::nullopt, at->second.type});
+  }
+  return captured;
+}
+
+// A turn as a function of what it uses from outside, the locals and the turn's number.
+llvm::Function* BodyEmitter::outlined(
+    const For& s, const std::vector<Captured>& captured, const std::string& name) {
+  std::map<int, int> users;                            // of a base, among what is captured
+  std::vector<Type*> types;
+  for (const Captured& c : captured) {
+    types.push_back(c.value->getType());
+    if (c.view) ++users[c.view->base];
+  }
+  types.push_back(builder_.getPtrTy());
+  types.push_back(builder_.getInt64Ty());
   llvm::Function* inner = new_function(around_, llvm::FunctionType::get(builder_.getVoidTy(), types, false), name);
   const auto last = static_cast<unsigned>(captured.size());
   inner->addParamAttr(last, llvm::Attribute::NoAlias);
@@ -130,26 +148,25 @@ void BodyEmitter::parallel(const For& s) {
   }
   emitter.body(s.body);
   emitter.finish();
+  return inner;
+}
 
+// What the pool calls: reads the frame, and the locals of its worker.
+llvm::Function* BodyEmitter::thunk_of(llvm::Function* inner, llvm::StructType* frame, const std::string& name) {
   llvm::Function* thunk = new_function(around_,
       llvm::FunctionType::get(
           builder_.getVoidTy(), {builder_.getPtrTy(), builder_.getInt64Ty(), builder_.getInt64Ty()}, false),
-      name + ".thunk");
+      name);
   Builder t(BasicBlock::Create(builder_.getContext(), "entry", thunk));
   std::vector<Value*> passed;
-  for (unsigned i = 0; i <= last; ++i)
-    passed.push_back(t.CreateLoad(types[i], t.CreateStructGEP(arguments, thunk->getArg(0), i)));
+  for (unsigned i = 0; i < frame->getNumElements(); ++i)
+    passed.push_back(t.CreateLoad(frame->getElementType(i), t.CreateStructGEP(frame, thunk->getArg(0), i)));
   passed.back() = t.CreateGEP(t.getInt8Ty(), passed.back(),
       t.CreateMul(thunk->getArg(2), t.getInt64(static_cast<std::uint64_t>(around_.locals))));
   passed.push_back(thunk->getArg(1));
   t.CreateCall(inner, passed);
   t.CreateRetVoid();
-
-  Value* frame = stack(arguments, 1);
-  for (unsigned i = 0; i < captured.size(); ++i)
-    builder_.CreateStore(captured[i].value, builder_.CreateStructGEP(arguments, frame, i));
-  builder_.CreateStore(locals_, builder_.CreateStructGEP(arguments, frame, last));
-  fork(thunk, frame, extent, after);
+  return thunk;
 }
 
 void BodyEmitter::fork(llvm::Function* thunk, Value* frame, Value* extent, BasicBlock* after) {

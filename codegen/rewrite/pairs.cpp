@@ -94,7 +94,8 @@ std::vector<std::size_t> plain_sums(const Program& program, const Statement& s) 
   std::vector<std::size_t> found;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const auto in_row = [&](const poly::Range& row) { return mentions(row.value, k); };
-    if (is_output_index(s, k) || low(s, k) != 0 ||
+    // of an empty sum no element has a point, where what is left of it would have some
+    if (is_output_index(s, k) || low(s, k) != 0 || extent(s, k) < 1 ||
         std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(), in_row))
       continue;
     if (std::all_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return plain_in(program, s, read, k); }))

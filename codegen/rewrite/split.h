@@ -4,7 +4,7 @@
 //
 // On a GPU, parts of parts are added up at once: T[t, s, o], O[o] = +(T[t, s, o]).
 //
-// By shapes alone: the result does not depend on how many threads there are.
+// Shapes and the target decide, threads do not: the result is the same for any number of them.
 #pragma once
 #include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {

@@ -23,6 +23,11 @@ bool is_half(DType type) { return type == DType::F16 || type == DType::BF16; }
 
 std::string tag(DType type) { return std::string(lang::name(type)); }
 
+// Tile's symbols are those of both dialects.
+std::string between(const std::vector<std::string>& o, Op op) {
+  return fmt::format("({} {} {})", o[0], lang::info(op).symbol, o[1]);
+}
+
 // The nearest f16 or bf16 of a double, ties to even.
 unsigned half_bits(double x, DType type) {
   const int digits = type == DType::F16 ? 10 : 7, bias = type == DType::F16 ? 15 : 127;
@@ -342,15 +347,7 @@ std::string Scalars::apply(Op op, DType t, std::vector<std::string> operands) {
     const std::string result = floats(op, DType::F32, operands);
     return lang::info(op).result == lang::Result::Boolean ? result : convert(result, DType::F32, t);
   }
-  switch (op) {
-    case Op::Eq: return fmt::format("({} == {})", operands[0], operands[1]);
-    case Op::Ne: return fmt::format("({} != {})", operands[0], operands[1]);
-    case Op::Lt: return fmt::format("({} < {})", operands[0], operands[1]);
-    case Op::Le: return fmt::format("({} <= {})", operands[0], operands[1]);
-    case Op::Gt: return fmt::format("({} > {})", operands[0], operands[1]);
-    case Op::Ge: return fmt::format("({} >= {})", operands[0], operands[1]);
-    default: break;
-  }
+  if (lang::info(op).result == lang::Result::Boolean && lang::info(op).arity == 2) return between(operands, op);
   return t == DType::Bool ? booleans(op, operands) : is_float(t) ? floats(op, t, operands) : integers(op, t, operands);
 }
 
@@ -386,17 +383,9 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
         o);
   };
   switch (op) {
-    case Op::Add: return fmt::format("({} + {})", o[0], o[1]);
-    case Op::Sub: return fmt::format("({} - {})", o[0], o[1]);
-    case Op::Mul: return fmt::format("({} * {})", o[0], o[1]);
-    case Op::Div: return fmt::format("({} / {})", o[0], o[1]);
+    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: return between(o, op);
+    case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge: return between(o, op);
     case Op::Neg: return fmt::format("(-{})", o[0]);
-    case Op::Eq: return fmt::format("({} == {})", o[0], o[1]);
-    case Op::Ne: return fmt::format("({} != {})", o[0], o[1]);
-    case Op::Lt: return fmt::format("({} < {})", o[0], o[1]);
-    case Op::Le: return fmt::format("({} <= {})", o[0], o[1]);
-    case Op::Gt: return fmt::format("({} > {})", o[0], o[1]);
-    case Op::Ge: return fmt::format("({} >= {})", o[0], o[1]);
     case Op::Abs: return call(function("fabs", t), o);
     // a NaN on the left is kept because nothing is greater, one on the right by the test; -0 lies below 0
     case Op::Max:

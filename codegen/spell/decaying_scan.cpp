@@ -20,6 +20,82 @@ Body where(const Expr& condition, Body then, Body otherwise) {
   return {stmt(If{condition, std::move(then), std::move(otherwise)})};
 }
 
+// Of values that are not equal at this element nothing stays.
+void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
+  const DType type = d.decay.type;
+  for (std::size_t r = 0; r < p.runs.size(); ++r) {
+    const Expr now = s.value(body, d.decay.runs[r].here, v, 0),
+               before = s.named(body, "before", d.held(p.runs[r], v, now.type()));
+    const Expr same = s.named(body, "same", logical(Op::Eq, now, before));
+    if (d.decay.runs[r].must) {
+      d.demand(body, p, v, same);
+      hold(body, p.runs[r], v, now);
+      continue;
+    }
+    for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, d.held(sum, v, type), d.ignored()));
+    if (d.bounded()) hold(body, p.size, v, chosen(same, d.held(p.size, v, DType::F64), real(0)));
+    for (const std::string& lost : p.lost) hold(body, lost, v, chosen(same, d.held(lost, v, DType::F64), real(0)));
+    if (d.anchored())
+      for (const std::string& view : {p.terms, p.moved})
+        hold(body, view, v, chosen(same, d.held(view, v, DType::F64), real(0)));
+    // NaN is equal to nothing, and what follows it is NaN
+    const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool})
+                                                 : Expr(Constant{DType::Bool, 0, 0});
+    const auto follows = [&](const std::string& view, Op op) {
+      const Expr zero = Constant{DType::I32, 0, 0};
+      hold(
+          body, view, v, chosen(logical(Op::Or, logical(op, now, before), none), d.held(view, v, DType::I32), zero));
+    };
+    follows(p.rises, Op::Ge);
+    follows(p.falls, Op::Le);
+    hold(body, p.runs[r], v, now);
+  }
+}
+
+// Scans with something out of bounds once more, each element by its definition.
+Body mended(ScanTile& s, const DecayState& d, const DecayNames& p, const ScanParts& parts_here) {
+  Body body, again;
+  if (!d.bounded() && p.runs.empty()) return {};
+  const Expr none = Constant{DType::I32, 0, 0};
+  Expr some = d.held(p.wrong, 0, DType::I32);
+  for (std::int64_t v = 1; v < s.vectors; ++v)
+    some = Operation{Op::Max, {some, d.held(p.wrong, v, DType::I32)}, DType::I32};
+  if (!s.lane_name.empty()) {
+    const std::string any = s.names.fresh("any");
+    body.push_back(stmt(Fold{any, Aggregation::Max, some, s.lane_name}));
+    some = Variable{any, DType::I32};
+  }
+  again = serial(s.names, s.nest.dims[s.along].name, {parts_here.first, parts_here.j.hi}, [&](const Expr& j) {
+    Body turn;
+    s.points.fix(s.along, j);
+    s.view_of_target(turn);
+    for (std::int64_t v = 0; v < s.vectors; ++v) hold(turn, p.sums[0], v, d.ignored());
+    append(turn,
+        serial(s.names, s.nest.dims[s.over].name, {parts_here.k.lo, s.end_at(j, parts_here)}, [&](const Expr& k) {
+          Body inner;
+          s.points.fix(s.over, k);
+          s.views_of_reads(inner);
+          for (std::int64_t v = 0; v < s.vectors; ++v)
+            append(inner, s.masked_turn(v, [&](Body& inside, std::int64_t) {
+              const Expr x = convert(convert(s.value(inside, *s.nest.value, v, 0), s.fold_type), d.decay.type);
+              hold(inside, p.sums[0], v, d.combined(d.held(p.sums[0], v, d.decay.type), x));
+            }));
+          s.points.release(s.over);
+          return inner;
+        }));
+    for (std::int64_t v = 0; v < s.vectors; ++v)
+      append(turn, s.masked_turn(v, [&](Body& inside, std::int64_t) {
+        Body stores;
+        s.put(stores, v, 0, s.stored_value(convert(d.held(p.sums[0], v, d.decay.type), s.fold_type)));
+        inside.push_back(stmt(If{logical(Op::Gt, d.held(p.wrong, v, DType::I32), none), std::move(stores), {}}));
+      }));
+    s.points.release(s.along);
+    return turn;
+  });
+  body.push_back(stmt(If{logical(Op::Gt, some, none), std::move(again), {}}));
+  return body;
+}
+
 class DecayingScan {
  public:
   explicit DecayingScan(ScanTile& tile) : s_(tile), d_(tile), anchored_(d_) {}
@@ -57,7 +133,7 @@ class DecayingScan {
     append(from_first, start(p, parts_here));
     append(from_first, decays(p, {parts_here.first, parts_here.full}, true));
     append(from_first, decays(p, {parts_here.full, parts_here.j.hi}, false));
-    append(from_first, mended(p, parts_here));
+    append(from_first, mended(s_, d_, p, parts_here));
     append(reached, where(less(parts_here.first, parts_here.j.hi), std::move(from_first), {}));
     append(body, where(less(parts_here.k.lo, parts_here.k.hi), std::move(reached), s_.fill(parts_here.j)));
     return body;
@@ -145,7 +221,7 @@ class DecayingScan {
   // From one element to the next.
   void go_on(Body& body, const DecayNames& p, std::int64_t v) {
     d_.anchored() ? anchored_.go_on(body, p, v) : step_on(body, p, v);
-    runs_on(body, p, v);
+    runs_on(s_, d_, body, p, v);
   }
 
   void step_on(Body& body, const DecayNames& p, std::int64_t v) {
@@ -157,38 +233,6 @@ class DecayingScan {
       const Expr size = s_.named(body, "size", size_of(*by));
       hold(body, p.size, v, times(d_.held(p.size, v, DType::F64), size));
       hold(body, p.growth, v, plus(times(d_.held(p.growth, v, DType::F64), size), real(1)));
-    }
-  }
-
-  // Of values that are not equal at this element nothing stays.
-  void runs_on(Body& body, const DecayNames& p, std::int64_t v) {
-    const DType type = d_.decay.type;
-    for (std::size_t r = 0; r < p.runs.size(); ++r) {
-      const Expr now = s_.value(body, d_.decay.runs[r].here, v, 0),
-                 before = s_.named(body, "before", d_.held(p.runs[r], v, now.type()));
-      const Expr same = s_.named(body, "same", logical(Op::Eq, now, before));
-      if (d_.decay.runs[r].must) {
-        d_.demand(body, p, v, same);
-        hold(body, p.runs[r], v, now);
-        continue;
-      }
-      for (const std::string& sum : p.sums) hold(body, sum, v, chosen(same, d_.held(sum, v, type), d_.ignored()));
-      if (d_.bounded()) hold(body, p.size, v, chosen(same, d_.held(p.size, v, DType::F64), real(0)));
-      for (const std::string& lost : p.lost) hold(body, lost, v, chosen(same, d_.held(lost, v, DType::F64), real(0)));
-      if (d_.anchored())
-        for (const std::string& view : {p.terms, p.moved})
-          hold(body, view, v, chosen(same, d_.held(view, v, DType::F64), real(0)));
-      // NaN is equal to nothing, and what follows it is NaN
-      const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool})
-                                                   : Expr(Constant{DType::Bool, 0, 0});
-      const auto follows = [&](const std::string& view, Op op) {
-        const Expr zero = Constant{DType::I32, 0, 0};
-        hold(
-            body, view, v, chosen(logical(Op::Or, logical(op, now, before), none), d_.held(view, v, DType::I32), zero));
-      };
-      follows(p.rises, Op::Ge);
-      follows(p.falls, Op::Le);
-      hold(body, p.runs[r], v, now);
     }
   }
 
@@ -276,50 +320,6 @@ class DecayingScan {
     }
     d_.demand(body, p, v, right);
     return s_.stored_value(convert(sum, s_.fold_type));
-  }
-
-  // Scans with something out of bounds once more, each element by its definition.
-  Body mended(const DecayNames& p, const ScanParts& parts_here) {
-    Body body, again;
-    if (!d_.bounded() && p.runs.empty()) return {};
-    const Expr none = Constant{DType::I32, 0, 0};
-    Expr some = d_.held(p.wrong, 0, DType::I32);
-    for (std::int64_t v = 1; v < s_.vectors; ++v)
-      some = Operation{Op::Max, {some, d_.held(p.wrong, v, DType::I32)}, DType::I32};
-    if (!s_.lane_name.empty()) {
-      const std::string any = s_.names.fresh("any");
-      body.push_back(stmt(Fold{any, Aggregation::Max, some, s_.lane_name}));
-      some = Variable{any, DType::I32};
-    }
-    again = serial(s_.names, s_.nest.dims[s_.along].name, {parts_here.first, parts_here.j.hi}, [&](const Expr& j) {
-      Body turn;
-      s_.points.fix(s_.along, j);
-      s_.view_of_target(turn);
-      for (std::int64_t v = 0; v < s_.vectors; ++v) hold(turn, p.sums[0], v, d_.ignored());
-      append(turn,
-          serial(s_.names, s_.nest.dims[s_.over].name, {parts_here.k.lo, s_.end_at(j, parts_here)}, [&](const Expr& k) {
-            Body inner;
-            s_.points.fix(s_.over, k);
-            s_.views_of_reads(inner);
-            for (std::int64_t v = 0; v < s_.vectors; ++v)
-              append(inner, s_.masked_turn(v, [&](Body& inside, std::int64_t) {
-                const Expr x = convert(convert(s_.value(inside, *s_.nest.value, v, 0), s_.fold_type), d_.decay.type);
-                hold(inside, p.sums[0], v, d_.combined(d_.held(p.sums[0], v, d_.decay.type), x));
-              }));
-            s_.points.release(s_.over);
-            return inner;
-          }));
-      for (std::int64_t v = 0; v < s_.vectors; ++v)
-        append(turn, s_.masked_turn(v, [&](Body& inside, std::int64_t) {
-          Body stores;
-          s_.put(stores, v, 0, s_.stored_value(convert(d_.held(p.sums[0], v, d_.decay.type), s_.fold_type)));
-          inside.push_back(stmt(If{logical(Op::Gt, d_.held(p.wrong, v, DType::I32), none), std::move(stores), {}}));
-        }));
-      s_.points.release(s_.along);
-      return turn;
-    });
-    body.push_back(stmt(If{logical(Op::Gt, some, none), std::move(again), {}}));
-    return body;
   }
 
   ScanTile& s_;

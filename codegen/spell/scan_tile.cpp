@@ -58,10 +58,7 @@ ScanTile::ScanTile(
 Expr ScanTile::stored_value(const Expr& x) const { return convert(x, compute_type(target_type)); }
 
 Expr ScanTile::named(Body& body, const std::string& stem, const Expr& value) {
-  if (is_const(value) || value.as<Variable>()) return value;
-  const std::string name = names.fresh(stem);
-  body.push_back(stmt(Let{name, value}));
-  return Variable{name, value.type()};
+  return value.as<Variable>() ? value : codegen::named(names, body, stem, value);
 }
 
 ScanParts ScanTile::parts(Body& body) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/leaf.h"
+#include "codegen/spelling.h"
 #include "codegen/product.h"
 #include "codegen/scan.h"
 

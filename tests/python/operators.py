@@ -34,6 +34,16 @@ class Reached(Exception):
     """Of a dry run: the operator arrives at a function of std/."""
 
 
+def covers_in(table):
+    """The decorator by which a function stands in a table under all the names that it covers."""
+    def covers(*names: str):
+        def put(operator):
+            table.update(dict.fromkeys(names, operator))
+            return operator
+        return put
+    return covers
+
+
 _dry = False
 
 

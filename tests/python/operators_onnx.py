@@ -30,11 +30,7 @@ def std(name, *inputs, **parameters):
     return tuple(y.numpy() for y in made) if isinstance(made, tuple) else made.numpy()
 
 
-def covers(*names):
-    def put(operator):
-        TABLE.update(dict.fromkeys(names, operator))
-        return operator
-    return put
+covers = operators.covers_in(TABLE)
 
 
 def elementwise(name, function, **renamed):

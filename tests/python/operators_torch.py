@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from operators import LeftOut, std
+from operators import LeftOut, covers_in, std
 
 TABLE = {}                                                  # name in the database: a function with PyTorch's arguments
 # another than PyTorch's function itself, where that is less exact than what is compared
@@ -17,11 +17,7 @@ VALUES_ONLY = {  # gradients are not compared, because
 }
 
 
-def covers(*names: str):
-    def put(operator):
-        TABLE.update(dict.fromkeys(names, operator))
-        return operator
-    return put
+covers = covers_in(TABLE)
 
 
 def elementwise(name: str, function: str, *names: str):

@@ -14,7 +14,7 @@ from torch import nn
 from torch.testing._internal.common_modules import module_db
 
 import tilec
-from tilec._torch_replace import LAYERS
+from tilec._torch_layers import LAYERS
 
 DATABASE = {info.module_cls: info for info in module_db}
 # Samples of the database that are not replaced, by the reason that the report gives.

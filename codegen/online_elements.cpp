@@ -1,0 +1,265 @@
+// What a thread of a pass computes at each of its elements: products, then tiles up to where the maximum is wanted; the
+// maximum so far; then the tiles that wait for it, folds, and the factors of sums.
+#include <algorithm>
+#include <utility>
+
+#include "codegen/online_pass.h"
+#include "codegen/rewrite.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+std::optional<Expr> OnlinePass::is_point(std::size_t l, const Expr& row, const Expr& column, bool all) {
+  const PassMember& m = members_[l];
+  Ranges points = points_[l];
+  points.fix(m.part.row, row), points.fix(m.part.over, column);
+  std::optional<Expr> holds = points.fixed_rows();
+  const auto too = [&](const Expr& e) { holds = holds ? both(*holds, e) : e; };
+  if (rows_ % height_ || all) too(less(row, i64(rows_)));
+  if (over_ % depth_ || all) too(less(column, i64(over_)));
+  return holds;
+}
+
+std::optional<Expr> OnlinePass::whole_tile() {
+  std::optional<Expr> all;
+  const auto too = [&](const Expr& e) { all = all ? both(*all, e) : e; };
+  if (rows_ % height_) too(less(i0_ + i64(height_ - 1), i64(rows_)));
+  if (over_ % depth_) too(less(j0_ + i64(depth_ - 1), i64(over_)));
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    if (m.part.role == OnlinePart::Product) continue;
+    for (const Row& row : m.nest.rows) {
+      Ranges points = points_[l];
+      const std::int64_t a = row.form.coefficients[m.part.over], c = row.form.coefficients[m.part.row];
+      const auto at = [&](std::int64_t coefficient, const Expr& first, std::int64_t count, bool low) {
+        return (coefficient > 0) == low ? first : first + i64(count - 1);
+      };
+      points.fix(m.part.row, at(c, i0_, height_, true)), points.fix(m.part.over, at(a, j0_, depth_, true));
+      too(at_least(points.known_part(row.form), i64(0)));
+      if (!row.extent) continue;
+      points.fix(m.part.row, at(c, i0_, height_, false)), points.fix(m.part.over, at(a, j0_, depth_, false));
+      too(less(points.known_part(row.form), i64(*row.extent)));
+    }
+  }
+  return all;
+}
+
+Body OnlinePass::elements(bool again) {
+  Body body;
+  const std::optional<Expr> whole_condition = whole_tile();
+  const std::optional<Expr> whole =
+      whole_condition ? std::optional(let(body, "whole", *whole_condition)) : std::nullopt;
+  append(body, each_row([&] { return elements_of_row(again, whole); }));
+  return body;
+}
+
+Body OnlinePass::elements_of_row(bool again, const std::optional<Expr>& whole) {
+  Body body;
+  const auto both_ways = [&](const std::function<Body(bool)>& step) {
+    if (!whole) return append(body, step(false));
+    body.push_back(stmt(If{*whole, step(false), step(true)}));
+  };
+  if (maximum_) {
+    Expr highest = Load{highest_, i64(slot_), type_};
+    if (!again) {
+      const std::string here = allocate(body, "here", 1, Memory::Register);
+      body.push_back(stmt(Store{here, i64(0), lowest()}));
+      hold(body);
+      both_ways([&](bool asked) { return before_maximum(here, asked); });
+      const Expr found = highest_of(body, Load{here, i64(0), type_});
+      const Expr before = let(body, "before", highest);
+      const Expr now = let(body, "now", Operation{Op::Max, {before, found}, type_});
+      // As long as it is -inf, all that was added is 0 or no number.
+      const Expr kept = Operation{Op::Or, {equal(before, now), equal(before, lowest())}, DType::Bool};
+      const Expr scale = let(
+          body, "grown", choose(kept, one(), Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_}));
+      body.push_back(stmt(Store{highest_, i64(slot_), now}));
+      append(body, put_scale(scale));
+      for (const PassMember& m : members_)
+        if (m.part.role == OnlinePart::Fold && m.rescaled)
+          body.push_back(stmt(Store{
+              m.registers, i64(slot_), Operation{Op::Mul, {Load{m.registers, i64(slot_), type_}, scale}, type_}}));
+      highest = choose(equal(now, lowest()), zero(), now);
+    }
+    maximum_now_ = let(body, "highest", highest);
+  }
+  both_ways([&](bool asked) { return with_maximum(again, asked); });
+  held_.clear();
+  return body;
+}
+
+void OnlinePass::hold(Body& body) {
+  held_.clear();
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    if (members_[l].part.role != OnlinePart::Tile || members_[l].follows) continue;
+    held_.emplace(l, allocate(body, "held", each_, Memory::Register));
+  }
+}
+
+Expr OnlinePass::rounded(const PassMember& m, const Expr& value) const {
+  return convert(convert(convert(value, compute_type(m.dtype)), m.dtype), compute_type(m.dtype));
+}
+
+Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
+  const PassMember& m = members_[l];
+  Ranges& points = points_[l];
+  points.fix(m.part.row, row_value_), points.fix(m.part.over, at.column);
+  const auto read = [&](std::size_t r) -> Expr {
+    const FlatAccess& access = m.nest.reads[r];
+    const auto made = by_tensor_.find(access.tensor);
+    if (made == by_tensor_.end()) {
+      if (const auto own = of_rows_.find({l, r}); own != of_rows_.end())
+        return Load{own->second, i64(slot_), compute_type(storage_.plan.program.tensor(access.tensor).dtype)};
+      return Load{storage_.name(access.tensor), points.known_part(access.offset),
+          storage_.plan.program.tensor(access.tensor).dtype};
+    }
+    if (maximum_ && made->second == *maximum_) return maximum_now_;
+    return at.values.at(made->second);
+  };
+  const Expr result = spelled(m.nest, e, read, [&](const Form& f) { return points.known_part(f); });
+  points.release(m.part.row), points.release(m.part.over);
+  return result;
+}
+
+std::optional<Expr> OnlinePass::conditions(std::size_t l, Element& at) {
+  std::optional<Expr> all;
+  for (const auto& [condition, holds] : members_[l].part.when) {
+    const Expr own = value(l, condition, at), as_said = holds ? own : Expr(Operation{Op::Not, {own}, DType::Bool});
+    all = all ? both(*all, as_said) : as_said;
+  }
+  return all;
+}
+
+Expr OnlinePass::where_not_0(std::size_t l, Element& at, const Expr& product) {
+  const auto condition = conditions(l, at);
+  return condition ? choose(*condition, product, zero()) : product;
+}
+
+Expr OnlinePass::scaled(std::size_t l, Element& at) {
+  Expr product = product_at(members_[l], at);
+  for (const poly::Expr& factor : members_[l].part.times)
+    product = Operation{Op::Mul, {product, value(l, factor, at)}, type_};
+  for (const poly::Expr& divisor : members_[l].part.divisors)
+    product = Operation{Op::Div, {product, value(l, divisor, at)}, type_};
+  return where_not_0(l, at, product);
+}
+
+void OnlinePass::tiles(Body& body, Element& at, bool before, bool after) {
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    if (m.part.role == OnlinePart::Product) {
+      if (!before && !held_.empty() && !wanted_behind(l)) continue;
+      const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+      // what may not exist where there is no point
+      const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();
+      const Expr fill = point && m.nest.fill ? convert(constant_of(*m.nest.fill), type_) : zero();
+      if (point && reads) {
+        const std::string name = allocate(body, "s", 1, Memory::Register);
+        body.push_back(stmt(Store{name, i64(0), fill}));
+        body.push_back(stmt(If{*point, {stmt(Store{name, i64(0), convert(rounded(m, scaled(l, at)), type_)})}, {}}));
+        at.values.insert_or_assign(l, let(body, "s", Load{name, i64(0), type_}));
+      } else {
+        const Expr value = rounded(m, scaled(l, at));
+        at.values.insert_or_assign(l,
+            let(body, "s",
+                point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type()))
+                                                               : value));
+      }
+      continue;
+    }
+    if (m.part.role != OnlinePart::Tile) continue;
+    if (m.follows ? !after : !before) {
+      if (!m.follows) at.values.insert_or_assign(l, Load{held_.at(l), i64(at.x), type_});
+      continue;
+    }
+    const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+    if (!point) {
+      at.values.insert_or_assign(
+          l, let(body, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at))));
+    } else {
+      const std::string name = allocate(body, "t", 1, Memory::Register);
+      body.push_back(stmt(Store{name, i64(0), convert(constant_of(*m.nest.fill), type_)}));
+      Body there;
+      const Expr own = let(there, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at)));
+      there.push_back(stmt(Store{name, i64(0), convert(own, type_)}));
+      body.push_back(stmt(If{*point, std::move(there), {}}));
+      at.values.insert_or_assign(l, let(body, "t", Load{name, i64(0), type_}));
+    }
+    if (const auto held = held_.find(l); held != held_.end())
+      body.push_back(stmt(Store{held->second, i64(at.x), convert(at.values.at(l), type_)}));
+  }
+}
+
+bool OnlinePass::wanted_behind(std::size_t product) const {
+  return std::ranges::any_of(members_, [&](const PassMember& m) {
+    if (m.part.role == OnlinePart::Product || is_maximum(m) || (m.part.role == OnlinePart::Tile && !m.follows))
+      return false;
+    return std::ranges::any_of(
+        m.nest.reads, [&](const FlatAccess& read) { return read.tensor == members_[product].nest.target.tensor; });
+  });
+}
+
+Body OnlinePass::each(const std::function<Body(Element&)>& f, bool asked) {
+  Body body;
+  for (std::int64_t x = 0; x < each_; ++x) {
+    Body one;
+    Element at = element(one, x, asked);
+    append(one, f(at));
+    append(body, std::move(one));
+  }
+  return body;
+}
+
+void OnlinePass::fold(Body& body, std::size_t l, const std::string& to, std::int64_t slot, Element& at) {
+  const PassMember& m = members_[l];
+  const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+  Body one;
+  const Expr own = value(l, *m.nest.value, at);
+  one.push_back(stmt(
+      Store{to, i64(slot), combine(m.nest.aggregation, Load{to, i64(slot), type_of(m)}, convert(own, type_of(m)))}));
+  if (point) body.push_back(stmt(If{*point, std::move(one), {}}));
+  else append(body, std::move(one));
+}
+
+Body OnlinePass::before_maximum(const std::string& here, bool asked) {
+  return each([&](Element& at) {
+    Body body;
+    tiles(body, at, true, false);
+    fold(body, *maximum_, here, 0, at);
+    return body;
+  }, asked);
+}
+
+Body OnlinePass::with_maximum(bool again, bool asked) {
+  const bool all = !maximum_ || again;
+  return each([&](Element& at) {
+    Body body;
+    tiles(body, at, all, true);
+    for (std::size_t l = 0; l < members_.size(); ++l)
+      if (members_[l].part.role == OnlinePart::Fold && !is_maximum(members_[l]))
+        fold(body, l, members_[l].registers, slot_, at);
+    std::vector<std::pair<std::size_t, Expr>> factors;  // all are read before one takes the place of a product
+    for (std::size_t l = 0; l < members_.size(); ++l) {
+      const PassMember& m = members_[l];
+      if (m.part.role != OnlinePart::Sum) continue;
+      const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+      const std::string name = point ? allocate(body, "f", 1, Memory::Register) : std::string();
+      Body there;
+      const Expr own = let(
+          there, "f", where_not_0(l, at, convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_)));
+      if (!point) {
+        append(body, std::move(there));
+        factors.emplace_back(l, own);
+        continue;
+      }
+      there.push_back(stmt(Store{name, i64(0), own}));
+      body.push_back(stmt(Store{name, i64(0), zero()}));
+      body.push_back(stmt(If{*point, std::move(there), {}}));
+      factors.emplace_back(l, Load{name, i64(0), type_});
+    }
+    for (const auto& [l, factor] : factors) append(body, put_factor(members_[l], at, factor));
+    return body;
+  }, asked);
+}
+
+}  // namespace tilec::codegen

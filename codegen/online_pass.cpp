@@ -1,0 +1,355 @@
+#include "codegen/online_pass.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "codegen/rewrite.h"
+#include "lang/diagnostic.h"
+#include "poly/exact.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
+    Names& names, std::int64_t threads)
+    : storage_(storage), names_(names), threads_(threads) {
+  const std::string& over = leaves.front().n;
+  for (std::size_t l = 0; l < leaves.size(); ++l) {
+    auto part = online_part(nests[l], leaves[l].m(), over);
+    if (const auto* why = std::get_if<std::string>(&part))
+      throw lang::InternalError("the plan passes over a statement: " + *why);
+    members_.push_back({nests[l], leaves[l], std::get<OnlinePart>(std::move(part)),
+        storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
+    by_tensor_.emplace(nests[l].target.tensor, l);
+  }
+  depth_ = leaves.front().as<forms::Online>()->depth;
+  height_ = online_rows(leaves.front(), threads);
+  parts_ = threads / height_;
+  each_ = depth_ / parts_;
+  const PassMember& first = members_.front();
+  rows_ = first.nest.dims[first.part.row].extent, over_ = first.nest.dims[first.part.over].extent;
+  for (const PassMember& m : members_) if (m.part.role != OnlinePart::Fold) type_ = type_of(m);
+  if (std::ranges::all_of(members_, [](const PassMember& m) { return m.part.role == OnlinePart::Fold; }))
+    type_ = type_of(first);
+  find_maximum();
+}
+
+Body OnlinePass::spell() {
+  block_ = names_.fresh("p"), thread_ = names_.fresh("l");
+  Body body = coordinates();
+  append(body, shared_memory());
+  body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
+  return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
+}
+
+Expr OnlinePass::let(Body& body, const std::string& stem, const Expr& value) {
+  if (value.as<Constant>() || value.as<Variable>()) return value;
+  const std::string name = names_.fresh(stem);
+  body.push_back(stmt(Let{name, value}));
+  return Variable{name, value.type()};
+}
+
+Expr OnlinePass::choose(const Expr& condition, const Expr& a, const Expr& b) {
+  return Operation{Op::Select, {condition, a, b}, a.type()};
+}
+
+std::string OnlinePass::allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory) {
+  return allocate(body, stem, count, memory, type_);
+}
+
+std::string OnlinePass::allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory, DType type) {
+  const std::string name = names_.fresh(stem);
+  body.push_back(stmt(Allocate{name, type, count, memory}));
+  return name;
+}
+
+Body OnlinePass::each_row(const std::function<Body()>& f) {
+  Body body;
+  for (slot_ = 0; slot_ < rows_of_thread(); ++slot_) {
+    row_ = slots_[static_cast<std::size_t>(slot_)].row, row_value_ = slots_[static_cast<std::size_t>(slot_)].value;
+    append(body, f());
+  }
+  slot_ = 0;
+  return body;
+}
+
+void OnlinePass::find_maximum() {
+  const auto fold = [&](TensorId id) {
+    const auto at = by_tensor_.find(id);
+    return at != by_tensor_.end() && members_[at->second].part.role == OnlinePart::Fold ? std::optional(at->second)
+                                                                                        : std::nullopt;
+  };
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    PassMember& m = members_[l];
+    auto late = m.part.role == OnlinePart::Tile ? late_division(*m.nest.value)
+        : m.part.role == OnlinePart::Sum        ? late_division(*m.part.by_row)
+                                                : std::nullopt;
+    if (late && fold(m.nest.reads[late->divisor].tensor)) {
+      m.late = std::move(late), divides_ = true;
+      if (m.part.role == OnlinePart::Sum) m.divided = l;
+    }
+    for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
+      if (m.part.role == OnlinePart::Sum)
+        if (const auto at = by_tensor_.find(m.nest.reads[r].tensor);
+            at != by_tensor_.end() && members_[at->second].late && members_[at->second].part.role == OnlinePart::Tile)
+          m.divided = at->second;
+      if (m.late && r == m.late->divisor) continue;
+      if (const auto of = fold(m.nest.reads[r].tensor)) maximum_ = of;
+    }
+  }
+  if (!maximum_) return;
+  for (PassMember& m : members_)
+    for (const FlatAccess& read : m.nest.reads) {
+      const auto at = by_tensor_.find(read.tensor);
+      if (at == by_tensor_.end()) continue;
+      if (at->second == *maximum_ || members_[at->second].follows)
+        (m.part.role == OnlinePart::Tile ? m.follows : m.rescaled) = true;
+    }
+}
+
+Body OnlinePass::coordinates() {
+  Body body;
+  Expr rest = var(block_);
+  const std::int64_t tiles = (rows_ + height_ - 1) / height_;
+  blocks_ = tiles;
+  i0_ = let(body, members_.front().leaf.m() + "_0", remainder(rest, tiles) * i64(height_));
+  rest = quotient(rest, tiles);
+  const std::vector<std::string>& outer = members_.front().leaf.outer;
+  std::vector<Expr> at(outer.size(), i64(0));
+  for (std::size_t o = outer.size(); o-- > 0;) {
+    const std::int64_t extent = members_.front().nest.dims[*members_.front().nest.dim(outer[o])].extent;
+    at[o] = let(body, outer[o], o == 0 ? rest : remainder(rest, extent));
+    rest = quotient(rest, extent);
+    blocks_ = (poly::Exact(blocks_) * extent).get();
+  }
+  for (PassMember& m : members_) {
+    points_.emplace_back(m.nest);
+    for (std::size_t o = 0; o < outer.size(); ++o) points_.back().fix(*m.nest.dim(outer[o]), at[o]);
+  }
+  return body;
+}
+
+Body OnlinePass::one_thread() {
+  Body body;
+  for (slot_ = 0; slot_ < rows_of_thread(); ++slot_) {
+    const Expr row = row_of_thread(body, slot_);
+    slots_.push_back({row, let(body, members_.front().leaf.m(), i0_ + row)});
+  }
+  for (PassMember& m : members_)
+    if (m.part.role == OnlinePart::Fold)
+      m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
+  if (maximum_) highest_ = members_[*maximum_].registers;
+  append(body, first_operands());
+  append(body, each_row([&] {
+    Body some = rows_alone();
+    if (maximum_) some.push_back(stmt(Store{highest_, i64(slot_), lowest()}));
+    return some;
+  }));
+  append(body, range());
+  if (!may_begin_again()) {
+    append(body, pass(false));
+    append(body, write());
+    return body;
+  }
+  // All of it once; once more where what came out says so.
+  append(body, pass(false));
+  const Expr sound = is_sound(body);
+  body.push_back(stmt(If{Operation{Op::Lt, {sound, one()}, DType::Bool}, pass(true), {}}));
+  append(body, write());
+  return body;
+}
+
+bool OnlinePass::bounded(const PassMember& m) const {
+  return std::ranges::any_of(m.nest.rows, [&](const Row& row) {
+    return row.form.coefficients[m.part.over] != 0 || row.form.coefficients[m.part.row] != 0;
+  });
+}
+
+bool OnlinePass::may_begin_again() const {
+  return maximum_ || begins_again() || std::ranges::any_of(members_, [&](const PassMember& m) {
+    return m.part.role == OnlinePart::Sum && (bounded(m) || !m.part.when.empty());
+  });
+}
+
+Stmt OnlinePass::at_point(std::size_t l, const Expr& row, const Expr& column, Body adds) {
+  Element at{0, column - j0_, column, true, {}};
+  if (const auto condition = conditions(l, at)) adds = {stmt(If{*condition, std::move(adds), {}})};
+  return stmt(If{*is_point(l, row, column, true), std::move(adds), {}});
+}
+
+Body OnlinePass::range() {
+  Body body;
+  std::optional<Interval> all;
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    if (m.part.role != OnlinePart::Fold && m.part.role != OnlinePart::Sum) continue;
+    Interval own{i64(0), i64(over_)};
+    const Expr last = rows_ % height_ ? minimum(i0_ + i64(height_ - 1), i64(rows_ - 1)) : i0_ + i64(height_ - 1);
+    for (const Row& row : m.nest.rows) {
+      const std::int64_t a = row.form.coefficients[m.part.over], c = row.form.coefficients[m.part.row];
+      if (!a) continue;
+      Ranges known = points_[l];
+      known.fix(m.part.row, c > 0 ? last : i0_);
+      const Expr most = known.known_part(row.form);
+      known.fix(m.part.row, c > 0 ? i0_ : last);
+      const Expr least = known.known_part(row.form);
+      if (a > 0) {                                   // 0 <= a j + rest < extent
+        own.lo = maximum(own.lo, ceil_divide(i64(0) - most, a));
+        if (row.extent) own.hi = minimum(own.hi, ceil_divide(i64(*row.extent) - least, a));
+      } else {
+        own.hi = minimum(own.hi, floor_divide(most, -a) + i64(1));
+        if (row.extent) own.lo = maximum(own.lo, ceil_divide(least - i64(*row.extent) + i64(1), -a));
+      }
+    }
+    all = all ? Interval{minimum(all->lo, own.lo), maximum(all->hi, own.hi)} : own;
+  }
+  first_ = let(body, "from", floor_divide(all->lo, depth_) * i64(depth_));
+  if (const std::int64_t known = const_or(all->hi, -1), from = const_or(first_, -1); known >= 0 && from >= 0)
+    turns_ = i64(std::max<std::int64_t>(0, (known - from + depth_ - 1) / depth_));
+  else turns_ = let(body, "turns", maximum(i64(0), ceil_divide(all->hi - first_, depth_)));
+  return body;
+}
+
+Body OnlinePass::rows_alone() {
+  Body body;
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
+      const FlatAccess& read = m.nest.reads[r];
+      if (by_tensor_.contains(read.tensor) || staged(m, r) || read.offset.coefficients[m.part.over] != 0) continue;
+      const DType type = storage_.plan.program.tensor(read.tensor).dtype;
+      if (slot_ == 0)
+        of_rows_.emplace(
+            std::pair(l, r), allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)));
+      const std::string& name = of_rows_.at({l, r});
+      body.push_back(stmt(Store{name, i64(slot_), Constant{compute_type(type), 0, 0.0}}));
+      Ranges known = points_[l];
+      known.fix(m.part.row, row_value_);
+      std::optional<Expr> there = known.fixed_rows();  // where they do not hold, the element may not exist
+      Body one{stmt(Store{name, i64(slot_),
+          convert(Load{storage_.name(read.tensor), known.known_part(read.offset), type}, compute_type(type))})};
+      if (rows_ % height_) there = there ? both(less(row_value_, i64(rows_)), *there) : less(row_value_, i64(rows_));
+      if (there) body.push_back(stmt(If{*there, std::move(one), {}}));
+      else append(body, std::move(one));
+    }
+  }
+  return body;
+}
+
+bool OnlinePass::staged(const PassMember& m, std::size_t r) const {
+  const auto in = [&](const poly::Expr& factor) {
+    const std::vector<std::size_t> all = reads_of(factor);
+    return std::ranges::find(all, r) != all.end();
+  };
+  return (m.part.by_column && in(*m.part.by_column)) || (m.part.role == OnlinePart::Product && in(*m.part.by_row));
+}
+
+std::int64_t OnlinePass::access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
+  if (access.offset.coefficients[d] != 1) return 1;
+  std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
+  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
+  halve(access.offset.constant);
+  for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x)
+    if (x != d) halve(access.offset.coefficients[x]);
+  return std::max<std::int64_t>(w, 1);
+}
+
+std::vector<std::size_t> OnlinePass::reads_of(const poly::Expr& e) const {
+  std::vector<std::size_t> reads;
+  for (const poly::Expr& part : poly::parts(e))
+    if (const auto* r = part.as<poly::Read>()) reads.push_back(static_cast<std::size_t>(r->read));
+  std::ranges::sort(reads);
+  reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+  return reads;
+}
+
+Body OnlinePass::pass(bool again) {
+  Body body = before_turns();
+  for (const PassMember& m : members_) {
+    if (m.part.role == OnlinePart::Sum)
+      for (std::int64_t x = 0; x < registers_of(m); ++x) body.push_back(stmt(Store{m.registers, i64(x), zero()}));
+    if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again))
+      for (std::int64_t r = 0; r < rows_of_thread(); ++r)
+        body.push_back(stmt(Store{m.registers, i64(r), identity(m.nest.aggregation, type_of(m))}));
+  }
+  if (const_or(turns_, 1) <= 0) return body;
+  const std::string number = names_.fresh("turn");
+  Body one;
+  j0_ = let(one, "j_0", first_ + var(number) * i64(depth_));
+  append(one, turn(var(number), again));
+  Stmt turns = stmt(For{number, Kind::Serial, turns_, {}, std::move(one)});
+  if (is_const(turns_)) body.push_back(std::move(turns));
+  else body.push_back(stmt(If{less(i64(0), turns_), {std::move(turns)}, {}}));
+  return body;
+}
+
+Expr OnlinePass::is_sound(Body& body) {
+  Expr all = zero();
+  const auto add = [&](const Expr& e) { all = Operation{Op::Add, {all, e}, type_}; };
+  for (const PassMember& m : members_) {
+    if (m.part.role == OnlinePart::Sum)
+      for (std::int64_t x = 0; x < registers_of(m); ++x) add(Load{m.registers, i64(x), type_});
+    if (m.part.role == OnlinePart::Fold && m.rescaled)
+      for (std::int64_t r = 0; r < rows_of_thread(); ++r) add(Load{m.registers, i64(r), type_});
+  }
+  const auto finite = [&](const Expr& e) { return equal(Operation{Op::Sub, {e, e}, type_}, zero()); };
+  Expr sound = finite(let(body, "all", all));
+  if (maximum_)
+    append(body, each_row([&] {
+      Expr known = finite(Load{highest_, i64(slot_), type_});
+      if (rows_ % height_) known = Operation{Op::Or, {known, at_least(row_value_, i64(rows_))}, DType::Bool};
+      sound = both(sound, known);
+      return Body();
+    }));
+  const std::string name = names_.fresh("sound");
+  body.push_back(stmt(Fold{name, Aggregation::Min, choose(let(body, "finite", sound), one(), zero()), thread_}));
+  return Variable{name, type_};
+}
+
+Expr OnlinePass::result(const PassMember& m, const Expr& value) const {
+  return convert(convert(value, compute_type(m.dtype)), m.dtype);
+}
+
+bool OnlinePass::local(const PassMember& m) {
+  return std::ranges::find(m.nest.locals, m.nest.target.tensor) != m.nest.locals.end();
+}
+
+Body OnlinePass::write() {
+  Body body = before_writes();
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    if (local(m)) continue;
+    if (m.part.role == OnlinePart::Fold) append(body, each_row([&] { return write_fold(l); }));
+    if (m.part.role == OnlinePart::Sum) append(body, write_sum(l));
+  }
+  return body;
+}
+
+Expr OnlinePass::divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const {
+  const auto& apply = *value.as<poly::Apply>();
+  if (apply.op == Op::Div) return Operation{Op::Div, {sum, by}, type_};
+  const Expr condition = spelled(
+      tile.nest, apply.operands[0], [&](std::size_t) { return by; },
+      [](const Form&) -> Expr { throw lang::InternalError("a divisor has no value of an index"); });
+  const auto* first = apply.operands[1].as<poly::Number>();
+  const Expr quotient = divided(tile, apply.operands[first ? 2 : 1], sum, by);
+  const Expr none = Operation{Op::Mul, {sum, zero()}, type_};
+  return first ? choose(condition, none, quotient) : choose(condition, quotient, none);
+}
+
+Body OnlinePass::write_fold(std::size_t l) {
+  const PassMember& m = members_[l];
+  Body body;
+  const Expr total = this->total(m);
+  Ranges points = points_[l];
+  points.fix(m.part.row, row_value_);
+  Expr mine = writes_rows();
+  if (rows_ % height_) mine = both(mine, less(row_value_, i64(rows_)));
+  body.push_back(stmt(If{mine,
+      {stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), result(m, total)})},
+      {}}));
+  return body;
+}
+
+}  // namespace tilec::codegen

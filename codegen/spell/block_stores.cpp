@@ -1,0 +1,108 @@
+#include "codegen/spell/block_stores.h"
+
+#include <string>
+#include <utility>
+
+#include "codegen/requests.h"
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+class Stores {
+ public:
+  Stores(const BlockPlace& at, const Accumulators& sums) : at_(at), l_(at.leaf), sums_(sums) {}
+
+  // Under `add` all that the target holds is read before any of it is written: a vector under a mask covers elements of
+  // the next row, whose load would wait for the store.
+  Body stores(const std::string& view, bool add) const {
+    const bool under_mask = l_.flag && !l_.nest.fill;      // which tells lanes apart where no element is to be told
+    if (at_.turns(l_.nest.target.offset) && !under_mask) return turned_stores(view, add);
+    Body sums, body;
+    const std::string sum = add ? l_.names.fresh("sum") : "";
+    const DType held = compute_type(l_.target_type);
+    if (add) sums.push_back(stmt(Allocate{sum, held, at_.tile.rows * at_.tile.vectors, Memory::Register}));
+    for (std::int64_t i = 0; i < at_.tile.rows; ++i)
+      for (std::int64_t v = 0; v < at_.tile.vectors; ++v) {
+        const Expr offset = at_.inside_tile(l_.nest.target.offset, i, v);
+        const auto in_tile = [&](Stmt s) {
+          if (at_.masked(v)) s = stmt(If{at_.mask(v), {std::move(s)}, {}});
+          return at_.tile.end ? stmt(If{less(at_.tile.m0 + Expr(i), *at_.tile.end), {std::move(s)}, {}}) : s;
+        };
+        Expr x = result(add ? sums : body, i, v);
+        if (add) {
+          const Expr slot(i * at_.tile.vectors + v);
+          // parts are added up only where no flag is
+          sums.push_back(
+              in_tile(stmt(Store{sum, slot, combine(l_.nest.aggregation, Load{view, offset, l_.target_type}, x)})));
+          x = Load{sum, slot, held};
+        }
+        body.push_back(in_tile(stmt(
+            Store{view, offset, convert(x, l_.target_type), l_.compute.streams() ? Hint::Streaming : Hint::Plain})));
+      }
+    append(sums, std::move(body));
+    return sums;
+  }
+
+ private:
+  // Reads before it writes under `add`, as `stores` does.
+  Body turned_stores(const std::string& view, bool add) const {
+    Body body;
+    const Form& f = l_.nest.target.offset;
+    for (std::int64_t v = 0; v < at_.tile.vectors; ++v) {
+      const std::string square = l_.names.fresh("square");
+      const DType held = compute_type(l_.target_type);
+      const bool whole = at_.strip(f);
+      const std::int64_t vectors = whole ? at_.tile.rows : l_.compute.lanes;
+      body.push_back(stmt(Allocate{square, held, vectors, Memory::Register}));
+      for (std::int64_t i = 0; i < at_.tile.rows; ++i) body.push_back(stmt(Store{square, Expr(i), result(body, i, v)}));
+      body.push_back(whole ? stmt(Interleave{square}) : stmt(Transpose{square}));
+      const auto for_vectors = [&](const auto& store) {
+        for (std::int64_t l = 0; l < vectors; ++l) {
+          const Stmt s = stmt(store(whole ? at_.along_strip(v, l) : at_.along_m(f, v, l), Expr(l)));
+          body.push_back(whole ? at_.of_strip(s, v, l) : at_.of_square(s, v, l));
+        }
+      };
+      if (add)
+        for_vectors([&](const Expr& offset, const Expr& l) {
+          return Store{
+              square, l, combine(l_.nest.aggregation, Load{view, offset, l_.target_type}, Load{square, l, held})};
+        });
+      for_vectors([&](const Expr& offset, const Expr& l) {
+        return Store{view, offset, convert(Load{square, l, held}, l_.target_type),
+            l_.compute.streams() ? Hint::Streaming : Hint::Plain};
+      });
+    }
+    return body;
+  }
+
+  // What row i of vector v holds; under `add` it is added to what the target holds.
+  Expr result(Body& body, std::int64_t i, std::int64_t v) const {
+    return sums_.or_fill(convert(sums_.folded(body, sums_.slot(i, v)), compute_type(l_.target_type)));
+  }
+
+  const BlockPlace& at_;
+  const SpelledLeaf& l_;
+  const Accumulators& sums_;
+};
+
+}  // namespace
+
+Body spell_stores(const BlockPlace& at, const Accumulators& sums, const PartOfSum& part, Body requests) {
+  SpelledLeaf& l = at.leaf;
+  const Stores stores(at, sums);
+  const std::string name = l.names.fresh("o");
+  Body body{stmt(View{name, l.storage.name(l.nest.target.tensor), at.corner(target_access, l.nest.target.offset)})};
+  const bool always = part.later && part.later->as<Constant>();
+  if (part.later && !always) {
+    append(body, std::move(requests));
+    body.push_back(stmt(If{*part.later, stores.stores(name, true), stores.stores(name, false)}));
+    return body;
+  }
+  append(body, among_stores(stores.stores(name, always), name, std::move(requests)));
+  if (always || !l.flag || l.nest.fill) return body;
+  return {stmt(If{sums.has_met(), std::move(body), {}})};
+}
+
+}  // namespace tilec::codegen

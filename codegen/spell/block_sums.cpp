@@ -1,0 +1,227 @@
+#include "codegen/spell/block_sums.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "codegen/model/estimates.h"
+#include "codegen/scalar.h"
+#include "codegen/spell/block_stores.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+class BlockSums {
+ public:
+  BlockSums(SpelledLeaf& leaf, const BlockRequests& requests, const Accumulators& sums, const KnownValues& common)
+      : l_(leaf), requests_(requests), sums_(sums), common_(common) {}
+
+  // The reductions of k from `level` on. `later` gets requests that stand among the stores.
+  Body reduce(const BlockPlace& at, std::size_t level, Body& later) {
+    if (level < l_.k.size() && at.tile.staggered && at.tile.blocked_m && bounds_rows(l_.k[level]))
+      return staggered(at, level, later);
+    return reduce_all(at, level, later);
+  }
+
+ private:
+  // Whether rows of the domain bound d by m, and all else is known.
+  bool bounds_rows(std::size_t d) const {
+    const auto m = static_cast<std::size_t>(l_.m);
+    return std::ranges::any_of(l_.nest.rows, [&](const Row& row) {
+      if (!row.form.coefficients[m] || !row.form.coefficients[d]) return false;
+      for (std::size_t k = 0; k < l_.nest.dims.size(); ++k)
+        if (k != m && k != d && row.form.coefficients[k] && !l_.points.at(k)) return false;
+      return true;
+    });
+  }
+
+  // Steps that every row of the block has, and before and behind them steps under a mask for each row.
+  Body staggered(const BlockPlace& at, std::size_t level, Body& later) {
+    const std::size_t d = l_.k[level];
+    const std::string& stem = l_.nest.dims[d].name;
+    Body body;
+    const OwnRanges own = own_ranges(body, at, d);
+    const Expr first = named(l_.names, body, stem + "_in", minimum(own.any.hi, own.all.lo)),
+               last = named(l_.names, body, stem + "_out", maximum(first, minimum(own.any.hi, own.all.hi)));
+    const auto steps = [&](const Interval& range, bool masked) {
+      BlockPlace here = at;
+      here.tile.border = at.tile.border || masked;
+      append(body, l_.within(d, range, [&] { return reduce_all(here, level, later); }));
+    };
+    steps({own.any.lo, first}, true);
+    steps({first, last}, false);
+    steps({last, own.any.hi}, true);
+    return body;
+  }
+
+  Body reduce_all(const BlockPlace& at, std::size_t level, Body& later) {
+    if (level >= l_.k.size()) return one_step(at, later);
+    const std::size_t d = l_.k[level];
+    if (level + 1 == l_.k.size()) return innermost(at, d);
+    return l_.loop(d, l_.points.bounds(d), [&] {
+      Body body = requests_.outside(at, level);
+      append(body, reduce(at, level + 1, later));
+      return body;
+    });
+  }
+
+  Body one_step(const BlockPlace& at, Body& later) {
+    Body body;
+    const Views views = views_of(body, at);
+    append(later, requests_.by_block(at, views));
+    EdgeValues edges;
+    append(body, step(values_of(at, views, common_), edges));
+    return body;
+  }
+
+  // The innermost reduction: one view per read, moved along.
+  Body innermost(const BlockPlace& at, std::size_t d) {
+    const Interval range = l_.points.bounds(d);
+    const Expr count = range.hi - range.lo;
+    const std::int64_t known = const_or(count, 0);
+    if (is_const(count) && known <= 0) return {};
+    if (!is_const(count) || known > model::blocks::unrolled_steps ||
+        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || !holds_steps(at, d))
+      return looped_steps(at, d, range);
+    if (at.tile.border) return l_.with(d, range.lo, [&] { return border_steps(at, d, range.lo, known); });
+    return unrolled_steps(at, d, range);
+  }
+
+  // Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a
+  // step loads: rows of a window read elements again that the step before read, which then stay in registers of their
+  // own.
+  bool holds_steps(const BlockPlace& at, std::size_t d) const {
+    std::int64_t held = at.tile.rows * at.tile.vectors, shared = 0;
+    for (const FlatAccess& read : l_.nest.reads) {
+      if (at.in_n(read.offset)) {
+        held += at.in_m(read.offset) ? 2 : at.tile.vectors;
+        continue;
+      }
+      if (!at.in_m(read.offset)) continue;
+      const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(l_.m)]),
+                         moved = std::abs(read.offset.coefficients[d]);
+      if (moved && moved % row == 0) shared += std::max<std::int64_t>(0, at.tile.rows - moved / row);
+    }
+    return shared == 0 || held + shared < l_.storage.registers;
+  }
+
+  // Few steps side by side.
+  Body unrolled_steps(const BlockPlace& at, std::size_t d, const Interval& range) {
+    const std::string u = l_.names.fresh(l_.nest.dims[d].name);
+    return l_.with(d, range.lo, [&] {
+      Body body;
+      const Views views = views_of(body, at);
+      Body one = l_.with(d, range.lo + var(u), [&] {
+        EdgeValues edges;
+        return step(values_of(at, views, {}, d, var(u)), edges);
+      });
+      append(one, requests_.by_step(at, views, d, var(u), var(u)));
+      body.push_back(stmt(For{u, Kind::Unroll, range.hi - range.lo, {}, std::move(one)}));
+      return body;
+    });
+  }
+
+  // Few steps of a window one by one: what a row reads in one, another row has read in the step before.
+  Body border_steps(const BlockPlace& at, std::size_t d, const Expr& first, std::int64_t count) {
+    Body body;
+    const Views views = views_of(body, at);
+    EdgeValues edges;
+    for (std::int64_t u = 0; u < count; ++u) {
+      if (at.tile.guarded) edges.clear();              // what is under the guard of a step ends with it
+      append(body, l_.with(d, first + Expr(u), [&] { return step(values_of(at, views, {}, d, Expr(u)), edges); }));
+    }
+    return body;
+  }
+
+  // A loop whose views move along.
+  Body looped_steps(const BlockPlace& at, std::size_t d, const Interval& range) {
+    const std::string& stem = l_.nest.dims[d].name;
+    const std::string lo = l_.names.fresh(stem + "_lo"), turns = l_.names.fresh(stem + "_n");
+    Body body;
+    Expr first = range.lo, count = range.hi - range.lo;
+    const bool known = is_const(count);
+    if (!known) {
+      body.push_back(stmt(Let{lo, range.lo}));
+      body.push_back(stmt(Let{turns, range.hi - var(lo)}));
+      first = var(lo);
+      count = var(turns);
+    }
+    const std::optional<Expr> mask = steady_mask(body, at, d);
+    Body loop = l_.with(d, first, [&] {
+      Body same;
+      const Views views = views_of(same, at);
+      const KnownValues before = hoisted(same, at, views, d);
+      const std::string index = l_.names.fresh(stem);
+      Body inner = l_.with(d, first + var(index), [&] {
+        EdgeValues edges;
+        return step(values_of(at, views, before), edges, mask);
+      });
+      append(inner, requests_.by_step(at, views, d, Expr(std::int64_t{0}), var(index)));
+      same.push_back(stmt(For{index, Kind::Serial, count, advance(at, views, d), std::move(inner)}));
+      return same;
+    });
+    if (!known) body.push_back(stmt(If{less(Expr(std::int64_t{0}), count), std::move(loop), {}}));
+    else append(body, std::move(loop));
+    return body;
+  }
+
+  // A mask that stays the same while d runs stands outside the loop: nothing hoists it later.
+  std::optional<Expr> steady_mask(Body& body, const BlockPlace& at, std::size_t d) {
+    const bool steady = std::ranges::none_of(l_.nest.rows, [&](const Row& row) {
+      return l_.n >= 0 && row.form.coefficients[static_cast<std::size_t>(l_.n)] && row.form.coefficients[d];
+    });
+    const std::optional<Expr> mask = at.tile.guarded && steady ? at.guard() : std::nullopt;
+    if (!mask) return std::nullopt;
+    const std::string name = l_.names.fresh("inside");
+    body.push_back(stmt(Let{name, *mask}));
+    return Variable{name, DType::Bool};
+  }
+
+  // The fold of a step stands inside the tile's guard.
+  StepValues values_of(const BlockPlace& at, const Views& views, const KnownValues& known,
+      std::optional<std::size_t> unrolled = {}, const Expr& u = Expr(std::int64_t{0})) const {
+    BlockPlace inside = at;
+    inside.in_mask = at.tile.guarded;
+    return {std::move(inside), views, known, unrolled, u};
+  }
+
+  // One step of the fold for all accumulators. `mask`: the tile's guard where it was computed before.
+  Body step(StepValues values, EdgeValues& edges, std::optional<Expr> mask = {}) {
+    const BlockPlace& at = values.at();
+    Body body;
+    if (at.tile.border) values.ask_rows(body, edges);
+    for (std::int64_t i = 0; i < at.tile.rows; ++i)
+      for (std::int64_t v = 0; v < at.tile.vectors; ++v) values.fold(body, sums_, i, v);
+    if (l_.flag) body.push_back(sums_.met());
+    if (!mask && at.tile.guarded) mask = at.guard();
+    return mask ? Body{stmt(If{*mask, std::move(body), {}})} : body;
+  }
+
+  SpelledLeaf& l_;
+  const BlockRequests& requests_;
+  const Accumulators& sums_;
+  const KnownValues& common_;
+};
+
+}  // namespace
+
+Body spell_block(SpelledLeaf& l, const BlockRequests& requests, const BlockTile& tile, const PartOfSum& part,
+    const KnownValues& common) {
+  const bool lanes = tile.blocked_n && l.compute.lanes > 1;
+  const BlockPlace at{l, tile, lanes ? l.names.fresh("l") : ""};
+  Body body, later;
+  const Accumulators sums = begin_sums(body, l, tile.rows, tile.vectors);
+  if (!part.cleared) {
+    append(body, requests.claimed(at, later));
+    append(body, requests.before_block(at, part.folded_from));
+    append(body, BlockSums(l, requests, sums, common).reduce(at, part.folded_from, later));
+  }
+  append(body, spell_stores(at, sums, part, std::move(later)));
+  if (!lanes) return body;
+  return {stmt(For{at.lane_name, l.lane_kind(), Expr(l.compute.lanes), {}, std::move(body)})};
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,57 @@
+#include "codegen/spell/spelled_leaf.h"
+
+#include "codegen/product.h"
+#include "codegen/scalar.h"
+#include "lang/diagnostic.h"
+
+namespace tilec::codegen {
+
+SpelledLeaf::SpelledLeaf(
+    const Nest& of, const Compute& leaf, const Storage& held, const Surroundings& surroundings, Names& fresh)
+    : nest(of), compute(leaf), storage(held), around(surroundings), names(fresh), points(of) {
+  for (const auto& [d, value] : around.fixed) points.fix(d, value);
+  for (const auto& [d, interval] : around.limits) points.limit(d, interval);
+  const auto find = [&](const std::string& name) -> int {
+    if (name.empty()) return -1;
+    const auto d = nest.dim(name);
+    if (!d) throw lang::InternalError("the plan names a dimension `" + name + "` that its statement lacks");
+    return static_cast<int>(*d);
+  };
+  m = find(leaf.m());
+  if (leaf.block()) block = *leaf.block();
+  if (const auto* own = leaf.as<forms::Contract>()) contract = *own;
+  n = find(leaf.n);
+  for (const std::string& name : leaf.outer) outer.push_back(static_cast<std::size_t>(find(name)));
+  for (const std::string& name : leaf.k) k.push_back(static_cast<std::size_t>(find(name)));
+  for (const Ahead& one : leaf.ahead) ahead.emplace_back(static_cast<std::size_t>(find(one.index)), one.count);
+  type = compute_type(nest.value->type());
+  target_type = storage.plan.program.tensor(nest.target.tensor).dtype;
+  scaled = has_scale(nest.aggregation, type);
+  flag = !around.reached && !always_reached(nest) && !identity_is_fill(nest);
+}
+
+Body SpelledLeaf::with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {
+  const std::optional<Expr> before = points.at(d);
+  points.fix(d, value);
+  Body body = inside();
+  if (before) points.fix(d, *before);
+  else points.release(d);
+  return body;
+}
+
+Body SpelledLeaf::within(std::size_t d, const Interval& part, const std::function<Body()>& inside) {
+  const Interval before = points.limit(d, part);
+  Body body = inside();
+  points.limit(d, before);
+  return body;
+}
+
+Body SpelledLeaf::loop(std::size_t d, const Interval& range, const std::function<Body()>& inside) {
+  return serial(names, nest.dims[d].name, range, [&](const Expr& v) { return with(d, v, inside); });
+}
+
+std::int64_t SpelledLeaf::bytes_of(std::size_t read) const {
+  return lang::bytes(storage.plan.program.tensor(nest.reads[read].tensor).dtype);
+}
+
+}  // namespace tilec::codegen

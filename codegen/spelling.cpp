@@ -1,0 +1,45 @@
+#include "codegen/spelling.h"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+std::string Names::fresh(const std::string& stem) {
+  for (int& n = count_[stem];; ) {
+    std::string name = n == 0 ? stem : fmt::format("{}_{}", stem, n);
+    ++n;
+    if (taken_.insert(name).second) return name;
+  }
+}
+
+Body serial(
+    Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {
+  const auto counted = [&](const Expr& count, const Expr& lo) {
+    const std::string index = names.fresh(stem);
+    return stmt(For{index, Kind::Serial, count, {}, inside(lo + var(index))});
+  };
+  const Expr count = range.hi - range.lo;
+  if (is_const(count)) {
+    const std::int64_t c = const_or(count, 0);
+    if (c <= 0) return {};
+    return c == 1 ? inside(range.lo) : Body{counted(count, range.lo)};
+  }
+  const std::string lo = names.fresh(stem + "_lo"), turns = names.fresh(stem + "_n");
+  Body body{stmt(Let{lo, range.lo}), stmt(Let{turns, range.hi - var(lo)})};
+  Stmt loop = counted(var(turns), var(lo));
+  body.push_back(stmt(If{less(Expr(std::int64_t{0}), var(turns)), {std::move(loop)}, {}}));
+  return body;
+}
+
+Expr named(Names& names, Body& body, const std::string& stem, const Expr& e) {
+  if (is_const(e)) return e;
+  const std::string name = names.fresh(stem);
+  body.push_back(stmt(Let{name, e}));
+  return Variable{name, e.type()};
+}
+
+}  // namespace tilec::codegen
