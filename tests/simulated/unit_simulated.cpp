@@ -100,7 +100,7 @@ TEST_CASE("what a kernel does wrong is found and named with its line, and the ne
   for (const Kernel& k : kernels) {
     const std::string name = k.name;
     CAPTURE(name);
-    p.launches = {{k.name, {0, 1}, 0, {2, 1, 1}, 64}};
+    p.launches = {{k.name, {0, 1}, {}, 0, {2, 1, 1}, 64}};
     const auto loaded = device->load(p);
     const std::vector<Memory> memory = {device->allocate(1024), device->allocate(1024)};
     const std::vector<float> zeros(256);
@@ -166,7 +166,7 @@ TEST_CASE("what a kernel does wrong around wgmma is found") {
     codegen::Package p;
     p.form = codegen::Package::Code::Cubins, p.code = {objects[k].cubin};
     p.buffers = {{512, 0}};
-    p.launches = {{"k", {0}, 0, {1, 1, 1}, 128}};
+    p.launches = {{"k", {0}, {}, 0, {1, 1, 1}, 128}};
     for (int turn = 0; turn < 2; ++turn) {               // blocks run in one order, and in the other
       const auto loaded = device->load(p);
       const std::vector<Memory> memory = {device->allocate(512)};
