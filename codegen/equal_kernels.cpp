@@ -125,7 +125,7 @@ class Reader : public Looker {
     is(body.size());
     for (const Stmt& s : body) {
       is(s.node.index());
-      std::visit([&](const auto& x) { note(x); }, s.node);
+      if (in_kernel_) std::visit([&](const auto& x) { note(x); }, s.node);
       parts(s, *this);
     }
   }
@@ -269,9 +269,9 @@ Names names_in(const Loops& loops) {
 }
 
 void share(Lowered& package, const Alike& alike) {
-  // the numbers that a gap adds to what stands there, of each step; all 0: none
+  // of each step: where a view begins, or what stands in a gap of a value
   using Numbers = std::vector<std::int64_t>;
-  std::map<std::pair<std::size_t, Numbers>, std::string> made;  // a view, or a number
+  std::map<std::pair<std::size_t, Numbers>, std::string> made;  // names of views and of numbers
   std::vector<Numbers> passed;
   std::vector<std::optional<Filling>> fillings;
   Function& kernel = package.steps[alike.steps[0]].loops.functions.back();
