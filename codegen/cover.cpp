@@ -73,12 +73,14 @@ bool disjoint(const Statement& a, const Statement& b) {
 }
 
 // The number that the first link of the chain begins with; none where a link before s may write what s may.
-std::optional<poly::Number> held(const poly::Program& program, const Statement& s) {
+// `makers`: of each tensor, the statement that makes it.
+std::optional<poly::Number> held(
+    const poly::Program& program, const std::vector<const Statement*>& makers, const Statement& s) {
   const Statement* link = &s;
   for (int links = 0; links < most_links; ++links) {
     if (const auto* number = std::get_if<poly::Number>(&link->fill)) return *number;
     const TensorId before = std::get<TensorId>(link->fill);
-    const Statement* made = maker(program, before);
+    const Statement* made = makers[static_cast<std::size_t>(before)];
     if (made == nullptr || program.tensor(before).dtype != program.tensor(s.target.tensor).dtype || !disjoint(*made, s))
       return std::nullopt;
     link = made;
@@ -99,9 +101,12 @@ double elements_written(const Fused& fused, const Statement& s) {
 }  // namespace
 
 void note_held(poly::Program& program) {
+  std::vector<const Statement*> makers(program.tensors.size());
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node)) makers[static_cast<std::size_t>(s->target.tensor)] = s;
   for (poly::Node& node : program.nodes)
     if (auto* s = std::get_if<Statement>(&node); s && std::holds_alternative<TensorId>(s->fill))
-      s->held = held(program, *s);
+      s->held = held(program, makers, *s);
 }
 
 Cover::Cover(const Fused& fused)

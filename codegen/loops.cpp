@@ -9,6 +9,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "codegen/parts.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
@@ -33,15 +34,6 @@ const std::int64_t* constant(const Expr& e) {
 
 Expr i64_operation(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::I64}; }
 
-// `e` as (rest, constant): x + 3 ⇒ (x, 3), so that sums of constants meet.
-std::pair<Expr, std::int64_t> split_sum(const Expr& e) {
-  if (const std::int64_t* c = constant(e)) return {Expr(std::int64_t{0}), *c};
-  const Operation* sum = e.as<Operation>();
-  if (sum && sum->op == Op::Add && sum->type == DType::I64)
-    if (const std::int64_t* c = constant(sum->operands[1])) return {sum->operands[0], *c};
-  return {e, 0};
-}
-
 Expr add_constant(const Expr& e, std::int64_t c) {
   if (c == 0) return e;
   if (const std::int64_t* value = constant(e)) return Expr((Exact(*value) + c).get());
@@ -56,17 +48,25 @@ Expr comparison(Op op, const Expr& a, const Expr& b, bool (*fold)(std::int64_t, 
 
 }  // namespace
 
+std::pair<Expr, std::int64_t> constant_apart(const Expr& e) {
+  if (const std::int64_t* c = constant(e)) return {Expr(std::int64_t{0}), *c};
+  const Operation* sum = e.as<Operation>();
+  if (sum && sum->op == Op::Add && sum->type == DType::I64)
+    if (const std::int64_t* c = constant(sum->operands[1])) return {sum->operands[0], *c};
+  return {e, 0};
+}
+
 Expr operator+(const Expr& a, const Expr& b) {
-  auto [x, p] = split_sum(a);
-  auto [y, q] = split_sum(b);
+  auto [x, p] = constant_apart(a);
+  auto [y, q] = constant_apart(b);
   if (constant(x)) return add_constant(y, (Exact(p) + q).get());      // x is 0 here
   if (constant(y)) return add_constant(x, (Exact(p) + q).get());
   return add_constant(i64_operation(Op::Add, x, y), (Exact(p) + q).get());
 }
 
 Expr operator-(const Expr& a, const Expr& b) {
-  auto [x, p] = split_sum(a);
-  auto [y, q] = split_sum(b);
+  auto [x, p] = constant_apart(a);
+  auto [y, q] = constant_apart(b);
   const std::int64_t rest = (Exact(p) - q).get();
   if (constant(y)) return add_constant(x, rest);
   if (x == y) return Expr(rest);

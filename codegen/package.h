@@ -35,6 +35,7 @@ struct Place {
 struct Launch {
   std::string kernel;                                  // its symbol in the code
   std::vector<int> buffers;                            // positions in Package::buffers, in the order of its parameters
+  std::vector<std::int64_t> numbers;                   // its parameters behind them
   std::int64_t code = 0;                               // cubins: the position of the one that has it
   std::int64_t grid[3] = {1, 1, 1};                    // simt, x first; a zero: nothing to do
   std::int64_t threads = 1;                            // simt: of a block

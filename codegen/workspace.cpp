@@ -39,22 +39,20 @@ std::vector<Life> lives_of(const Lowered& program) {
 
 Workspace workspace_of(const Lowered& program) {
   Workspace result{std::vector<std::int64_t>(program.buffers.size(), 0), 0};
-  std::vector<Life> lives = lives_of(program), placed;
+  std::vector<Life> lives = lives_of(program), placed;  // placed: by their offsets
   std::ranges::stable_sort(lives, std::greater(), &Life::bytes);
   for (const Life& life : lives) {
-    std::vector<Life> beside;
-    for (const Life& other : placed)
-      if (other.first <= life.last && life.first <= other.last) beside.push_back(other);
-    std::ranges::sort(beside, {}, [&](const Life& other) { return result.offsets[other.buffer]; });
     std::int64_t offset = 0;
-    for (const Life& other : beside) {
+    for (const Life& other : placed) {
+      if (other.first > life.last || life.first > other.last) continue;
       const std::int64_t at = result.offsets[other.buffer];
       if (at - offset >= life.bytes) break;
       offset = std::max(offset, (poly::Exact(at) + other.bytes).get());
     }
     result.offsets[life.buffer] = offset;
     result.bytes = std::max(result.bytes, (poly::Exact(offset) + life.bytes).get());
-    placed.push_back(life);
+    const auto offset_of = [&](const Life& other) { return result.offsets[other.buffer]; };
+    placed.insert(std::ranges::upper_bound(placed, offset, {}, offset_of), life);
   }
   return result;
 }

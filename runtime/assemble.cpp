@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "codegen/locals.h"
 #include "codegen/simt/emit.h"
@@ -53,22 +54,20 @@ void add_code(Package& package, const codegen::Lowered& program, const Target& t
 }
 
 codegen::Launch launch_of(const codegen::Step& step, const Target& target) {
-  if (target.family == Target::Family::Cpu) return {step.kernel, step.buffers};
+  if (target.family == Target::Family::Cpu) return {step.kernel, step.buffers, step.numbers};
   const codegen::simt::Launch how =
       codegen::simt::launch(step.loops, target.family == Target::Family::Cuda ? Dialect::Cuda : Dialect::OpenCl);
-  return {codegen::simt::symbol(step.kernel), step.buffers, 0, {how.grid[0], how.grid[1], how.grid[2]}, how.threads,
-      how.shared, how.dynamic_shared};
+  return {codegen::simt::symbol(step.kernel), step.buffers, step.numbers, 0, {how.grid[0], how.grid[1], how.grid[2]},
+      how.threads, how.shared, how.dynamic_shared};
 }
 
 }  // namespace
 
 std::vector<const codegen::Loops*> kernels_of(const codegen::Lowered& program) {
   std::vector<const codegen::Loops*> kernels;
-  std::vector<std::string_view> seen;
+  std::unordered_set<std::string_view> seen;
   for (const codegen::Step& step : program.steps) {
-    if (std::ranges::count(seen, step.kernel) > 0) continue;
-    seen.push_back(step.kernel);
-    kernels.push_back(&step.loops);
+    if (seen.insert(step.kernel).second) kernels.push_back(&step.loops);
   }
   return kernels;
 }

@@ -5,6 +5,7 @@
 // concurrent calls each borrow one.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include "poly/exact.h"
@@ -20,7 +21,7 @@ namespace {
 
 using EntryPoint = void (*)(void* const* views, const tilec_parallel* pool, void* locals);
 
-// Views of all steps one after the other, in the order the kernels take them.
+// Views and numbers of all steps one after the other, in the order the kernels take them.
 struct Frame {
   Tensor workspace;                                      // no data: the caller's
   std::vector<void*> views;
@@ -42,6 +43,10 @@ class CpuModule final : public Module {
       if (symbol == nullptr) throw lang::InternalError("kernel `" + launch.kernel + "` is not in its object");
       steps_.push_back({reinterpret_cast<EntryPoint>(symbol), buffer_of_.size()});
       buffer_of_.insert(buffer_of_.end(), launch.buffers.begin(), launch.buffers.end());
+      for (const std::int64_t number : launch.numbers) {
+        numbers_.push_back({buffer_of_.size(), number});
+        buffer_of_.push_back(no_buffer);
+      }
     }
   }
 
@@ -74,6 +79,9 @@ class CpuModule final : public Module {
 
  private:
   struct Step { EntryPoint entry; std::size_t first_view; };
+  struct Number { std::size_t at; std::int64_t value; };
+  static constexpr int no_buffer = std::numeric_limits<int>::max();
+  static_assert(sizeof(void*) == sizeof(std::int64_t), "a number has the place of a pointer");
 
   std::unique_ptr<Frame> borrowed() const {
     std::unique_ptr<Frame> frame = spare_.take();
@@ -88,6 +96,8 @@ class CpuModule final : public Module {
   std::unique_ptr<Frame> new_frame() const {
     auto frame = std::make_unique<Frame>();
     frame->views.resize(buffer_of_.size());
+    for (const Number& number : numbers_)
+      frame->views[number.at] = reinterpret_cast<void*>(static_cast<std::intptr_t>(number.value));
     return frame;
   }
 
@@ -95,7 +105,7 @@ class CpuModule final : public Module {
     frame.locals = static_cast<char*>(workspace) + workspace_;
     const std::size_t first = inputs.size() + outputs.size();
     for (std::size_t k = 0; k < buffer_of_.size(); ++k)
-      if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer >= first)
+      if (const auto buffer = static_cast<std::size_t>(buffer_of_[k]); buffer_of_[k] != no_buffer && buffer >= first)
         frame.views[k] = static_cast<char*>(workspace) + buffers_[buffer].offset;
   }
 
@@ -123,7 +133,8 @@ class CpuModule final : public Module {
   std::int64_t bytes_;                                   // of the workspace, with what workers have
   Code code_;
   std::vector<Step> steps_;
-  std::vector<int> buffer_of_;                           // of every view of every step
+  std::vector<int> buffer_of_;                           // of every view of every step; a number has none
+  std::vector<Number> numbers_;                          // the same in every frame
   Spare<Frame> spare_;
 };
 

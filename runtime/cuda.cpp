@@ -252,10 +252,11 @@ struct Started { Function function = nullptr; Launch launch; };
 // A launch as the driver takes it.
 struct Parameters {
   Parameters(const Started& step, std::span<void* const> all) {
-    addresses.reserve(step.launch.buffers.size()), pointers.reserve(step.launch.buffers.size());
+    addresses.reserve(step.launch.buffers.size());
     for (const int b : step.launch.buffers)
       addresses.push_back(static_cast<Address>(reinterpret_cast<std::uintptr_t>(all[static_cast<std::size_t>(b)])));
     for (Address& a : addresses) pointers.push_back(&a);
+    for (const std::int64_t& number : step.launch.numbers) pointers.push_back(const_cast<std::int64_t*>(&number));
     const auto n = [](std::int64_t x) { return static_cast<unsigned>(x); };
     const std::int64_t* grid = step.launch.grid;
     node = {step.function, {n(grid[0]), n(grid[1]), n(grid[2])}, {n(step.launch.threads), 1, 1},
@@ -264,7 +265,7 @@ struct Parameters {
   Parameters(const Parameters&) = delete;
   Parameters& operator=(const Parameters&) = delete;
   std::vector<Address> addresses;
-  std::vector<void*> pointers;                         // to each of them
+  std::vector<void*> pointers;                         // to each of them, and to the numbers
   KernelNode node;
 };
 

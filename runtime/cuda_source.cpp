@@ -23,7 +23,7 @@ constexpr const char* launcher = R"(
 #include <string.h>
 
 /* Pieces of code in `code`, addresses of scratch in a workspace in `offsets`. */
-struct tilec_launch { const char* kernel; int code; unsigned grid[3], threads, shared; int count, buffers[TILEC_BUFFERS]; };
+struct tilec_launch { const char* kernel; int code; unsigned grid[3], threads, shared; int count, buffers[TILEC_BUFFERS], more; uint64_t numbers[TILEC_NUMBERS]; };  /* numbers stand behind buffers */
 struct tilec_version { int codes, launches; const void* const* code; const struct tilec_launch* launch; const size_t* offsets; };
 struct tilec_loaded { uint64_t context; const struct tilec_version* version; struct tilec_loaded* next; void* handles[]; };  /* a function for each launch, then modules */
 struct tilec_program { int tensors; const unsigned char* used; size_t workspace; int versions; const struct tilec_version* version; struct tilec_loaded* loaded; };
@@ -130,12 +130,13 @@ static int tilec_start(struct tilec_program* program, const void* const* tensors
   for (k = 0; k < version->launches; ++k) {
     const struct tilec_launch* const launch = &version->launch[k];
     uint64_t addresses[TILEC_BUFFERS];
-    void* parameters[TILEC_BUFFERS];
+    void* parameters[TILEC_BUFFERS + TILEC_NUMBERS];
     for (b = 0; b < launch->count; ++b) {
       const int buffer = launch->buffers[b];
       addresses[b] = buffer < program->tensors ? (uintptr_t)tensors[buffer] : (uintptr_t)workspace + version->offsets[buffer - program->tensors];
       parameters[b] = &addresses[b];
     }
+    for (b = 0; b < launch->more; ++b) parameters[launch->count + b] = (void*)&launch->numbers[b];
     status = tilec_driver.cuLaunchKernel(loaded->handles[k], launch->grid[0], launch->grid[1], launch->grid[2], launch->threads, 1, 1, launch->shared, stream, parameters, NULL);
     if (status != 0) return 1000 + status;
   }
@@ -163,8 +164,11 @@ std::vector<Launch> launches_of(const Package& package) {
 }
 
 std::string print(const Launch& l) {
-  return fmt::format("  {{\"{}\", {}, {{{}u, {}u, {}u}}, {}u, {}u, {}, {{{}}}}},\n", l.kernel, l.code, l.grid[0],
-      l.grid[1], l.grid[2], l.threads, l.dynamic_shared, l.buffers.size(), fmt::join(l.buffers, ", "));
+  std::string numbers;
+  for (const std::int64_t number : l.numbers) numbers += fmt::format("{}u, ", static_cast<std::uint64_t>(number));
+  return fmt::format("  {{\"{}\", {}, {{{}u, {}u, {}u}}, {}u, {}u, {}, {{{}}}, {}, {{{}}}}},\n", l.kernel, l.code,
+      l.grid[0], l.grid[1], l.grid[2], l.threads, l.dynamic_shared, l.buffers.size(), fmt::join(l.buffers, ", "),
+      l.numbers.size(), numbers.empty() ? "0" : numbers);
 }
 
 // `static const TYPE NAME[] = {…};`, and its name; nothing, and NULL, where it has no elements.
@@ -228,13 +232,16 @@ std::string print(const GpuFunction& f) {
 }  // namespace
 
 std::string cuda_source(const Header& header, const std::vector<GpuFunction>& functions) {
-  std::size_t most = 1;
+  std::size_t most = 1, most_numbers = 1;
   for (const GpuFunction& f : functions)
     for (const Package& version : f.versions)
-      for (const Launch& launch : version.launches) most = std::max(most, launch.buffers.size());
+      for (const Launch& launch : version.launches) {
+        most = std::max(most, launch.buffers.size());
+        most_numbers = std::max(most_numbers, launch.numbers.size());
+      }
   std::string text = fmt::format(
-      "/* {0}, compiled by tilec {1} for {2}: C11. {0}.h says how it is called. */\n#define TILEC_BUFFERS {3}\n",
-      header.name, header.compiler, header.target, most);
+      "/* {0}, compiled by tilec {1} for {2}: C11. {0}.h says how it is called. */\n#define TILEC_BUFFERS {3}\n#define TILEC_NUMBERS {4}\n",
+      header.name, header.compiler, header.target, most, most_numbers);
   text += launcher;
   for (const GpuFunction& f : functions) text += print(f);
   return text;

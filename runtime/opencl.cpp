@@ -307,6 +307,10 @@ void OpenCl::start(const Compiled& step, std::span<const Memory> memory) {
     check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(i), sizeof(cl_mem), static_cast<const void*>(&buffer)),
         "clSetKernelArg", q_->description);
   }
+  for (std::size_t i = 0; i < step.launch.numbers.size(); ++i)
+    check(api().clSetKernelArg(step.kernel, static_cast<cl_uint>(step.launch.buffers.size() + i), sizeof(cl_long),
+              &step.launch.numbers[i]),
+        "clSetKernelArg", q_->description);
   const auto threads = static_cast<std::size_t>(step.launch.threads);
   const std::size_t local[3] = {threads, 1, 1};
   const std::size_t global[3] = {static_cast<std::size_t>(step.launch.grid[0]) * threads,

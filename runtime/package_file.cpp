@@ -16,7 +16,7 @@ namespace {
 using codegen::Package;
 
 constexpr std::string_view magic = "tilec package ";
-constexpr std::string_view begins = "tilec package 3\n";
+constexpr std::string_view begins = "tilec package 4\n";
 
 template <class Archive, class P> void fields(Archive& archive, P& package, bool is_backward = false) {
   const auto plain = [&](auto& value) { archive(value); };
@@ -42,6 +42,7 @@ template <class Archive, class P> void fields(Archive& archive, P& package, bool
   all(archive, package.launches, [&](auto& l) {
     archive(l.kernel);
     all(archive, l.buffers, [&](auto& b) { number(archive, b, 1 << 30); });
+    all(archive, l.numbers, plain);
     archive(l.code);
     for (auto& extent : l.grid) archive(extent);
     archive(l.threads), archive(l.shared), archive(l.dynamic_shared);

@@ -1,6 +1,6 @@
 // A Package as bytes, to keep and to ship.
 //
-//   "tilec package 3\n", bytes of what follows (u64), its CRC-32 (u32), then the fields of codegen/package.h in order
+//   "tilec package 4\n", bytes of what follows (u64), its CRC-32 (u32), then the fields of codegen/package.h in order
 //
 // Numbers are little-endian, texts and lists are counted. The same package gives the same bytes, and these give the
 // same package.

@@ -167,6 +167,8 @@ class Driver {
     for (const Launch& launch : layout_.launches) {
       std::vector<Value*> arguments;
       for (const int buffer : launch.buffers) arguments.push_back(places_.at(static_cast<std::size_t>(buffer)));
+      for (const std::int64_t number : launch.numbers)
+        arguments.push_back(b_.getInt64(static_cast<std::uint64_t>(number)));
       arguments.push_back(pools.of(*loops.at(launch.kernel)));
       arguments.push_back(locals_);
       b_.CreateCall(bodies.at(launch.kernel), arguments);

@@ -104,9 +104,8 @@ class ModuleEmitter {
     return out;
   }
 
-  // void k(ptr views, ptr pool, ptr locals)
+  // void k(ptr views and integers, ptr pool, ptr locals)
   void entry(const Function& f, llvm::Function* body) {
-    if (!f.integers.empty()) throw lang::InternalError("LLVM emitter: kernel `" + f.name + "` has integer parameters");
     if (module_.getFunction(f.name)) throw lang::InternalError("LLVM emitter: two kernels named `" + f.name + "`");
     Surroundings around{&module_, {}, {}, cpu_, features_, vector_bytes_, 0};
     llvm::Type* pointer = llvm::PointerType::getUnqual(module_.getContext());
@@ -118,6 +117,9 @@ class ModuleEmitter {
     std::vector<llvm::Value*> arguments;
     for (std::size_t i = 0; i < f.views.size(); ++i)
       arguments.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, out->getArg(0), i)));
+    for (std::size_t i = 0; i < f.integers.size(); ++i)
+      arguments.push_back(
+          b.CreateLoad(b.getInt64Ty(), b.CreateConstInBoundsGEP1_64(pointer, out->getArg(0), f.views.size() + i)));
     arguments.push_back(out->getArg(1));
     arguments.push_back(out->getArg(2));
     b.CreateCall(body, arguments);

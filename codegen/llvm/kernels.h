@@ -1,6 +1,6 @@
 // Kernels as functions of an LLVM module, for who calls them from code of its own (ahead.h).
 //
-//   Loops `k0_O`   ⇒   define internal void @k0_O.body(ptr noalias views…, ptr pool, ptr locals)
+//   Loops `k0_O`   ⇒   define internal void @k0_O.body(ptr noalias views…, i64 integers…, ptr pool, ptr locals)
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -10,8 +10,8 @@
 namespace tilec::codegen::model {
 
 // Of a level of memory, as one core sees it: cycles per line of a stream, cycles until the first line of a stream is
-// there, what each of its first lines takes more, until the core fetches far enough ahead (`ramp`), and what a line of a
-// stream as long takes less.
+// there, what each of its first lines takes more, until the core fetches far enough ahead (`ramp`), and what a line of
+// a stream as long takes less.
 struct Level { double line, start, ahead = 0, streamed = 0; };
 
 // Pages of 4 KiB, of which a core remembers where they are, and cycles to find another one, several at a time.

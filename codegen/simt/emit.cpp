@@ -174,8 +174,11 @@ std::string Kernel::signature() {
     list.push_back(fmt::format("{} {} {}", pointer_type(place), cuda_ ? "__restrict__" : "restrict", place.pointer));
     scope_.places[v.name] = std::move(place);
   }
-  if (!function_.integers.empty())
-    throw InternalError(fmt::format("loops: kernel `{}` takes integers", function_.name));
+  for (const std::string& name : function_.integers) {
+    const Value value{names_.fresh(name), DType::I64, false, {}};
+    list.push_back(fmt::format("const {} {}", cuda_ ? "long long" : "long", value.text));
+    scope_.variables[name] = value;
+  }
   const std::string name = symbol(function_.name);
   const std::string shape = grid_.chained
       ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2])

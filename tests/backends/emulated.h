@@ -119,6 +119,7 @@ class Emulated : public tilec::runtime::Device {
         declared += fmt::format("void {}(void* const* views, const struct pool* pool, void* locals);\n", step.kernel);
       std::string views;
       for (const int b : step.buffers) views += fmt::format("buffer[{}], ", b);
+      for (const std::int64_t number : step.numbers) views += fmt::format("(void*){}, ", number);
       called += fmt::format("  {{ void* views[] = {{{}0}}; {}(views, &pool, locals); }}\n", views, step.kernel);
     }
     return fmt::format(R"(#include <stdint.h>

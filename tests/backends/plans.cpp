@@ -517,7 +517,8 @@ void count(const std::string& text, std::map<std::string, int>& counts) {
 std::string kernels_of(const codegen::Stages& stages) {
   std::string text;
   for (const codegen::Step& step : stages.lowered->steps)
-    text += fmt::format("{} {}\n{}", step.kernel, fmt::join(step.buffers, " "), codegen::print(step.loops));
+    text += fmt::format("{} {} {}\n{}", step.kernel, fmt::join(step.buffers, " "), fmt::join(step.numbers, " "),
+        codegen::print(step.loops));
   return text;
 }
 

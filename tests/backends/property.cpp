@@ -180,6 +180,7 @@ std::string run_once(const Ready& r, const tilec::runtime::Code& code, bool behi
     if (!symbol) return "kernel " + step.kernel + " is missing";
     std::vector<void*> views;
     for (const int b : step.buffers) views.push_back(tensors[static_cast<std::size_t>(b)].data);
+    for (const std::int64_t number : step.numbers) views.push_back(reinterpret_cast<void*>(number));
     Guarded locals(static_cast<std::size_t>(codegen::local_bytes(step.loops) * pool->workers), behind);
     const int signal = guarded_run([&] { reinterpret_cast<EntryPoint>(symbol)(views.data(), pool, locals.data()); });
     if (!locals.untouched()) return "a store outside the locals of " + step.kernel;

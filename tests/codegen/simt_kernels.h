@@ -210,7 +210,7 @@ inline Loops reduction(const std::string& name, DType type, Aggregation how, std
 
 inline Step step(Loops loops, std::vector<int> buffers) {
   const std::string name = loops.functions.back().name;
-  return {name, std::move(loops), std::move(buffers)};
+  return {name, std::move(loops), std::move(buffers), {}};
 }
 
 }  // namespace tilec::test

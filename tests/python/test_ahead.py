@@ -19,6 +19,12 @@ CONV_SIZES = "N=2,H=24,W=24,CI=8,KH=3,KW=3,CO=16"
 GATHER = "function pick(D[V, E], i32 I[N]) -> (O) { R = gather(D, I); O = R * R; }"
 TYPES = """function types(bool B[N], u8 U[N], i16 S[N], i64 L[N], f16 H[N], f64 D[N]) -> (P, Q, R, T, W) {
   P = B & (U > 3);  Q = S * 3 - i16(U);  R = L / 7 + i64(S);  T = H * H + f16(U);  W = sin(D) + f64(T); }"""
+STEPS = """function step(H[N], S, X[T, N], W[N, N], i64 L[N]) -> (H1, NEXT) {
+  P[n: N] = +(W[n, k] * H[k]);
+  H1[n: N] = =(S < L[n] ? tanh(P[n] + X[S, n]) : H[n]);
+  NEXT = S + 1;
+}
+function steps(H[N], X[T, N], W[N, N], i64 L[N]) -> (HN) { (HN, E) = iterate<step, 6>(H, 0, X, W, L); }"""
 CASES = {  # a file or a text, sizes, and what else is asked for
     "softmax": ("std/softmax.tile", "B0=37,N=300", "--function", "softmax"),
     "softmax_gradient": ("std/softmax.tile", "B0=37,N=300", "--function", "softmax", "--grad"),
@@ -42,6 +48,8 @@ CASES = {  # a file or a text, sizes, and what else is asked for
     "scatter": (GATHER, "V=50,E=9,N=200", "--grad"),
     "cumsum": ("std/scan.tile", "N=100000", "--function", "cumsum", "--rank", "A=0"),
     "scan_gradient": ("std/scan.tile", "M=6,N=3000", "--function", "cumlogsumexp_rows", "--grad"),
+    "steps": (STEPS, "T=6,N=33", "--function", "steps"),
+    "steps_gradient": (STEPS, "T=6,N=33", "--function", "steps", "--grad"),
     "sort": ("function sorted(X[M, N]) -> (Y, I) { Y = sort(X); I = argsort(X); }", "M=7,N=3000"),
     "top": ("function top(X[M, N]) -> (V, I) { (V, I) = top_k<3>(X); }", "M=7,N=100"),
     "types": (TYPES, "N=1000"),

@@ -55,7 +55,7 @@ def functions(header):
     return found
 
 
-@pytest.mark.parametrize("case", ["matmul", "softmax_gradient", "attention_gradient", "scalar", "nothing", "types"])
+@pytest.mark.parametrize("case", ["matmul", "softmax_gradient", "attention_gradient", "scalar", "nothing", "types", "steps_gradient"])
 def test_the_text_is_c11_and_shows_its_functions_alone(tmp_path, fake, case):
     text, sizes, *words = CASES[case]
     build(tmp_path, "f.c", text, sizes, *words, "--target", "cuda:sm_80,sm_90a")

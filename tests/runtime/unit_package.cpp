@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "codegen/workspace.h"
@@ -22,6 +23,16 @@ function f(X[M, K], B[K, N], S) -> (C, Y) {
 }
 )";
 
+// Launches with numbers: each step reads another row of X.
+constexpr const char* steps = R"(
+function step(H[N], S, X[T, N], W[N, N]) -> (H1, NEXT) {
+  P[n: N] = +(W[n, k] * H[k]);
+  H1[n: N] = =(tanh(P[n] + X[S, n]));
+  NEXT = S + 1;
+}
+function f(H[N], X[T, N], W[N, N]) -> (HN) { (HN, E) = iterate<step, 3>(H, 0, X, W); }
+)";
+
 codegen::Request request_for(const test::Sizes& sizes, const char* target) {
   codegen::Request request = test::request_for(sizes, target);
   request.signature.inputs = {{"S", poly::DType::F32, std::vector<poly::Size>{}, std::nullopt, false}};
@@ -31,6 +42,12 @@ codegen::Request request_for(const test::Sizes& sizes, const char* target) {
 codegen::Package packed(const char* text, const test::Sizes& sizes, const char* target) {
   const codegen::Request request = request_for(sizes, target);
   return runtime::assemble(*test::compiled(text, request, codegen::Until::Lowered).lowered, request);
+}
+
+codegen::Package stepped(const char* target) {
+  codegen::Request request = test::request_for({{"T", 3}, {"N", 5}}, target);
+  request.signature.function = "f";
+  return runtime::assemble(*test::compiled(steps, request, codegen::Until::Lowered).lowered, request);
 }
 
 codegen::Package package(const char* target, std::int64_t M = 5) {
@@ -74,8 +91,36 @@ TEST_CASE("a package that was loaded computes what the program says") {
   CHECK(y[0] == doctest::Approx(3.0 / 28));
 }
 
+TEST_CASE("what a launch passes to its kernel is in the package") {
+  for (const char* target : {"cpu", "opencl"}) {
+    const codegen::Package made = stepped(target);
+    const auto passes = [](const codegen::Launch& launch) { return !launch.numbers.empty(); };
+    REQUIRE(std::ranges::any_of(made.launches, passes));
+    CHECK(runtime::package_from(runtime::to_bytes(made), "f.tilec") == made);
+  }
+  const auto module = runtime::load(runtime::package_from(runtime::to_bytes(stepped("cpu")), "f.tilec"), 1);
+  std::vector<float> h(5, 0.25f), x(15), w(25), end(5), wanted = h;
+  for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k) / 16;
+  for (std::size_t k = 0; k < w.size(); ++k) w[k] = static_cast<float>(k % 7) / 32;
+  for (std::size_t s = 0; s < 3; ++s) {
+    std::vector<float> next(5);
+    for (std::size_t n = 0; n < 5; ++n) {
+      float sum = x[5 * s + n];
+      for (std::size_t k = 0; k < 5; ++k) sum += w[5 * n + k] * wanted[k];
+      next[n] = std::tanh(sum);
+    }
+    wanted = next;
+  }
+  void* in[] = {h.data(), x.data(), w.data()};
+  void* out[] = {end.data()};
+  for (int again = 0; again < 2; ++again) {
+    module->run(in, out);
+    for (std::size_t n = 0; n < 5; ++n) CHECK(end[n] == doctest::Approx(wanted[n]));
+  }
+}
+
 TEST_CASE("every byte counts: a package that was cut, grew or has one byte changed is refused") {
-  const std::string bytes = runtime::to_bytes(package("opencl"));
+  const std::string bytes = runtime::to_bytes(stepped("opencl"));
   for (std::size_t size = 0; size < bytes.size(); ++size) CHECK(!fault_of(bytes.substr(0, size)).empty());
   CHECK(fault_of(bytes + '\0').find("something follows it") != std::string::npos);
   for (std::size_t at = 0; at < bytes.size(); ++at)

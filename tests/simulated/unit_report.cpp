@@ -55,7 +55,7 @@ TEST_CASE("requests, sectors, bytes and conflicts are those that can be counted 
     std::remove(path);
     codegen::Package p;
     p.form = codegen::Package::Code::Cubins, p.code = {objects[k].cubin};
-    p.launches = {{"k", {0, 1}, 0, {2, 1, 1}, 64}};
+    p.launches = {{"k", {0, 1}, {}, 0, {2, 1, 1}, 64}};
     const std::vector<runtime::Memory> memory = {device->allocate(32768), device->allocate(32768)};
     const std::vector<char> zeros(32768);
     device->copy_in(memory[0], zeros.data(), 32768);

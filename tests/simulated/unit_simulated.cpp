@@ -100,7 +100,7 @@ TEST_CASE("what a kernel does wrong is found and named with its line, and the ne
   for (const Kernel& k : kernels) {
     const std::string name = k.name;
     CAPTURE(name);
-    p.launches = {{k.name, {0, 1}, 0, {2, 1, 1}, 64}};
+    p.launches = {{k.name, {0, 1}, {}, 0, {2, 1, 1}, 64}};
     const auto loaded = device->load(p);
     const std::vector<Memory> memory = {device->allocate(1024), device->allocate(1024)};
     const std::vector<float> zeros(256);
@@ -166,7 +166,7 @@ TEST_CASE("what a kernel does wrong around wgmma is found") {
     codegen::Package p;
     p.form = codegen::Package::Code::Cubins, p.code = {objects[k].cubin};
     p.buffers = {{512, 0}};
-    p.launches = {{"k", {0}, 0, {1, 1, 1}, 128}};
+    p.launches = {{"k", {0}, {}, 0, {1, 1, 1}, 128}};
     for (int turn = 0; turn < 2; ++turn) {               // blocks run in one order, and in the other
       const auto loaded = device->load(p);
       const std::vector<Memory> memory = {device->allocate(512)};
@@ -189,10 +189,10 @@ TEST_CASE("launches that a device refuses, and memory that nobody has written") 
     const std::vector<Memory> memory = {device->allocate(1024), device->allocate(1024)};
     return fault_of([&] { device->run(*loaded, memory), device->wait(); });
   };
-  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 128}).find("__launch_bounds__") != std::string::npos);
-  CHECK(said({"own", {0, 1}, 0, {2, 70000, 1}, 64}).find("a grid or a block that there is not") != std::string::npos);
-  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 64, 64, 64}).find("a kernel that has none") != std::string::npos);
-  CHECK(said({"own", {0, 1}, 0, {2, 1, 1}, 64}).find("a read of what nobody has written, at byte 0 of argument 0") !=
+  CHECK(said({"own", {0, 1}, {}, 0, {2, 1, 1}, 128}).find("__launch_bounds__") != std::string::npos);
+  CHECK(said({"own", {0, 1}, {}, 0, {2, 70000, 1}, 64}).find("a grid or a block that there is not") != std::string::npos);
+  CHECK(said({"own", {0, 1}, {}, 0, {2, 1, 1}, 64, 64, 64}).find("a kernel that has none") != std::string::npos);
+  CHECK(said({"own", {0, 1}, {}, 0, {2, 1, 1}, 64}).find("a read of what nobody has written, at byte 0 of argument 0") !=
       std::string::npos);
   const Memory memory = device->allocate(64);
   char bytes[64];
