@@ -178,6 +178,13 @@ class RowSets {
     return row_candidates(program_, *s, strides_);
   }
 
+  // Whether an operand was copied for it, by a launch that fills the machine.
+  bool reads_copy(const Statement& s) const {
+    return std::ranges::any_of(s.reads, [&](const Access& read) {
+      return std::ranges::any_of(rewriting_.copies, [&](const auto& made) { return made.second == read.tensor; });
+    });
+  }
+
   // Whether each block of threads folds one element.
   bool folds_elements(const Statement& s) const {
     const Nest nest = nest_of(s, strides_);
@@ -239,6 +246,7 @@ class RowSets {
     const Statement& s = *statement(node);
     const auto [dependent, rows] = dependence(s, own);
     if (rows == 0 || open_.heavy() || !open_.same_extents(s, own, rows)) return false;
+    if (has_threads(target_) && reads_copy(s) && !open_.fill_machine(rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
     if (open_.local_bytes(rows) > open_.budget() || open_.tears_lines(s, own, rows) || open_.any_torn(rows)) {
