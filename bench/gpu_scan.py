@@ -70,7 +70,9 @@ def judged(case, which):
 
 def distribution(title, rows):
     losses = sorted(row["loss"] for row in rows)
-    at = lambda share: losses[min(len(losses) - 1, int(share * len(losses)))] if losses else float("nan")
+    if not losses:
+        return f"{title:20s}    0"
+    at = lambda share: losses[min(len(losses) - 1, int(share * len(losses)))]
     return f"{title:20s} {len(losses):4d}  geomean {scan.geomean(losses):.2f}  50 % {at(0.5):.2f}  75 % {at(0.75):.2f}  95 % {at(0.95):.2f}  worst {at(1):.2f}"
 
 
