@@ -137,7 +137,7 @@ class Search {
     if (const auto each = staged_cycles(of_all, 1, target_)) {
       cycles = *each;
       for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
-    } else if (has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
+    } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
       return std::nullopt;
     } else {
       cycles = cycles_of_threads(of_all, 1, target_);
