@@ -11,12 +11,14 @@ over what would be without the loss:
     banks     turns that shared memory takes against those without conflicts
     fill      132 multiprocessors against the blocks of the largest launch, where those are fewer
 
-`loss` is l2, at least 1, times fill. Rows are sorted by that; sectors and banks say why.
+`loss` is l2, at least 1, times fill. Rows are sorted by that; sectors and banks say why. A row takes seconds: each is
+shown on the error stream as it is done.
 """
 
 import json
 import pathlib
 import random
+import sys
 import tempfile
 
 import gpu_static
@@ -68,11 +70,15 @@ def judged(case, which):
 
 def distribution(title, rows):
     losses = sorted(row["loss"] for row in rows)
-    at = lambda share: losses[min(len(losses) - 1, int(share * len(losses)))] if losses else float("nan")
+    if not losses:
+        return f"{title:20s}    0"
+    at = lambda share: losses[min(len(losses) - 1, int(share * len(losses)))]
     return f"{title:20s} {len(losses):4d}  geomean {scan.geomean(losses):.2f}  50 % {at(0.5):.2f}  75 % {at(0.75):.2f}  95 % {at(0.95):.2f}  worst {at(1):.2f}"
 
 
 def show(row):
+    if "error" in row:
+        return f"  {row['which']:2s} {row['error']}\n     {row['text']}"
     return (
         f"  {row['loss']:6.2f}  l2 x{row['l2']:.2f}  sectors x{row['sectors']:.2f}  banks x{row['banks']:.2f}  moved x{row['moved']:.2f}  fill x{row['fill']:.2f}  "
         f"{row['launches']:.0f} launches  roof {row['roof'] * 1e6:.0f} us  {row['which']:2s} of {row['text']}"
@@ -86,7 +92,11 @@ def main(seed, count):
         return 3, []
     rng = random.Random(seed)
     cases = [scan.draw(rng, FLOPS, DRAM, SHORTEST, LONGEST) for _ in range(count)]
-    rows = [judged(case, which) for case in cases for which in ("C", "dA", "dB")]
+    rows = []
+    for case in cases:
+        for which in ("C", "dA", "dB"):
+            rows.append(judged(case, which))
+            print(show(rows[-1]), file=sys.stderr, flush=True)
     done = [row for row in rows if "loss" in row]
     print(f"{count} contractions of seed {seed}, and their gradients")
     print(distribution("loss", done))
@@ -97,7 +107,7 @@ def main(seed, count):
     failed = [row for row in rows if "error" in row]
     print(
         f"\n{len(failed)} failed",
-        *(f"  {row['which']:2s} {row['error']}\n     {row['text']}" for row in failed),
+        *map(show, failed),
         sep="\n",
     )
     return int(bool(failed)), rows

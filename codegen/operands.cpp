@@ -20,6 +20,7 @@
 #include "codegen/orders.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/pairs.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/stage.h"
@@ -370,7 +371,7 @@ Layouts with_better_orders(
 // Of statements alike, the first of which says which layouts there are.
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
-  if (has_threads(r.target)) return layouts_for_tiles(r.program, r.strides, s, r.target);
+  if (has_threads(r.target)) return layouts_on_gpu(r.program, r.strides, s, r.target);
   // nobody shares rows with these
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);
   Layouts today = copies_for_lanes(r.program, r.strides, s);
@@ -460,7 +461,9 @@ double enough_for(const Rewriting& r) {
 }
 
 void copy_operands(Rewriting& r) {
-  const auto laid_out = [](const Statement& s) { return reduces(s) && s.reads.size() >= 2; };
+  const auto laid_out = [&](const Statement& s) {
+    return reduces(s) && s.reads.size() >= 2 && !in_pass(r, s.target.tensor);
+  };
   std::map<std::vector<std::int64_t>, std::vector<Statement>> alike;
   for (const poly::Node& node : r.program.nodes)
     if (const auto* s = std::get_if<Statement>(&node); s != nullptr && laid_out(*s))

@@ -472,7 +472,7 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
     const std::int64_t length = nest.dims[d].extent;
     const auto side_by_side = std::ranges::count_if(
         nest.reads, [&](const FlatAccess& read) { return std::abs(read.offset.coefficients[d]) == 1; });
-    return std::pair(length >= model::threads::most_staged ? side_by_side : 0, length);
+    return std::pair(length >= model::threads::least_of_depth ? side_by_side : 0, length);
   };
   std::optional<std::size_t> depth;
   for (const std::string& name : k) {

@@ -15,6 +15,7 @@
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/tensor_cores.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
@@ -127,22 +128,37 @@ class Search {
   // What the model says of the statement over tensors that lie so.
   Choice leaf(const Layouts& layouts) const { return choose_leaf(facts(nest(layouts), {}, target_), 0); }
 
-  // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: the statement is not staged.
-  std::optional<double> tiles(const Layouts& layouts) const {
+  // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: layouts do not matter.
+  std::optional<double> on_multiprocessors(const Layouts& layouts) const {
     const Nest seen = nest(layouts);
     const Facts of_all = facts(seen, {}, target_);
     if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
-    const auto each = staged_cycles(of_all, 1, target_);
-    if (!each) return std::nullopt;
-    double cycles = *each;
-    for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
-    const auto copy = [&](TensorId id, double count) {
-      const double bytes = 2 * count * lang::bytes(program_.tensor(id).dtype);
-      cycles += model::threads::cycles_of_a_launch * (1 + bytes / model::threads::bytes_of_a_launch);
+    double cycles = 0, bytes = 0;
+    if (const auto each = staged_cycles(of_all, 1, target_)) {
+      cycles = *each;
+      for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
+    } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
+      return std::nullopt;
+    } else {
+      cycles = cycles_of_threads(of_all, 1, target_);
+    }
+    const auto size = [&](TensorId id, double count) { return count * lang::bytes(program_.tensor(id).dtype); };
+    for (std::size_t r = 0; r < s_.reads.size(); ++r) bytes += size(s_.reads[r].tensor, sizes_[r]);
+    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::pass::memory_bytes);
+    const auto copy = [&](double bytes, double apart) {
+      const double l2 = model::threads::l2_bytes * target_.multiprocessors;
+      cycles += model::threads::cycles_of_a_launch +
+          std::max(2 * bytes / model::pass::memory_bytes, bytes * (1 + apart) / l2);
     };
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
-      if (!layouts.reads[r].empty()) copy(s_.reads[r].tensor, sizes_[r]);
-    if (!layouts.target.empty()) copy(s_.target.tensor, outputs_);
+      if (!layouts.reads[r].empty())
+        copy(size(s_.reads[r].tensor, sizes_[r]),
+            sectors_apart(extents(program_.tensor(s_.reads[r].tensor)), as_it_is(r), layouts.reads[r]));
+    if (!layouts.target.empty()) {
+      std::vector<std::int64_t> counts;
+      for (std::size_t k = 0; k < s_.indices.size(); ++k) counts.push_back(extent(s_, k));
+      copy(size(s_.target.tensor, outputs_), sectors_apart(counts, layouts.target, as_it_is()));
+    }
     return cycles;
   }
 
@@ -221,6 +237,23 @@ class Search {
   }
 
  private:
+  bool copies_what_is_read_once(const Layouts& layouts) const {
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      if (!layouts.reads[r].empty() && points(s_) < 2 * sizes_[r]) return true;
+    return false;
+  }
+
+  // Of a copy on a GPU, how many times its elements' bytes the sectors are that its threads read, or write: those of
+  // runs that stay side by side, or 1 where tiles of it are turned in shared memory.
+  static double sectors_apart(const std::vector<std::int64_t>& counts, const std::vector<std::size_t>& from,
+      const std::vector<std::size_t>& to) {
+    const double of_sector = model::tiles::sector / 4;
+    double run = 1;
+    for (std::size_t at = to.size(); at-- > 0 && from[at] == to[at];) run *= static_cast<double>(counts[to[at]]);
+    if (run > 1) return std::max(1.0, of_sector / run);
+    return std::min(counts[from.back()], counts[to.back()]) < model::threads::least_to_turn ? of_sector : 1;
+  }
+
   // Of the copy's innermost dimension, or of the operand's: a square has the shorter one.
   double run(std::size_t r, std::size_t last) const {
     const std::vector<std::int64_t> shape = extents(program_.tensor(s_.reads[r].tensor));
@@ -466,19 +499,19 @@ std::vector<Layouts> layouts_worth_a_look(const Program& program, const Strides&
   return all;
 }
 
-Layouts layouts_for_tiles(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+Layouts layouts_on_gpu(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
   Layouts best{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   if (s.reads.size() != 2) return best;
   const Search search(program, strides, s, target);
-  const auto as_it_lies = search.tiles(best);
+  const auto as_it_lies = search.on_multiprocessors(best);
   if (!as_it_lies) return best;
   best.cost = model::tiles::faster_by_copies * *as_it_lies;
   const bool stages = may_stage(program, strides, s);
-  for (const Class lanes : {Class::First, Class::Second})
+  for (const Class lanes : {Class::First, Class::Second, Class::Batch})
     for (unsigned copied = 1; copied < (stages ? 8U : 4U); ++copied) {
       auto layouts = search.layouts(lanes, copied, std::nullopt);
       if (!layouts) continue;
-      const auto cost = search.tiles(*layouts);
+      const auto cost = search.on_multiprocessors(*layouts);
       if (!cost || *cost >= best.cost) continue;
       layouts->cost = *cost;
       best = *std::move(layouts);

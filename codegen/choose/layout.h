@@ -39,9 +39,8 @@ Layouts choose_layouts(const poly::Program& program, const Strides& strides, con
 std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const Strides& strides,
     const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
-// On a GPU, where the statement is a staged contraction whose blocks take less with copies than without, the copies
-// included; else as it lies.
-Layouts layouts_for_tiles(
+// On a GPU, the copies with which a contraction's blocks take less than without, the copies included; none: as it lies.
+Layouts layouts_on_gpu(
     const poly::Program& program, const Strides& strides, const poly::Statement& s, const Target& target);
 
 // Nothing here computes what the statement reads or reads what it computes: such statements may share rows, which boxes

@@ -167,6 +167,13 @@ bool folds_elements(const Rewriting& r, const Statement& s) {
   return !staged_leaf(all, 0, r.target, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
 }
 
+// Whether an operand was copied for it, by a launch that fills the machine.
+bool reads_copy(const Rewriting& r, const Statement& s) {
+  return std::ranges::any_of(s.reads, [&](const Access& read) {
+    return std::ranges::any_of(r.copies, [&](const auto& made) { return made.second == read.tensor; });
+  });
+}
+
 // No rows when the statement cannot share any.
 Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(node)]);
@@ -273,6 +280,7 @@ class RowSets {
     const Statement& s = *open_.statement(node);
     const auto [dependent, rows] = dependence(s, own);
     if (rows == 0 || open_.heavy() || !open_.same_extents(s, own, rows)) return false;
+    if (has_threads(target_) && reads_copy(rewriting_, s) && !open_.fill_machine(rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
     if (open_.local_bytes(rows) > open_.budget() || open_.tears_lines(s, own, rows) || open_.any_torn(rows)) {

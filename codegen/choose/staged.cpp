@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/choose/loop_order.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
@@ -100,7 +101,7 @@ std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) 
 // `most` of them at a time.
 double bytes_touched(
     const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
-  constexpr std::int64_t sector = 32;
+  constexpr auto sector = static_cast<std::int64_t>(model::tiles::sector);
   const auto each = static_cast<double>(bytes);
   const std::int64_t apart = std::abs(stride(access, along.back()));
   if (apart != 1) return apart ? static_cast<double>(std::min(apart * bytes, sector)) : each;
@@ -168,15 +169,6 @@ std::vector<std::vector<std::size_t>> orders_of(const Nest& nest, const std::vec
   return orders;
 }
 
-// Whether all reads of a factor have their neighbours in memory along this dimension: threads with an output each would
-// read a sector for each element.
-bool reads_along(const Facts& f, const poly::Expr& factor, std::size_t d) {
-  return std::ranges::all_of(poly::parts(factor), [&](const poly::Expr& part) {
-    const auto* read = part.as<poly::Read>();
-    return !read || std::abs(stride(f.nest.reads[static_cast<std::size_t>(read->read)], d)) == 1;
-  });
-}
-
 double extent_of(const Facts& f, const std::vector<std::size_t>& dims) {
   return std::accumulate(dims.begin(), dims.end(), 1.0,
       [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); });
@@ -210,14 +202,6 @@ std::optional<Sides> sides_with(const Nest& nest, const std::vector<std::size_t>
   return Sides{std::move(m), std::move(n), std::move(outer), std::move(roles)};
 }
 
-// A narrow tile pays where its longer side is read along the reduction.
-bool pays(const Facts& f, const Sides& sides) {
-  if (f.extent[sides.roles.depth] < model::threads::least_of_depth) return false;
-  const double rows = extent_of(f, sides.m), columns = extent_of(f, sides.n);
-  return std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile) ||
-      reads_along(f, rows < columns ? sides.roles.by_n : sides.roles.by_m, sides.roles.depth);
-}
-
 // The orders of both sides whose tiles take the fewest cycles.
 std::optional<TileSides> in_best_orders(
     const Facts& f, const Sides& sides, const std::vector<std::string>& k, const Target& target) {
@@ -239,6 +223,20 @@ std::optional<TileSides> in_best_orders(
   return best;
 }
 
+// A tile with a short side must take less than threads with an output each, where parts of the sum let both fill the
+// machine.
+bool pays(const Facts& f, const TileSides& sides, const Target& target) {
+  if (f.extent[sides.depth] < model::threads::least_of_depth) return false;
+  if (std::min(sides.rows, sides.columns) >= static_cast<double>(model::threads::least_of_tile)) return true;
+  const ThreadTile tile = tile_of(sides, 1, target).tile;
+  const double blocks = std::ceil(sides.rows / static_cast<double>(tile.height())) *
+      std::ceil(sides.columns / static_cast<double>(tile.width())) * sides.others;
+  const double parts =
+      std::max(1.0, std::floor(model::threads::tiles_of_a_multiprocessor * target.multiprocessors / blocks));
+  const double values = points(f) / (sides.rows * sides.columns * sides.others);
+  return tile_of(sides, parts, target).cycles * values / parts < cycles_of_threads(f, values, target);
+}
+
 std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
   const Nest& nest = f.nest;
   if (points(f) < model::threads::least_to_stage) return std::nullopt;
@@ -247,8 +245,8 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
   std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
   for (const std::size_t first : outputs)
-    if (const auto sides = sides_with(nest, outputs, first, k); sides && pays(f, *sides))
-      return in_best_orders(f, *sides, k, target);
+    if (const auto sides = sides_with(nest, outputs, first, k))
+      if (auto tile = in_best_orders(f, *sides, k, target); tile && pays(f, *tile, target)) return tile;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "codegen/choose/leaf.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/product.h"
@@ -49,19 +50,39 @@ std::optional<Slide> slide(const Facts& f, const FlatAccess& read, std::size_t m
   return std::nullopt;
 }
 
-// Loads for each step of the reduction and element, where a thread has so many rows of m.
+// Loads of a read for each step of the reduction and element, where a thread has so many rows of m.
+double loads_of_rows(const Facts& f, const FlatAccess& read, std::size_t m, std::int64_t rows) {
+  const auto of = static_cast<double>(rows);
+  const auto window = slide(f, read, m);
+  if (!stride(read, m)) return 1 / of;
+  if (!window) return 1;
+  return (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) /
+      (of * static_cast<double>(f.extent[window->k]));
+}
 double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
   double loads = 0;
-  const auto of = static_cast<double>(rows);
-  for (const FlatAccess& read : f.nest.reads) {
-    const auto window = slide(f, read, m);
-    if (!stride(read, m)) loads += 1 / of;
-    else if (!window) loads += 1;
-    else
-      loads += (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) /
-          (of * static_cast<double>(f.extent[window->k]));
-  }
+  for (const FlatAccess& read : f.nest.reads) loads += loads_of_rows(f, read, m, rows);
   return loads;
+}
+
+// Sectors that a warp touches, whose threads are neighbours along n, then along m, then along what is around them.
+double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& leaf) {
+  const auto each = static_cast<double>(f.stored);
+  double left = static_cast<double>(model::threads::warp), apart_rows = 1, bytes = 0;
+  const auto along = [&](const std::string& name, std::int64_t step) {
+    const std::size_t d = *f.nest.dim(name);
+    const double count = std::min(left, std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(step)));
+    const double apart = static_cast<double>(std::abs(stride(access, d)) * step) * each;
+    left = std::ceil(left / count);
+    if (apart <= std::max(bytes + each, model::tiles::sector)) bytes += apart * (count - 1);
+    else apart_rows *= count;
+  };
+  along(leaf.n, 1);
+  if (!leaf.is<forms::Reduce>()) {
+    if (!leaf.m().empty()) along(leaf.m(), leaf.rows);
+    for (auto d = leaf.outer.rbegin(); d != leaf.outer.rend() && left > 1; ++d) along(*d, 1);
+  }
+  return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::tiles::sector));
 }
 
 // Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
@@ -171,6 +192,25 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   const double most =
       alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
   leaf.vectors = std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
+}
+
+double cycles_of_threads(const Facts& f, double parts, const Target& target) {
+  Compute leaf = choose_leaf(f, 0).leaf;
+  for_threads(leaf, f, threads_of_a_block, target);
+  if (leaf.n.empty()) return points(f);
+  const auto m = f.nest.dim(leaf.m());
+  double loads = 0, sectors = 0, values = 1;
+  for (const FlatAccess& read : f.nest.reads) {
+    const double each = m ? loads_of_rows(f, read, *m, leaf.rows) : 1;
+    loads += each, sectors += each * sectors_of_warp(f, read, leaf);
+  }
+  for (std::size_t d = 0; d < f.extent.size(); ++d)
+    if (f.nest.dims[d].reduction) values *= static_cast<double>(f.extent[d]);
+  sectors += sectors_of_warp(f, f.nest.target, leaf) / values;
+  const double steps = points(f) / static_cast<double>(model::threads::warp * target.multiprocessors),
+               alone = values / parts / (leaf.is<forms::Reduce>() ? static_cast<double>(leaf.lanes) : 1);
+  return std::max({steps * sectors * model::tiles::sector / model::threads::l2_bytes,
+      steps * (1 + loads) / model::threads::issues, alone * model::tiles::of_a_step});
 }
 
 }  // namespace tilec::codegen

@@ -17,6 +17,9 @@ namespace tilec::codegen {
 inline constexpr std::int64_t threads_of_a_block = 128;
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// Cycles of a contraction, in so many parts, whose threads have outputs of their own, or whose blocks fold them: what
+// the second cache takes for the sectors that warps read, what they issue, or what one thread waits for.
+double cycles_of_threads(const Facts& f, double parts, const Target& target);
 // The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
 std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
 // How many threads the blocks have that go through rows of so many elements and keep so many bytes of each in shared

@@ -24,8 +24,13 @@ inline constexpr double element_of_line = 16;          // f32 on a cache line
 inline constexpr int factor_operations = 16;           // of a factor whose product has a scale: codegen/product.h,
                                                        // counted
 
-// Staged contractions on a GPU: choose/staged.cpp.
+// Contractions on a GPU: choose/staged.cpp, choose/threads.cpp, choose/layout.cpp.
 namespace tiles {
+inline constexpr double sector = 32;                   // bytes that the second cache gives at least: CUDA C++ Best
+                                                       // Practices Guide, "Coalesced Access to Global Memory"
+// cycles of a thread whose loads nobody else's hide, from one value of its sum to the next: four are on their way at a
+// time (59 by the machine code)
+inline constexpr double of_a_step = 60;
 // elements side by side that a warp writes along n or m, and copies along its side
 inline constexpr double along_n = 16, along_m = 32, of_a_copy = 128;
 inline constexpr double of_a_byte = 1e-4;              // of the cycles, for each byte that an element moves: of two

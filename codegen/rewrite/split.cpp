@@ -86,16 +86,21 @@ Parts parts_for_cores(const Program& program, const Statement& s) {
       2 * model::least_of_a_part};
 }
 
-// Taps of a filter's gradient that a thread has, or a block that folds them, if parts are enough for that: it reads
-// once what they share.
-double taps_at_once(const Facts& f, const Target& target) {
+// How threads have the taps of a filter's gradient, or a block that folds them, if parts are enough for that: they read
+// once what they share. None: they have none.
+std::optional<Compute> leaf_with_taps(const Facts& f, const Target& target) {
   Target small = target;
   small.multiprocessors = 1;
   Compute leaf = choose_leaf(f, 0).leaf;
   for_threads(leaf, f, threads_of_a_block, small);
   const auto m = f.nest.dim(leaf.m());
   const bool taps = m && std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[*m]; });
-  return taps ? static_cast<double>(leaf.rows) : 1;
+  return taps ? std::optional(std::move(leaf)) : std::nullopt;
+}
+
+double taps_at_once(const Facts& f, const Target& target) {
+  const auto leaf = leaf_with_taps(f, target);
+  return leaf ? static_cast<double>(leaf->rows) : 1;
 }
 
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
@@ -135,19 +140,18 @@ bool is_staged(const Rewriting& r, const Statement& s) {
 }
 
 // Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
-// few parts.
+// few parts, which are staged contractions themselves.
 std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
-  const Nest nest = nest_of(s, r.strides);
-  const Facts all = facts(nest, {}, r.target);
   const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type());
-  const auto cycles = [&](double count) { return staged_cycles(all, count, r.target); };
-  const auto whole = cycles(1);
+  const auto whole = staged_cycles(facts(nest_of(s, r.strides), {}, r.target), 1, r.target);
   if (!whole) return std::nullopt;
   std::optional<Cut> best;
   double least = *whole * parts.points;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const std::int64_t extent = codegen::extent(s, k);
-    if (!is_reduced(s, k)) continue;
+    if (!is_reduced(s, k) || extent < 2) continue;
+    Nest part = nest_of(s, r.strides, {s.indices[k]});
+    const std::size_t d = *part.dim(s.indices[k]);
     std::int64_t before = 1;
     for (std::int64_t chunk = extent - 1; chunk > 0; --chunk) {
       const std::int64_t count = (extent + chunk - 1) / chunk;
@@ -155,13 +159,38 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
       if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
       if (count == before && extent % chunk != 0) continue;
       before = count;
-      const double cost = *cycles(static_cast<double>(count)) * each +
+      part.dims[d].extent = chunk;
+      const auto cycles = staged_cycles(facts(part, {}, r.target), static_cast<double>(count), r.target);
+      if (!cycles) continue;
+      const double cost = *cycles * each +
           static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) +
           model::threads::cycles_of_a_launch;
       if (cost < model::threads::better_tile * least) best = Cut{k, chunk}, least = cost;
     }
   }
   return best;
+}
+
+// Of taps that a block would fold, all values of what it folds along: threads have them then, whose registers hold what
+// steps along another direction of the window share.
+std::optional<Cut> cut_of_lanes(const Rewriting& r, const Statement& s, const Parts& parts) {
+  const Nest nest = nest_of(s, r.strides);
+  const auto leaf = leaf_with_taps(facts(nest, {}, r.target), r.target);
+  const auto k = leaf && leaf->is<forms::Reduce>() ? index_of(s, leaf->n) : std::nullopt;
+  if (!k || parts.points / static_cast<double>(extent(s, *k)) < model::threads::least_column_to_cut)
+    return std::nullopt;
+  double read = 0;
+  for (const Access& access : s.reads) read += elements(r.program, access.tensor);
+  const double made = elements(r.program, s.target.tensor) * static_cast<double>(extent(s, *k));
+  if (model::worth_parts * made > read) return std::nullopt;
+  const std::size_t n = *nest.dim(leaf->n);
+  const bool slides = std::ranges::any_of(nest.rows, [&](const Row& row) {
+    bool output = false, along = false;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      if (row.form.coefficients[d]) (nest.dims[d].reduction ? along : output) = true;
+    return output && along && !row.form.coefficients[n];
+  });
+  return slides ? std::optional(Cut{*k, 1}) : std::nullopt;
 }
 
 // Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that
@@ -171,8 +200,12 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   const bool threads = has_threads(r.target);
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
-  if (parts.wanted < 2 || parts.points < parts.enough || shares_rows(r.program, s, r.target)) return std::nullopt;
-  if (threads && is_staged(r, s)) return cut_of_tiles(r, s, parts);
+  if (parts.points < parts.enough || shares_rows(r.program, s, r.target)) return std::nullopt;
+  const bool staged = threads && is_staged(r, s);
+  if (threads && !staged)
+    if (const auto cut = cut_of_lanes(r, s, parts)) return cut;
+  if (parts.wanted < 2) return std::nullopt;
+  if (staged) return cut_of_tiles(r, s, parts);
   // The longest one; those that no row bounds go first.
   std::optional<std::size_t> longest;
   const auto after = [&](std::size_t a, std::size_t b) {

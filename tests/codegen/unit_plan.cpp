@@ -154,20 +154,48 @@ TEST_CASE("on a GPU operands whose neighbours are batches are copied, if they ar
   CHECK(copies(32, "cuda:sm_90a") == 0);
 }
 
-TEST_CASE("few columns are one thread's, where neighbours of the other factor lie along what is reduced") {
+TEST_CASE("few columns are one thread's, however the other factor lies") {
   const auto leaf = [](const char* text, std::int64_t columns) {
     return plan_of(text, {{"M", 16384}, {"N", columns}, {"K", 4096}}, false, "cuda:sm_90a").groups.front().body.front();
   };
-  for (const std::int64_t columns : {2, 4, 7}) {
-    const codegen::Compute few = leaf(matmul, columns);
-    CAPTURE(columns);
-    REQUIRE(few.is<codegen::forms::Staged>());
-    CHECK(few.lanes * few.vectors >= columns);
-    CHECK(few.lanes * few.vectors <= 8);
-  }
-  // threads of a warp read side by side
-  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[k, j]); }", 4)
+  // Threads with an output each would read A again for each column.
+  const char* const columns_first = "function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[k, j]); }";
+  for (const char* const text : {matmul, columns_first})
+    for (const std::int64_t columns : {2, 4, 7}) {
+      const codegen::Compute few = leaf(text, columns);
+      CAPTURE(columns);
+      REQUIRE(few.is<codegen::forms::Staged>());
+      CHECK(few.lanes * few.vectors >= columns);
+      CHECK(few.lanes * few.vectors <= 8);
+    }
+  CHECK(leaf(columns_first, 20).is<codegen::forms::Staged>());
+  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = >(A[k, i] * B[k, j]); }", 4)
           .is<codegen::forms::Contract>());
+}
+
+TEST_CASE("parts of a staged sum are long enough to be staged") {
+  const codegen::Plan plan = plan_of(
+      "function (D[N, Q, S], B[N, K, S, Z]) -> (A) { A[k, x: K, Q + Z - 1] = +(D[n, x - z, s] * B[n, k, s, z]); }",
+      {{"N", 88}, {"Q", 1034}, {"S", 83}, {"K", 20}, {"Z", 5}}, false, "cuda:sm_90a");
+  int staged = 0;
+  for (const codegen::Group& group : plan.groups)
+    for (const codegen::Compute& leaf : group.body) staged += leaf.is<codegen::forms::Staged>();
+  CHECK(staged == 1);
+}
+
+TEST_CASE("on a GPU an operand that threads read again and across their outputs is copied, one that they read once not") {
+  const auto copied = [](const char* text, const Sizes& sizes) {
+    std::vector<std::string> operands;
+    for (const codegen::Directive& one : plan_of(text, sizes, false, "cuda:sm_90a").directives)
+      if (const auto* copy = std::get_if<codegen::directives::Copy>(&one)) operands.push_back(copy->operand);
+    return operands;
+  };
+  const Sizes sizes{{"M", 3}, {"N", 62}, {"K", 269}, {"L", 530}, {"B", 5}};
+  CHECK(copied(
+            "function (A[M, L, B, K], D[M, N, B]) -> (C) { C[n, k, l, b: N, K, L, B] = +(A[m, l, b, k] * D[m, n, b]); }",
+            sizes) == std::vector<std::string>{"A"});
+  CHECK(copied("function (A[N, K, L], D[N, K, L]) -> (C) { C[n, l: N, L] = +(A[n, k, l] * D[n, k, l]); }", sizes).empty());
+  CHECK(copied("function (A[N, L, K], D[N, L, K]) -> (C) { C[n, l: N, L] = +(A[n, l, k] * D[n, l, k]); }", sizes).empty());
 }
 
 TEST_CASE(
@@ -284,11 +312,23 @@ TEST_CASE("threads and blocks of a depthwise filter's gradient have all taps of 
   const codegen::Plan first = plan_of(
       "function (I[N, C, H, W], D[N, C, H, W]) -> (K) { K[c, j, i: C, 3, 5] = +(I[n, c, y + j - 1, x + i - 2] * D[n, c, y, x]); }",
       sizes, false, "cuda:sm_90a");
-  const codegen::Compute& block = first.groups.front().body.front();
+  // Of neighbours in memory each thread has one, and goes along the other direction of the window.
+  REQUIRE(first.groups.size() == 3);                   // the first fills elements that the border leaves without points
+  const codegen::Compute& column = first.groups[1].body.front();
+  CHECK(column.is<codegen::forms::Contract>());
+  CHECK(column.m() == "j");
+  CHECK(column.rows == 3);
+  CHECK(column.n.starts_with("x"));
+  CHECK(column.k.back() == "y");
+  // a window of one direction leaves nothing to go along
+  const codegen::Plan lines = plan_of(
+      "function (I[N, C, W], D[N, C, W]) -> (K) { K[c, i: C, 5] = +(I[n, c, x + i - 2] * D[n, c, x]); }",
+      {{"N", 320}, {"W", 57}, {"C", 2000}}, false, "cuda:sm_90a");
+  const codegen::Compute& block = lines.groups.front().body.front();
   CHECK(block.is<codegen::forms::Reduce>());
   CHECK(block.m() == "i");
   CHECK(block.rows == 5);
-  CHECK(first.groups.front().threads == 64);           // 57 columns
+  CHECK(lines.groups.front().threads == 64);           // 57 columns
 }
 
 TEST_CASE("one step from a contraction on tensor cores lie its other warps, depths and buffers, and the staged one") {

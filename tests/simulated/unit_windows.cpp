@@ -55,7 +55,8 @@ bool give_taps(Plan& plan, Random& random) {
   for (Group& group : plan.groups)
     for (Compute& leaf : group.body) {
       const bool folds = leaf.is<forms::Reduce>();
-      const std::string tap = random.chance(2) ? "i" : "j";
+      // Threads that go along x have no rows that bound it.
+      const std::string tap = (folds || !leaf.n.starts_with("x")) && random.chance(2) ? "i" : "j";
       if ((!folds && !leaf.is<forms::Contract>()) || leaf.k.empty()) continue;
       const auto loops = std::erase_if(group.loops, [&](const Loop& loop) { return loop.index == tap; });
       if (!std::erase(leaf.outer, tap) && !loops) continue;
@@ -73,23 +74,31 @@ bool give_taps(Plan& plan, Random& random) {
 
 TEST_CASE("threads and blocks that have some taps each of a filter's gradient are right") {
   Random random(5);
-  int threads = 0, folds = 0;
-  for (int n = 0; n < 24; ++n) {
+  // Of the images, or of neighbours in memory, each is a part, or of both.
+  const std::string parts[] = {"", "split K  over n  by 1\n", "split K  over x  by 1\n",
+      "split K  over x  by 1\nsplit K_parts  over n  by 1\n"};
+  int threads = 0, folds = 0, columns = 0;
+  for (int n = 0; n < 48; ++n) {
     const Drawn d = gradient_of_filter(random);
     CAPTURE(d.text);
     const std::string whole = "no split\n";
     Request request;
-    auto stages = random.chance(2) ? made_of(d, Until::Plan, "split K  over n  by 1\n", request) : std::nullopt;
+    const std::string& cut = parts[random.between(0, 3)];
+    auto stages = cut.empty() ? std::nullopt : made_of(d, Until::Plan, cut, request);
+    const bool by_columns = stages && cut.find("over x") != std::string::npos;
     if (!stages) stages = made_of(d, Until::Plan, whole, request);
     REQUIRE(stages);
     if (!give_taps(*stages->plan, random)) continue;
-    const std::string plan = (stages->plan->directives.empty() ? whole : "") + print(*stages->plan);
+    const bool splits = std::ranges::any_of(stages->plan->directives,
+        [](const Directive& one) { return std::holds_alternative<directives::Split>(one); });
+    const std::string plan = (splits ? "" : whole) + print(*stages->plan);
     CAPTURE(plan);
     stages = made_of(d, Until::Lowered, plan, request);
     REQUIRE(stages);
     for (const Group& group : stages->plan->groups)
       for (const Compute& leaf : group.body)
         if (leaf.m() == "i" || leaf.m() == "j") ++(leaf.is<forms::Reduce>() ? folds : threads);
+    columns += by_columns;
     const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request));
     const poly::Program& program = *stages->bounded;
     std::vector<poly::Array> inputs;
@@ -111,6 +120,7 @@ TEST_CASE("threads and blocks that have some taps each of a filter's gradient ar
   }
   CHECK(threads > 3);
   CHECK(folds > 3);
+  CHECK(columns > 3);
 }
 
 }  // namespace tilec::test
