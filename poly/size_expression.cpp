@@ -195,6 +195,14 @@ void assert_nonzero(Scope& scope, const lang::Call& call, const Size& value, Spa
     const auto size = known || !whole ? std::nullopt : size_named(scope, name, span);
     if (size) sizes.emplace_back(name.text, *size);
   }
+  if (value.is(0)) {                                     // said at once, before what it guards goes wrong
+    std::string with;
+    for (const auto& [name, size] : sizes)
+      with += fmt::format("{}{} = {}", with.empty() ? ", with " : " and ", name, size.print());
+    scope.diagnostics.report(span, messages::assertion_fails, call.function.text, lang::print(condition), with);
+    scope.failed = true;
+    return;
+  }
   scope.program.requirements.push_back(
       {value, 0, Condition::Nonzero, call.function.text, span, {}, lang::print(condition), std::move(sizes)});
 }
