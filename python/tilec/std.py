@@ -5,7 +5,9 @@ arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are not have t
 Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such
 as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
-options of tilec.compile(), and what tilec.options() says.
+options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
+what NumPy or PyTorch call so: tilec.std.mean is that of std/statistics.tile, and tilec.std.load("loss.mean") the other.
+help() of the one names the other.
 """
 from __future__ import annotations
 
@@ -24,6 +26,9 @@ from ._recipe import Recipe as _Recipe
 from ._source import File as _File
 
 __all__ = ["load"]
+
+# The file of a function that several have: the one that users of NumPy and PyTorch mean.
+_PLAIN = {"mean": "statistics", "one_hot": "movement"}
 
 
 @functools.cache
@@ -55,7 +60,13 @@ class _Heading(typing.NamedTuple):
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
-        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile." % (self.text, self.comment, self.family)
+        others = [family for family in _headings()[self.name] if family != self.family]
+        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile.%s" % (
+            self.text,
+            self.comment,
+            self.family,
+            "".join(" Another one is tilec.std.load(\"%s.%s\")." % (family, self.name) for family in others),
+        )
         function.__signature__ = self._signature()
         return function
 
@@ -259,12 +270,14 @@ def _heading(name: str) -> _Heading:
     """That of a function; `statistics.mean` says its file too."""
     family, _, function = name.rpartition(".")
     families = _headings().get(function, {})
-    if family in families or (not family and len(families) == 1):
-        return families[family or next(iter(families))]
+    if not family and families:
+        family = next(iter(families)) if len(families) == 1 else _PLAIN.get(function, "")
+    if family in families:
+        return families[family]
     if families:
         raise AttributeError(
-            "std/ has `%s` in several files: write %s"
-            % (function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
+            "std/%s.tile has no `%s`: write %s"
+            % (family, function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
         )
     near = _nearest(function, tuple(_headings()))
     parts = (
@@ -305,4 +318,4 @@ def __getattr__(name: str) -> "Program | Incomplete":
 
 
 def __dir__() -> "list[str]":
-    return sorted(name for name, families in _headings().items() if len(families) == 1)
+    return sorted(name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN)

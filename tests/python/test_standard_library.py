@@ -23,7 +23,7 @@ def test_each_function_of_each_file():
         for path in sorted((ROOT / "std").glob("*.tile"))
         for name in re.findall(r"^function (\w+)", path.read_text(), re.M)
     ]
-    once = sorted(name for name in names if names.count(name) == 1)
+    once = sorted(set(names))
     assert dir(tilec.std) == once
     programs = 0
     for name in once:
@@ -254,7 +254,7 @@ def test_options():
         ("softmx", "`softmax`"),
         ("conv", "`conv1d_groups`"),
         ("zzzz", r"function `zzzz`; dir\(tilec.std\)"),
-        ("mean", r'several files: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'),
+        ("pool.mean", r'has no `mean`: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'),
     ],
 )
 def test_names_that_are_not_there(name, words):
@@ -322,3 +322,16 @@ def test_explain_proposes_shapes_that_fit():
         assert done.returncode == 0, (proposed[1], done.stderr)
     # numbers of sizes: nothing is computed
     assert set(silent) <= {"std:conv.sliding", "std:conv.growing", "std:pool.pooled"}
+
+
+def test_of_a_name_in_two_files_the_plain_one_is_numpys():
+    clashes = {name for name, families in tilec.std._headings().items() if len(families) > 1}
+    assert clashes <= set(dir(tilec.std))                      # each has a plain name
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(tilec.std.mean(x), x.mean())
+    np.testing.assert_allclose(tilec.std.mean(x, start_dim=1), x.mean(1))
+    np.testing.assert_allclose(tilec.std.load("mean")(x), x.mean())
+    other = tilec.std.load("loss.mean")
+    np.testing.assert_allclose(other(x, x + 2), 4)
+    assert 'tilec.std.load("loss.mean")' in tilec.std.mean.__doc__
+    assert 'tilec.std.load("statistics.mean")' in other.__doc__
