@@ -70,7 +70,6 @@ REFUSED = [
     ("pool", "max_pool2d", (I2,), {"ceil_mode": 1}, {"ceil_mode": 2}, "ceil_mode"),
     ("pool", "max_pool2d", (I2,), {"stride": 0}, {"stride": -1}, "stride"),
     ("pool", "avg_pool2d", (I2,), {"count_include_pad": 0}, {"count_include_pad": 2}, "count_include_pad"),
-    ("pool", "avg_pool1d", (C,), {"divisor_override": 3}, {"divisor_override": -1}, "divisor_override"),
     ("pool", "lp_pool1d", (C,), {"norm_type": 0.5}, {"norm_type": -1}, "norm_type"),
     ("pool_nchw", "lp_pool2d_nchw", (N2,), {"norm_type": 1}, {"norm_type": 0}, "norm_type"),
     ("pool_nchw", "max_pool2d_nchw_with_indices", (N2,), {"ceil_mode": 1}, {"ceil_mode": -1}, "ceil_mode"),
