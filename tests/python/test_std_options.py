@@ -15,7 +15,6 @@ LABELS = np.array([0, 1, 2, 5])
 REFUSED = [
     ("activation", "hard_tanh", (V,), {"min_val": -1.5}, {"min_val": 2.5, "max_val": 1}, "min_val"),
     ("activation", "soft_shrink", (V,), {"lambd": 0}, {"lambd": -0.5}, "lambd"),
-    ("activation", "hard_shrink", (V,), {"lambd": 0}, {"lambd": -0.5}, "lambd"),
     ("attention", "scaled_dot_product_attention", (H, H, H), {}, {"left_window_size": 1.5}, "window"),
     ("attention", "scaled_dot_product_attention", (H, H, H), {}, {"right_window_size": 0.5}, "window"),
     ("attention", "scaled_dot_product_attention", (H, H, H), {"softcap": 0.5}, {"softcap": -0.5}, "softcap"),
