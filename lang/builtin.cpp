@@ -16,6 +16,7 @@ constexpr Builtin table[] = {
     {"clamp", three},
     {"rsqrt", one},
     {"isinf", one},
+    {"as_type", two, none, {}, false, 1},
     {"as_float", two, none, {}, false, 1},
     {"as_int", two, 1},
     {"as_uint", two, 1},

@@ -67,6 +67,7 @@ constexpr Help table[] = {
     {Function, "bit_left", "bit_left(x, y)", "`x << y`, of integers"},
     {Function, "bit_right", "bit_right(x, y)", "`x >> y`, of integers"},
     {Function, "ident", "ident(x)", "`x` itself"},
+    {Function, "as_type", "as_type(x, X)", "the type of tensor `X`"},
     {Function, "as_float", "as_float(x, 32)",
         "the float of so many bits; `as_float(x, X)`: of the float type of tensor `X`, f32 where it holds integers"},
     {Function, "as_int", "as_int(x, 32)", "the signed integer of so many bits"},

@@ -329,8 +329,19 @@ std::optional<std::variant<Number, TensorId>> default_tensor(Scope& scope, const
             fmt::format("`default {}` has the shape of the result", name.spelled()), span,
             {{tensor.span, "declared here"}}))
       return differs(shape_text(tensor.shape), shape_text(shape));
-  if (tensor.dtype != type) return differs(std::string(lang::name(tensor.dtype)), std::string(lang::name(type)));
-  return named.tensor;
+  if (lang::promote(tensor.dtype, type) != type)
+    return differs(std::string(lang::name(tensor.dtype)), std::string(lang::name(type)));
+  if (tensor.dtype == type) return named.tensor;
+  const auto same = copied(scope, named.tensor, {.name = name.spelled(), .dtype = type, .span = span});
+  return same ? std::optional<std::variant<Number, TensorId>>(same->tensor) : std::nullopt;
+}
+
+// The type of a result whose elements are of `folded` or of a default tensor.
+DType type_with_default(const Scope& scope, const lang::Contraction& c, DType folded) {
+  const auto* name = c.default_value ? std::get_if<lang::Name>(&c.default_value->value) : nullptr;
+  const auto found = name ? scope.names.find(name->spelled()) : scope.names.end();
+  if (found == scope.names.end() || found->second.kind != Named::Kind::Tensor) return folded;
+  return lang::promote(folded, scope.tensor(found->second.tensor).dtype);
 }
 
 std::optional<std::variant<Number, TensorId>> fill_of(
@@ -401,6 +412,9 @@ std::optional<Named> contraction(
     return std::nullopt;
   }
   auto fold = folded(*aggregation, *scalar, options.dtype, c.body.span(), scope.diagnostics);
+  if (!fold) return std::nullopt;
+  if (const DType type = type_with_default(scope, c, fold->result); !options.dtype && type != fold->result)
+    fold = folded(*aggregation, *scalar, type, c.body.span(), scope.diagnostics);
   if (!fold) return std::nullopt;
   const auto fill = fill_of(scope, c, *shape, fold->result, *aggregation);
   if (!fill) return std::nullopt;

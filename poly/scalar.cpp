@@ -34,23 +34,24 @@ bool arity_is(Body& body, const lang::Call& call, std::size_t count, Span span) 
   return false;
 }
 
-// `as_float(X, 16)` ⇒ f16, `as_float(X, Y)` ⇒ the float type that goes with Y's; also `f16(X)`, `as_bool(X)`.
+// `as_float(X, 16)` ⇒ f16, `as_float(X, Y)` ⇒ the float type that goes with Y's, `as_type(X, Y)` ⇒ Y's; also `f16(X)`,
+// `as_bool(X)`.
 bool is_cast(const lang::Name& function) {
   const auto& name = function.text;
-  return name == "as_float" || name == "as_int" || name == "as_uint" || name == "as_bool" || lang::dtype_named(name);
+  return name == "as_type" || name == "as_float" || name == "as_int" || name == "as_uint" || name == "as_bool" ||
+      lang::dtype_named(name);
 }
 
-// Of the tensor or number that `expr` names: its own float type, f32 for integers. None: it names a width, or nothing.
-std::optional<DType> float_type_of(const Body& body, const lang::Expr& expr) {
+// Of the tensor or number that `expr` names. None: it names a width, or nothing.
+std::optional<DType> type_of(const Body& body, const lang::Expr& expr) {
   const auto* variable = expr.as<lang::Variable>();
   const auto at = variable ? body.scope.names.find(variable->name.spelled()) : body.scope.names.end();
   if (at == body.scope.names.end()) return std::nullopt;
   const Named& named = at->second;
-  if (named.kind == Named::Kind::Size && body.scope.used_as_value.contains(variable->name.spelled())) return DType::F32;
+  if (named.kind == Named::Kind::Size && body.scope.used_as_value.contains(variable->name.spelled())) return DType::I64;
   const bool scalar = named.kind == Named::Kind::Weak || named.kind == Named::Kind::Element;
   if (named.kind != Named::Kind::Tensor && !scalar) return std::nullopt;
-  const DType type = scalar ? named.scalar->expr.type() : body.scope.tensor(named.tensor).dtype;
-  return lang::is_float(type) ? type : DType::F32;
+  return scalar ? named.scalar->expr.type() : body.scope.tensor(named.tensor).dtype;
 }
 
 std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
@@ -58,8 +59,12 @@ std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
   if (const auto type = lang::dtype_named(name)) return arity_is(body, call, 1, span) ? type : std::nullopt;
   if (name == "as_bool") return arity_is(body, call, 1, span) ? std::optional(DType::Bool) : std::nullopt;
   if (!arity_is(body, call, 2, span)) return std::nullopt;
-  if (name == "as_float")
-    if (const auto type = float_type_of(body, call.arguments[1])) return type;
+  const auto like = name == "as_float" || name == "as_type" ? type_of(body, call.arguments[1]) : std::nullopt;
+  if (like) return name == "as_type" || lang::is_float(*like) ? *like : DType::F32;
+  if (name == "as_type") {
+    refuse(body, call.arguments[1].span(), lang::print(call.arguments[1]), "`as_type(x, X)` takes the name of a tensor");
+    return std::nullopt;
+  }
   const auto width = size_of(body.scope, call.arguments[1]);
   if (!width) return std::nullopt;
   const std::string prefix = name == "as_float" ? "f" : name == "as_int" ? "i" : "u";

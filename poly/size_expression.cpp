@@ -10,7 +10,9 @@
 #include "lang/print.h"
 #include "poly/call.h"
 #include "poly/callee.h"
+#include "poly/fold.h"
 #include "poly/interpret.h"
+#include "poly/scalar.h"
 
 namespace tilec::poly {
 namespace {
@@ -92,6 +94,27 @@ bool is_condition(const lang::Expr& expr) {
           ((b->op == Op::And || b->op == Op::Or) && is_condition(b->left) && is_condition(b->right)));
 }
 
+// Of parameters that are no integers `delta > 0` is known before the run too, and so is `as_type(alpha, X) == alpha`: 0
+// or 1.
+std::optional<Size> numbers_compared(Scope& scope, const lang::Expr& expr) {
+  std::vector<lang::Name> names;
+  names_in(expr, names);
+  const auto is_number = [&](const lang::Name& name) {
+    const auto at = scope.names.find(name.spelled());
+    return at != scope.names.end() && at->second.kind == Named::Kind::Weak;
+  };
+  const auto* condition = is_condition(expr) ? expr.as<lang::Binary>() : nullptr;
+  const auto* cast = condition ? condition->left.as<lang::Call>() : nullptr;
+  const bool typed = cast && cast->function.text == "as_type" && !function_meant(scope, cast->function);
+  if (!condition || (!typed && std::none_of(names.begin(), names.end(), is_number))) return std::nullopt;
+  Body body{.scope = scope};
+  const auto value = scalar_of(body, expr);
+  if (!value) return Size(1);                            // it was reported
+  const Expr known = folded(value->expr);
+  const auto* number = known.as<Number>();
+  return number ? std::optional(Size(number->integer != 0 ? 1 : 0)) : std::nullopt;
+}
+
 std::optional<Size> size_applied(Scope& scope, Op op, const std::vector<lang::Expr>& arguments, Span span) {
   const auto& facts = lang::info(op);
   if (static_cast<std::size_t>(facts.arity) != arguments.size()) {
@@ -167,8 +190,18 @@ void assert_nonzero(Scope& scope, const lang::Call& call, const Size& value, Spa
   for (const auto& name : names) {
     const bool known =
         std::any_of(sizes.begin(), sizes.end(), [&](const auto& size) { return size.first == name.text; });
-    const auto size = known ? std::nullopt : size_named(scope, name, span);
+    const auto at = scope.names.find(name.spelled());
+    const bool whole = at == scope.names.end() || at->second.kind == Named::Kind::Size;
+    const auto size = known || !whole ? std::nullopt : size_named(scope, name, span);
     if (size) sizes.emplace_back(name.text, *size);
+  }
+  if (value.is(0)) {                                     // said at once, before what it guards goes wrong
+    std::string with;
+    for (const auto& [name, size] : sizes)
+      with += fmt::format("{}{} = {}", with.empty() ? ", with " : " and ", name, size.print());
+    scope.diagnostics.report(span, messages::assertion_fails, call.function.text, lang::print(condition), with);
+    scope.failed = true;
+    return;
   }
   scope.program.requirements.push_back(
       {value, 0, Condition::Nonzero, call.function.text, span, {}, lang::print(condition), std::move(sizes)});
@@ -298,7 +331,10 @@ std::optional<Size> size_of(Scope& scope, const lang::Expr& expr) {
       [&](const lang::Number& n) { return size_literal(scope, n, span); },
       [&](const lang::Variable& v) { return size_named(scope, v.name, span); },
       [&](const lang::Unary& u) { return size_applied(scope, u.op, {u.operand}, span); },
-      [&](const lang::Binary& b) { return size_applied(scope, b.op, {b.left, b.right}, span); },
+      [&](const lang::Binary& b) {
+        const auto known = numbers_compared(scope, expr);
+        return known ? known : size_applied(scope, b.op, {b.left, b.right}, span);
+      },
       [&](const lang::Access& a) -> std::optional<Size> {
         if (a.element.empty()) return size_named(scope, a.tensor, span);
         scope.diagnostics.report(span, messages::not_a_size, lang::print(expr), "an element of a tensor");

@@ -226,7 +226,6 @@ class RowSets {
 
  private:
   int current() const { return static_cast<int>(done_.size()); }
-
   void open(int node) {
     open_.nodes = {node};
     open_.leads = {candidates(rewriting_, buffer_, node)};

@@ -167,7 +167,7 @@ void call(Names& here, const Call& c, const Expr& e, Role role) {
       continue;
     }
     // of a whole tensor, of which nothing is read
-    const bool type_only = k == 1 && name == "as_float" && role == Role::Body;
+    const bool type_only = k == 1 && (name == "as_float" || name == "as_type") && role == Role::Body;
     expression(here, c.arguments[k], type_only ? Role::Elementwise : role);
   }
   taken_and_given(here, c, e);

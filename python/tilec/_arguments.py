@@ -64,16 +64,18 @@ def check_mask(name: str, array: np.ndarray) -> None:
 
 def as_argument(name: str, value):
     """An array, a plain number, anything with __dlpack__ or __array__, nested lists: as an array that C can take, or a
-    number."""
-    if isinstance(value, np.bool_):
-        return bool(value)
+    number. A scalar of NumPy is an array, though np.float64 is a float too: it has a type. One that JAX holds weakly
+    typed is a number."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _as_array(name, value)
     if value is None or isinstance(value, (bool, int, float)):
         return (
             value
             if type(value) in (bool, int, float, type(None))
             else float(value) if isinstance(value, float) else int(value)
         )
-    return _as_array(name, value if isinstance(value, (np.ndarray, np.generic)) else _foreign(name, value))
+    array = _as_array(name, _foreign(name, value))
+    return array.item() if not array.ndim and getattr(value, "weak_type", False) else array
 
 
 def _foreign(name: str, value) -> np.ndarray:

@@ -16,8 +16,8 @@ import typing
 import numpy as np
 
 from . import _library as _c
-from ._arguments import check_type, counted
-from ._call import Prepared, dl_type, number_as, plain_number, settle_sizes
+from ._arguments import as_argument, check_type, counted
+from ._call import Prepared, address, dl_type, number_as, plain_number, settle_sizes
 from ._libraries import of_torch
 from .errors import check
 
@@ -35,6 +35,11 @@ def on_gpu(value) -> bool:
     if kind is np.ndarray or kind is float or kind is int:
         return False
     return bool(getattr(value, "is_cuda", False)) or hasattr(value, "__cuda_array_interface__")
+
+
+def _is_scalar(value) -> bool:
+    """A number with a type, in the memory of the CPU."""
+    return isinstance(value, np.ndarray) and not value.ndim
 
 
 def _row_major(name: str, shape: "tuple[int, ...]", strides: "tuple[int, ...] | None", item: int) -> None:
@@ -191,7 +196,7 @@ class Placed:
 
 
 def describe(names: typing.Sequence[str], values: typing.Sequence, gpu: "int | None") -> "tuple[typing.Any, list]":
-    """Arguments in C's form, without memory: arrays that are Seen, on that GPU, and numbers. And what they point to."""
+    """Arguments in C's form: arrays that are Seen, on that GPU, without memory, and numbers. And what they point to."""
     lies = _c.DLDevice(1, 0) if gpu is None else _c.DLDevice(2, gpu)
     given = [(name, value) for name, value in zip(names, values) if value is not None]
     structs, keep = (_c.Argument * max(1, len(given)))(), []
@@ -201,6 +206,10 @@ def describe(names: typing.Sequence[str], values: typing.Sequence, gpu: "int | N
             shape = (ctypes.c_int64 * max(1, len(value.shape)))(*value.shape)
             tensor = _c.DLTensor(None, lies, len(value.shape), dl_type(value.dtype), shape, None, 0)
             keep += [shape, tensor]
+            struct.kind, struct.tensor = _c.TENSOR, ctypes.pointer(tensor)
+        elif _is_scalar(value):
+            tensor = _c.DLTensor(address(value), _c.DLDevice(1, 0), 0, dl_type(value.dtype), None, None, 0)
+            keep += [value, tensor]
             struct.kind, struct.tensor = _c.TENSOR, ctypes.pointer(tensor)
         elif isinstance(value, int):
             struct.kind, struct.integer = plain_number(name, value)
@@ -244,10 +253,8 @@ class Call:
                 )
             self._check_gpu(name, place.gpu(value))
             return place.see(name, value)
-        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim):
-            value = value.item()
-        if value is None or isinstance(value, (bool, int, float)):
-            return value
+        if value is None or isinstance(value, (bool, int, float, np.generic)) or _is_scalar(value):
+            return as_argument(name, value)
         raise ValueError("%s lies in the memory of the CPU, and other arrays in the GPU's: move it there" % name)
 
     def _check_gpu(self, name: str, gpu: "int | None") -> None:
@@ -262,7 +269,15 @@ class Call:
             "gpu",
             self.gpu,
             *(
-                (value.dtype, value.shape) if isinstance(value, Seen) else value if k in sizes else type(value)
+                (
+                    (value.dtype, value.shape)
+                    if isinstance(value, Seen)
+                    else (
+                        (value.dtype, value.item() if k in sizes else None)
+                        if _is_scalar(value)
+                        else value if k in sizes else type(value)
+                    )
+                )
                 for k, value in enumerate(self.values)
             ),
         )
@@ -290,7 +305,11 @@ class Call:
                 numbers.append(
                     place.empty(name, shape, dtype, stream)
                     if value is None
-                    else place.filled(name, number_as(prepared.names[position], value, dtype), stream)
+                    else place.filled(
+                        name,
+                        value if _is_scalar(value) else number_as(prepared.names[position], value, dtype),
+                        stream,
+                    )
                 )
                 value = place.see(name, numbers[-1])
             pointers.append(value.address)

@@ -103,6 +103,8 @@ class Op:
     def _spread(self, values) -> list:
         flat = []
         for name, value in zip(self.inputs, values):
+            if isinstance(value, (np.generic, np.ndarray)):
+                value = torch.as_tensor(value)
             if name in self._tensors:
                 if not isinstance(value, torch.Tensor):
                     raise TypeError(

@@ -99,14 +99,15 @@ def _diagnostics() -> list[Diagnostic]:
     return found
 
 
-# What the command line's options are called here: `--rank B=2` is rank={"B": 2}.
-_COMMAND_OPTION = re.compile(r"`--(rank|size|define|function)(?: ([^`]+))?`")
+# What the command line's options are called here: `--rank B=2` is rank={"B": 2}, and `--wrt` of a batch the names that
+# vmap() is given.
+_COMMAND_OPTION = re.compile(r"`--(rank|size|define|function|wrt)(?: ([^`]+))?`")
 
 
 def _as_argument(found: "re.Match[str]") -> str:
     name, words = found.groups()
     if words is None:
-        return "`%s=`" % name
+        return "`%s=`" % ("inputs" if name == "wrt" else name)
     if name == "function":
         return '`function="%s"`' % words
     return "`%s={%s}`" % (name, ", ".join('"%s": %s' % tuple(word.strip().split("=", 1)) for word in words.split(",")))

@@ -1,11 +1,13 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
 dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
-arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are not have their usual value. Each function is a
-Program, one for the whole process: tilec.options() does not change it. One whose parameters have no usual value, such
-as `pad`, can only be called.
+arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are not, or are None, have their usual value, and a
+tuple has one for each direction, `padding=(1, 2)`. Each function is a Program, one for the whole process:
+tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
-options of tilec.compile(), and what tilec.options() says.
+options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
+what NumPy or PyTorch call so: tilec.std.mean is that of std/statistics.tile, and tilec.std.load("loss.mean") the other.
+help() of the one names the other.
 """
 from __future__ import annotations
 
@@ -24,6 +26,9 @@ from ._recipe import Recipe as _Recipe
 from ._source import File as _File
 
 __all__ = ["load"]
+
+# The file of a function that several have: the one that users of NumPy and PyTorch mean.
+_PLAIN = {"mean": "statistics", "one_hot": "movement"}
 
 
 @functools.cache
@@ -55,7 +60,13 @@ class _Heading(typing.NamedTuple):
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
-        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile." % (self.text, self.comment, self.family)
+        others = [family for family in _headings()[self.name] if family != self.family]
+        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile.%s" % (
+            self.text,
+            self.comment,
+            self.family,
+            "".join(" Another one is tilec.std.load(\"%s.%s\")." % (family, self.name) for family in others),
+        )
         function.__signature__ = self._signature()
         return function
 
@@ -73,11 +84,12 @@ class _Heading(typing.NamedTuple):
 
     def with_parameters(self, named: dict) -> "tuple[Program, dict]":
         """The program for a call with these names, and the inputs among them."""
+        named = self._of_each_direction(named)
         values = {name: value for name, value in named.items() if name in self.parameters or name in self.former}
         inputs = {name: value for name, value in named.items() if name not in values}
         for name in inputs:
             if name not in self.inputs and name not in _OF_CALLS:
-                near = _nearest(name, (*self.inputs, *self.parameters))
+                near = self._meant(name) or _nearest(name, (*self.inputs, *self.parameters))
                 known = ", ".join(
                     parameter if default is None else "%s=%s" % (parameter, default)
                     for parameter, default in self.parameters.items()
@@ -98,20 +110,49 @@ class _Heading(typing.NamedTuple):
             inputs,
         )
 
+    def _directions(self, name: str) -> "list[str]":
+        """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
+        so on."""
+        stem = name if name in self.parameters or name != "output_size" else "output"
+        return [
+            parameter
+            for parameter, usual in self.parameters.items()
+            if parameter[:-2] == stem
+            and parameter[-2:] in ("_t", "_h", "_w")
+            and (name not in self.parameters or usual == name)
+        ]
+
+    def _of_each_direction(self, named: dict) -> dict:
+        """With what PyTorch takes as one: a tuple of a value for each direction, and None for the usual value."""
+        given: "dict[str, typing.Any]" = {}
+        for name, value in named.items():
+            known = name in self.parameters or name in self.former
+            each = [] if name in self.inputs or name in _OF_CALLS else self._directions(name)
+            if known and value is None and self.parameters.get(self.former.get(name, name)) is not None:
+                continue
+            if isinstance(value, (tuple, list)) and (known or each):
+                if len(value) != max(1, len(each)):
+                    raise TypeError(
+                        "%s of %s is %r: give a number%s"
+                        % (name, self.name, value, " or %d of them" % len(each) if each else "")
+                    )
+                given.update(zip(each or [name], value))
+            elif each and not known:
+                given.update({direction: value for direction in each})
+            else:
+                given[name] = value
+        return given
+
+    def _meant(self, name: str) -> "str | None":
+        """By what NumPy and PyTorch call a dimension."""
+        if name not in ("dim", "axis"):
+            return None
+        if "start_dim" in self.parameters:
+            return "start_dim=…, end_dim=…, the first and the last of the dimensions"
+        return next((other for other in ("dim", "axis") if other in self.parameters), None)
 
     def _check_one(self, name: str, value: typing.Any) -> None:
         """Of what PyTorch takes for a parameter and Tile says by others."""
-        if isinstance(value, (tuple, list)):
-            each = [
-                parameter
-                for parameter, usual in self.parameters.items()
-                if usual == name and parameter.startswith(name + "_")
-            ]
-            if len(each) == len(value):
-                raise TypeError(
-                    "%s of %s is %r, not a number: give %s"
-                    % (name, self.name, value, ", ".join("%s=%r" % pair for pair in zip(each, value)))
-                )
         if isinstance(value, str) and not (self.parameters.get(name) or "").startswith("{"):
             choices = {
                 parameter: re.findall(r"\w+", usual)
@@ -259,12 +300,14 @@ def _heading(name: str) -> _Heading:
     """That of a function; `statistics.mean` says its file too."""
     family, _, function = name.rpartition(".")
     families = _headings().get(function, {})
-    if family in families or (not family and len(families) == 1):
-        return families[family or next(iter(families))]
+    if not family and families:
+        family = next(iter(families)) if len(families) == 1 else _PLAIN.get(function, "")
+    if family in families:
+        return families[family]
     if families:
         raise AttributeError(
-            "std/ has `%s` in several files: write %s"
-            % (function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
+            "std/%s.tile has no `%s`: write %s"
+            % (family, function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
         )
     near = _nearest(function, tuple(_headings()))
     parts = (
@@ -305,4 +348,4 @@ def __getattr__(name: str) -> "Program | Incomplete":
 
 
 def __dir__() -> "list[str]":
-    return sorted(name for name, families in _headings().items() if len(families) == 1)
+    return sorted(name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN)

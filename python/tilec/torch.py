@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import typing
 
+import numpy as np
 import torch
 
 from . import Program
@@ -39,7 +40,7 @@ class Module(torch.nn.Module):
         self.bound = tuple(name for name in program.inputs if name in values)
         self.inputs = tuple(name for name in program.inputs if name not in values)
         for name in self.bound:
-            value = values[name]
+            value = torch.as_tensor(values[name]) if isinstance(values[name], np.generic) else values[name]
             if isinstance(value, (torch.Tensor, type(None))) and (name in self.__dict__ or hasattr(type(self), name)):
                 raise ValueError("%s is an attribute that modules of PyTorch have: rename the input" % name)
             if isinstance(value, torch.nn.Parameter):

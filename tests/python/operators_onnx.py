@@ -705,7 +705,7 @@ def rnn(a, x, w, r, biases=None, lengths=None, h=None):
 
 @covers("LSTM")
 def lstm(a, x, w, r, biases=None, lengths=None, h=None, c=None, p=None):
-    return std("onnx_lstm", x, w, r, biases, lengths, h, c, p, peepholes=int(p is not None), **recurrent(a))
+    return std("onnx_lstm", x, w, r, biases, lengths, h, c, p, **recurrent(a))
 
 
 @covers("GRU")

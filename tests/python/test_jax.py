@@ -281,6 +281,9 @@ def test_numbers():
         assert f(a, s).tolist() == [float(s)] * 3
     assert f(a, 2.5).dtype == jnp.bfloat16 and f(a, jnp.float32(2.5)).dtype == jnp.float32
     # JAX holds them weakly typed, and so do we
+    weak = jnp.asarray(2.5)
+    assert weak.weak_type and f.program(a, weak).dtype == f(a, weak).dtype == a.dtype
+    assert f.program(a, jnp.float32(2.5)).dtype == jnp.float32
     assert jax.jit(f)(a, 2.5).dtype == jnp.bfloat16 and jax.jit(f)(a, 2).tolist() == [2, 2, 2]
     assert jax.grad(lambda s: f(jnp.ones(3), s).sum())(2.0) == 3
     traced = []

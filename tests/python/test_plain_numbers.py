@@ -1,5 +1,6 @@
 """A plain number for an undeclared scalar takes the type of what it meets: it is refused where that type does not have
-it, whichever way it is given and however often; and a derivative does not depend on whether it is written 2 or 2.0."""
+it, whichever way it is given and however often; and a derivative does not depend on whether it is written 2 or 2.0. A
+scalar that has a type keeps it."""
 import subprocess
 
 import numpy as np
@@ -72,6 +73,27 @@ def test_the_command_refuses_what_the_type_does_not_have(kind, tmp_path):
         assert (
             done.returncode == 1 and "E0215" in done.stderr and "`S`" in done.stderr and "`%s`" % kind in done.stderr
         ), done
+
+
+@pytest.mark.parametrize("dtype", "f2 f4 f8 i1 u1 i4 i8 ?".split())
+def test_a_scalar_with_a_type_is_an_array_without_dimensions(dtype, tmp_path):
+    f = tilec.compile(PRODUCT)
+    scalar = np.dtype(dtype).type(1)
+    for x in (np.ones(2, "f4"), np.ones(2, "i4"), np.ones(2, "f8")):
+        made = f(x, np.asarray(scalar))
+        assert f(x, scalar).dtype == made.dtype and f(x, scalar).tolist() == made.tolist()
+        if made.dtype.kind == "f":
+            assert made.dtype == f(x, np.full(2, scalar)).dtype
+            assert f.grad(wrt="X")(x.astype("f8"), scalar, x.astype("f8")).dtype == np.float64
+    f.save(tmp_path / "f.tilec", np.ones(2, "f4"), scalar)
+    assert tilec.load(tmp_path / "f.tilec")(np.ones(2, "f4"), scalar).dtype == f(np.ones(2, "f4"), scalar).dtype
+
+
+def test_a_declared_scalar_refuses_another_type():
+    f = tilec.compile("function f(X[N], f32 S) -> (Y) { Y = X * S; }")
+    assert f(np.ones(2, "f4"), 0.5).dtype == np.float32
+    with pytest.raises(tilec.ArgumentTypeError, match="`S` is declared `f32` but is given `f64`"):
+        f(np.ones(2, "f4"), np.float64(0.5))
 
 
 def test_a_package_refuses_it_too(tmp_path):

@@ -23,7 +23,7 @@ def test_each_function_of_each_file():
         for path in sorted((ROOT / "std").glob("*.tile"))
         for name in re.findall(r"^function (\w+)", path.read_text(), re.M)
     ]
-    once = sorted(name for name in names if names.count(name) == 1)
+    once = sorted(set(names))
     assert dir(tilec.std) == once
     programs = 0
     for name in once:
@@ -149,7 +149,7 @@ def test_former_names_are_of_parameters():
             "conv2d has no input and no compile-time parameter colour; inputs are I, K, Bias, parameters stride=1, dilation=1, padding=0, groups=1, ",
         ),
         (lambda a, k: tilec.std.conv2d(a, k, strid=2), TypeError, "did you mean stride"),
-        (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride is \[2\], not a number"),
+        (lambda a, k: tilec.std.conv2d(a, k, stride=[2]), TypeError, r"stride of conv2d is \[2\]: give a number or 2 of them"),
         (lambda a, k: tilec.std.conv2d(a, k, stride="x"), tilec.ProgramError, "E0127"),
         (lambda a, k: tilec.std.conv2d(a, stride=2), TypeError, "K"),
         (
@@ -171,14 +171,12 @@ IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
 @pytest.mark.parametrize(
     "call, words",
     [
-        (
-            lambda: tilec.std.conv2d(IMAGE, KERNEL, padding=(1, 2)),
-            r"padding of conv2d is \(1, 2\), not a number: give padding_h=1, padding_w=2$",
-        ),
-        (
-            lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2, 3]),
-            r"give kernel_size_t=1, kernel_size_h=2, kernel_size_w=3$",
-        ),
+        (lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2]), "give a number or 3 of them$"),
+        (lambda: tilec.std.interpolate2d(IMAGE, size=(1, 2, 3)), "size of interpolate2d is .*or 2 of them$"),
+        (lambda: tilec.std.interpolate1d(IMAGE[0], size=None), "size is None, not a number"),
+        (lambda: tilec.std.softmax(IMAGE, axis=1), "did you mean dim"),
+        (lambda: tilec.std.layer_norm(IMAGE, dim=1), "did you mean axis"),
+        (lambda: tilec.std.mean(IMAGE, axis=1), "did you mean start_dim=…, end_dim=…"),
         (
             lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"),
             r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$",
@@ -196,6 +194,26 @@ IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
 def test_what_is_said_otherwise(call, words):
     with pytest.raises(TypeError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "name, as_pytorch, as_tile",
+    [
+        ("conv2d", {"padding": (1, 2), "stride": [2, 1]}, dict(padding_h=1, padding_w=2, stride_h=2, stride_w=1)),
+        ("conv2d", {"stride": None, "padding": 1}, {"padding": 1}),
+        ("max_pool2d", {"kernel_size": (2, 3), "stride": None}, {"kernel_size_h": 2, "kernel_size_w": 3}),
+        ("interpolate2d", {"size": 3, "mode": "linear"}, {"size_h": 3, "size_w": 3, "mode": "linear"}),
+        ("interpolate2d", {"size": (3, 4)}, {"size_h": 3, "size_w": 4}),
+        ("adaptive_avg_pool2d", {"output_size": 2}, {"output_h": 2}),
+        ("adaptive_avg_pool2d", {"output_size": (2, 3)}, {"output_h": 2, "output_w": 3}),
+    ],
+)
+def test_an_option_of_each_direction_as_pytorch_has_it(name, as_pytorch, as_tile):
+    arguments = (IMAGE, KERNEL) if name == "conv2d" else (IMAGE,)
+    function = getattr(tilec.std, name)
+    np.testing.assert_array_equal(function(*arguments, **as_pytorch), function(*arguments, **as_tile))
+    sequence = tilec.std.max_pool1d
+    np.testing.assert_array_equal(sequence(IMAGE[0], kernel_size=(2,)), sequence(IMAGE[0], kernel_size=2))
 
 
 def test_options_of_a_pullback():
@@ -254,7 +272,7 @@ def test_options():
         ("softmx", "`softmax`"),
         ("conv", "`conv1d_groups`"),
         ("zzzz", r"function `zzzz`; dir\(tilec.std\)"),
-        ("mean", r'several files: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'),
+        ("pool.mean", r'has no `mean`: write tilec.std.load\("loss.mean"\) or tilec.std.load\("statistics.mean"\)'),
     ],
 )
 def test_names_that_are_not_there(name, words):
@@ -322,3 +340,16 @@ def test_explain_proposes_shapes_that_fit():
         assert done.returncode == 0, (proposed[1], done.stderr)
     # numbers of sizes: nothing is computed
     assert set(silent) <= {"std:conv.sliding", "std:conv.growing", "std:pool.pooled"}
+
+
+def test_of_a_name_in_two_files_the_plain_one_is_numpys():
+    clashes = {name for name, families in tilec.std._headings().items() if len(families) > 1}
+    assert clashes <= set(dir(tilec.std))                      # each has a plain name
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(tilec.std.mean(x), x.mean())
+    np.testing.assert_allclose(tilec.std.mean(x, start_dim=1), x.mean(1))
+    np.testing.assert_allclose(tilec.std.load("mean")(x), x.mean())
+    other = tilec.std.load("loss.mean")
+    np.testing.assert_allclose(other(x, x + 2), 4)
+    assert 'tilec.std.load("loss.mean")' in tilec.std.mean.__doc__
+    assert 'tilec.std.load("statistics.mean")' in other.__doc__

@@ -197,3 +197,40 @@ def test_integers_and_no_updates():
     for reduction in ("none", "add", "mul", "max", "min"):
         f = program("indexing", "scatter_elements", (("dim", 1), ("reduction", reduction)))
         assert np.array_equal(f(x, np.zeros((2, 0), np.int64), np.zeros((2, 0), np.int32)), x)
+
+
+@pytest.mark.parametrize("name", ["gather_nd", "batch_gather_nd", "scatter_nd"])
+def test_checked_sees_numbers_of_tuples_out_of_range(name):
+    f = tilec.load(ROOT / "std" / "indexing.tile", function=name, define={"depth": 2}, include=[ROOT], checked=True)
+    batch = name == "batch_gather_nd"
+    x = np.arange(6.0).reshape((1, 2, 3) if batch else (2, 3))
+    given = lambda *tuple: np.array([[tuple]] if batch else [tuple])
+    update = (np.array([7.0]),) if name == "scatter_nd" else ()
+    f(x, given(-2, -3), *update), f(x, given(1, 2), *update)
+    for outside in ((0, 3), (2, 0), (0, -4), (-3, 1)):
+        number = next(n for n, size in zip(outside, (2, 3)) if not -size <= n < size)
+        with pytest.raises(tilec.Error, match="is %d, but `gather` takes indices" % number):
+            f(x, given(*outside), *update)
+
+
+@pytest.mark.parametrize("reduction, theirs", [("max", "amax"), ("min", "amin")])
+def test_updates_that_tie_share_the_gradient_evenly(reduction, theirs):
+    x = np.array([[2.0, 2.0, 1.0], [0.0, 2.0, 2.0]])
+    u = np.array([[2.0, 2.0, 1.0], [2.0, 3.0, 2.0], [2.0, 2.0, 1.0]])
+    i = np.array([[0, 0, 0], [0, 1, 1], [0, 0, 1]])
+    d = np.arange(6.0).reshape(2, 3) + 1
+    tensors = [torch.tensor(v, requires_grad=True) for v in (x, u)]
+    tensors[0].scatter_reduce(0, torch.tensor(i), tensors[1], theirs).backward(torch.tensor(d))
+    f = program("indexing", "scatter_elements", (("reduction", reduction),))
+    for got, tensor in zip(f.grad()(x, i, u, d), tensors):
+        np.testing.assert_allclose(got, tensor.grad.numpy(), rtol=1e-14)
+    dx, du = RNG.standard_normal(x.shape), RNG.standard_normal(u.shape)
+    moved = sum((dv * t.grad.numpy()).sum() for dv, t in zip((dx, du), tensors))
+    np.testing.assert_allclose((d * f.jvp(wrt=["X", "U"])(x, i, u, tX=dx, tU=du)).sum(), moved, rtol=1e-13)
+
+
+@pytest.mark.parametrize("alpha, kind", [(0.5, np.int32), (2, np.bool_)])
+def test_alpha_has_to_be_of_the_type(alpha, kind):
+    f = program("indexing", "index_add", (("alpha", alpha),))
+    with pytest.raises(ValueError, match="assert_alpha_is_of_the_type_of_U"):
+        f(np.ones(3, kind), np.array([0]), np.ones(1, kind))

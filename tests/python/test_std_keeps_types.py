@@ -1,6 +1,7 @@
 """Every function of std/ gives floats of the type it was given: f16, bf16 and f64. Inputs are those of the function's
 own cases."""
 import functools
+import itertools
 import pathlib
 import re
 
@@ -14,6 +15,13 @@ FLOATS = ("f16", "bf16", "f64")                      # f32 is what numbers becom
 INTEGERS = re.compile(r"[iu](?:8|16|32|64)|bool")
 # What has a type of its own: f32 at least, and what is of numbers that are no tensors.
 OTHERS = {"wide": {"f16": "f32", "bf16": "f32"}}
+# A parameter and its state, the parts of a complex number, a cotangent: each has the type of what it stands for.
+OWN_TYPES = {
+    *("momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion", "c_adjoint"),
+    *("rnn_step_of", "lstm_step_of", "gru_step_of", "gru_early_step_of", "rnn_step", "lstm_step", "gru_step"),
+    *("equals_of", "shares_of", "mean_of_equals"),
+}
+REDUCTIONS = ("none", "add", "mul", "max", "min")
 HEAD = re.compile(r"function \w+\(.*\) -> \((.*)\) \{")
 
 
@@ -88,6 +96,66 @@ def test_floats_keep_their_type(family):
                 if kind in FLOATS and kind != OTHERS.get(name, {}).get(dtype, dtype):
                     wrong.append("%s of %s is %s" % (name, dtype, kind))
     assert not wrong, "\n".join(wrong)
+
+
+def mixed(text, first, others):
+    """The call with its first tensor of one type and the other floats of another; None where it has no two."""
+    kinds = itertools.chain([first], itertools.repeat(others))
+    if len(re.findall(r"\bfloat (?=V)", text)) < 2 or not re.search(r"call\(float V", text):
+        return None
+    return re.sub(r"\bfloat (?=V)", lambda _: next(kinds) + " ", text)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_results_of_two_types_have_one(family):
+    """Of the first tensor or the wider, all results of a function alike, unless it says that each has its own."""
+    wrong = []
+    for name in functions(family):
+        if name in OWN_TYPES:
+            continue
+        results = []
+        for first, others in (("f32", "f64"), ("f64", "f32")):
+            text = mixed(call(family, name, "float"), first, others)
+            if text is None:
+                break
+            head = HEAD.search(tilec.compile(text, function="call").emit("contraction"))
+            kinds = {result.split()[0] for result in head.group(1).split(", ")} & {"f32", "f64"}
+            if len(kinds) > 1:
+                wrong.append("%s of %s and %s gives %s" % (name, first, others, " and ".join(sorted(kinds))))
+            results += kinds
+        if results and results not in (["f32", "f64"], ["f64", "f64"]):
+            wrong.append("%s gives %s" % (name, results))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i8", "u8", "i64", "f16"])
+@pytest.mark.parametrize(
+    "name, inputs, define",
+    [
+        ("index_add", "X[4, 3] i64 I[2] U[2, 3]", {}),
+        ("index_copy", "X[4, 3] i64 I[2] U[2, 3]", {}),
+        ("scatter_add", "X[4, 3] i64 I[2, 3] U[2, 3]", {}),
+        *(("scatter_elements", "X[4, 3] i64 I[2, 3] U[2, 3]", {"reduction": r}) for r in REDUCTIONS),
+        *(("scatter_nd", "X[4, 3] i64 I[2, 1] U[2, 3]", {"reduction": r}) for r in REDUCTIONS),
+        ("gather_nd", "X[4, 3] i64 I[2, 1]", {}),
+        ("concat", "X[4, 3] Z[2, 3]", {}),
+        ("stack3", "T0[4, 3] T1[4, 3] T2[4, 3]", {}),
+    ],
+    ids=str,
+)
+def test_what_moves_elements_keeps_every_type(dtype, name, inputs, define):
+    family = "movement" if name in ("concat", "stack3") else "indexing"
+    declared = re.sub(r"(?<!i64 )\b(?=[A-Z]\w*\[)", dtype + " ", inputs)
+    declared = ", ".join(re.findall(r"\w+ \w+\[[^\]]*\]", declared))
+    given = ", ".join(re.findall(r"(\w+)\[", inputs))
+    text = 'import "%s";\nfunction call(%s) -> (Y) { Y = %s%s(%s); }' % (
+        STD / (family + ".tile"),
+        declared,
+        name,
+        "<%s>" % ", ".join("%s=%s" % item for item in define.items()) if define else "",
+        given,
+    )
+    assert re.search(r"-> \(%s Y\)" % dtype, tilec.compile(text, function="call").emit("contraction"))
 
 
 def test_most_functions_are_looked_at():

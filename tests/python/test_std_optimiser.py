@@ -64,3 +64,20 @@ def test_lion_and_clipping():
         np.allclose(program("optimiser", "clip_by_norm")(g, 100.0)[0], g)
         and (program("optimiser", "clip_by_value")(g, 0.5) == g.clip(-0.5, 0.5)).all()
     )
+
+
+STATES = {
+    **{"sgd": "", "momentum": "V", "nesterov": "V", "adagrad": "V", "rmsprop": "V"},
+    **{"adam": "MV", "adamw": "MV", "lion": "M"},
+}
+
+
+@pytest.mark.parametrize("name, states", STATES.items())
+@pytest.mark.parametrize("kind, wide", [("f16", "f32"), ("f32", "f64"), ("f64", "f32")])
+def test_each_result_has_the_type_of_what_it_replaces(name, states, kind, wide):
+    numpy = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+    ones = {k: np.ones(2, t) for k, t in numpy.items()}
+    given = {"W": ones[kind], **{s: ones[wide] for s in states}, "G": ones[kind], "LR": 0.1}
+    results = program("optimiser", name)(**given, **({"T": 1} if "adam" in name else {}))
+    kinds = [str(r.dtype) for r in (results if isinstance(results, tuple) else (results,))]
+    assert kinds == [str(np.dtype(numpy[k])) for k in (kind, *[wide] * len(states))]

@@ -212,7 +212,6 @@ def test_onnx(name, gates, direction, whole):
     define = {
         "direction": direction,
         **({"layout": 1} if whole else {}),
-        **({"peepholes": 1} if whole and name == "lstm" else {}),
         **({"linear_before_reset": 1} if whole and name == "gru" else {}),
     }
     f = program("recurrent", "onnx_" + name, tuple(define.items()))

@@ -80,6 +80,21 @@ def test_grid_sample(mode, padding_mode, corners):
 
 
 @pytest.mark.parametrize("mode, padding_mode, corners", GRIDS)
+def test_the_derivative_by_places_at_the_ends(mode, padding_mode, corners):
+    """Exactly at the first and the last pixel, and on both sides of them."""
+    ends = np.array([-2, -1.25, -1, -0.8, 0, 0.75, 0.8, 1, 1.2, 2])
+    grid = np.stack(np.meshgrid(ends, ends, indexing="ij"), -1)[None]
+    check_with_torch(
+        "resize",
+        "grid_sample",
+        {"mode": mode, "padding_mode": padding_mode, "align_corners": corners},
+        [np.random.default_rng(5).standard_normal((1, 2, 4, 5)), grid],
+        lambda i, g: torch.nn.functional.grid_sample(i, g, mode, padding_mode, bool(corners)),
+        np.float64,
+    )
+
+
+@pytest.mark.parametrize("mode, padding_mode, corners", GRIDS)
 def test_places_that_are_no_numbers_or_far_away_stop_nothing(mode, padding_mode, corners):
     grid = np.array([[[np.nan, 0], [np.inf, -np.inf], [1e30, -1e30], [0, 0]]])[None]
     values = program(

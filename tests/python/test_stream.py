@@ -111,6 +111,14 @@ def test_a_library_that_is_known_makes_what_is_missing():
         made = len(cupy.made)
         rows(A, B, 3.0, stream=5)
         assert len(cupy.made) == made + 3                                           # the workspace of a stream stays
+        for number, kind in ((2.0, "f4"), (np.float64(2), "f8"), (np.float32(2), "f4"), (np.array(2.0), "f8"), (np.int64(2), "i8")):
+            made = len(cupy.made)
+            result = rows(A, B, number)[0].__cuda_array_interface__["typestr"]
+            assert cupy.made[made][:2] == ((), np.dtype(kind)) and result == ("<f8" if kind == "f8" else "<f4"), (number, cupy.made[made:])
+        cut = tilec.compile("function h(X[N], S) -> (Y) { Y[i: S] = =(X[i]); }", target="cuda")
+        for size in (3, 4):
+            for number in (size, np.int64(size), np.int32(size), np.array(size)):
+                assert cut(CupyArray((9,)), number).__cuda_array_interface__["shape"] == (size,)
     """)
 
 

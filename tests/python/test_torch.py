@@ -475,6 +475,10 @@ def test_numbers_where_pytorch_traces():
     x, = draw((12,))
     for number in (2, 0.5, 3, 4.0, torch.tensor(2.0, dtype=torch.float64, requires_grad=True)):
         torch.testing.assert_close(scaled(x, number), x * number)
+    for scalar in (np.float64(2), np.float32(2), np.int64(2), np.array(2.0)):   # as tensors without dimensions
+        expected = op(x, torch.as_tensor(scalar)).dtype
+        assert all(f(x, scalar).dtype == expected for f in (op, scaled, tilec.torch.function(op.program)))
+        assert tilec.torch.module(op.program, S=np.asarray(scalar)[()])(x).dtype == expected
     for size in (2, 3, 4):
         torch.testing.assert_close(taken(x, size), x[::size])
         torch.testing.assert_close(every(x, size), x[::size])

@@ -281,6 +281,12 @@ def test_what_does_not_fit_is_named(call, kind, words):
         call(tilec.compile(MATMUL))
 
 
+def test_what_is_said_of_a_batch_has_pythons_words():
+    f = tilec.compile("function f(X[N], G[N] = 1) -> (Y) { Y = X * G; }")
+    with pytest.raises(tilec.Error, match="or leave it out of `inputs=`"):
+        f.vmap(["X", "G"])(floats(2, 3))
+
+
 @pytest.mark.parametrize(
     "text",
     ["function head(X[N], P) -> (Y) { Y[i: P] = =(X[i]); }", "function head(X, P) -> (Y) { Y[i: P] = =(X[i]); }"],
