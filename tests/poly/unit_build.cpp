@@ -351,7 +351,8 @@ TEST_CASE("ranks, sizes and shapes that disagree") {
   CHECK(faults("function (A) -> (C) { C = A; }") == "E0206");
   CHECK(faults("function (A[N], B[M]) -> (C) { C[i: N] = =(A[i]) default B; }",
             {{.name = "A", .shape = std::vector<Size>{3}}, {.name = "B", .shape = std::vector<Size>{4}}}) == "E0216");
-  CHECK(faults("function (A[N], f16 B[N]) -> (C) { C[i: N] = =(A[i]) default B; }") == "E0216");
+  CHECK(faults("function (A[N], f16 B[N]) -> (C) { f16 C[i: N] = =(B[i]) default A; }") == "E0216");
+  CHECK(faults("function (A[N], f16 B[N]) -> (C) { C[i: N] = =(B[i]) default A; }").empty());
   CHECK(faults("function (A[N]) -> (C) { C = reshape(A, 2, 2); }", {{.name = "A", .shape = std::vector<Size>{3}}}) ==
       "E0217");
   CHECK(faults("function (A[N]) -> (C) { C = index(A, 1); }") == "E0218");
