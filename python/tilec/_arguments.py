@@ -64,8 +64,10 @@ def check_mask(name: str, array: np.ndarray) -> None:
 
 def as_argument(name: str, value):
     """An array, a plain number, anything with __dlpack__ or __array__, nested lists: as an array that C can take, or a
-    number. A scalar of NumPy is an array, though np.float64 is a float too: it has a type. One that JAX holds weakly
-    typed is a number."""
+    number. A scalar of NumPy is an array, though np.float64 is a float too: it has a type. But np.bool_ is a bool,
+    which takes any type, and one that JAX holds weakly typed is a number."""
+    if isinstance(value, np.bool_):
+        return bool(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return _as_array(name, value)
     if value is None or isinstance(value, (bool, int, float)):

@@ -366,9 +366,8 @@ def test_windows_wholly_in_the_padding_are_refused(family, layout):
     x = layout(np.array([[1.0, -2]]))
     suffix = "" if family == "pool" else "_ncw"
     for name in ("max_pool1d", "avg_pool1d"):
-        pool = program(family, name + suffix, (("kernel_size", 2), ("stride", 2), ("padding", 2)))
         with pytest.raises(tilec.ShapeError, match="assert_padding_is_less_than_the_kernel"):
-            pool(x)
+            program(family, name + suffix, (("kernel_size", 2), ("stride", 2), ("padding", 2)))(x)
         pool = program(family, name + suffix, (("kernel_size", 2), ("stride", 2), ("padding", 1)))
         expected = [1, -2] if name == "max_pool1d" else [0.5, -1]
         np.testing.assert_array_equal(np.ravel(pool(x)), expected)
