@@ -185,6 +185,7 @@ std::optional<Compute> along_rows(const Facts& f, Compute leaf) {
         leaves_cache(f.nest, read, lang::bytes(f.nest.value->type()));
   };
   if (std::ranges::none_of(f.nest.reads, goes_along)) return std::nullopt;
+  // Where there is one row, operands come from memory and all but a few registers are accumulators.
   const std::int64_t all = (f.extent[n] + leaf.lanes - 1) / leaf.lanes,
                      most = std::max<std::int64_t>(1, (f.registers - leaf.rows - 2) / (leaf.rows + 1));
   leaf.vectors = all <= 2 * most && leaf.rows == 1 ? all : std::min({all, most, blocks::vectors_along_rows});

@@ -63,9 +63,10 @@ struct Asked {
 
 void choose_other_leaf(Asked asked) {
   const Nest nest = asked.nest();
-  for (Compute& leaf : other_leaves(asked.facts_of(nest), asked.today().node, model::leaves_asked_about))
+  const Facts known = asked.facts_of(nest);
+  for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
     if (lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today())) asked.take_if_faster(std::move(leaf));
-  if (std::optional<Compute> along = along_rows(asked.facts_of(nest), asked.today()))
+  if (std::optional<Compute> along = along_rows(known, asked.today()))
     asked.take_if_faster(std::move(*along));
 }
 

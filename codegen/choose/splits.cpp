@@ -57,8 +57,7 @@ double with_copies(Rewriting whole) {
 }  // namespace
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
-  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !may_gain(r, s))
-    return std::nullopt;
+  if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !may_gain(r, s)) return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);
   if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;

@@ -17,7 +17,9 @@ namespace {
 // 45 and 18. With 27 in the place of 10, 13 of 2,250 rows of the scan became 1.24 times as fast (0.81 to 3.0). 16
 // elements that are stored one by one take 55 cycles: with 3 for each in the place of 1, 30 of 2,250 rows became 1.04
 // times as fast. Lines of the second cache come in 2.5 cycles each of a stream, in 3.9 each from a page of its own: 45
-// of 1,350 rows took what they took in the mean, the slowest of a seed 8.8 ms instead of 14.1.
+// of 1,350 rows took what they took in the mean, the slowest of a seed 8.8 ms instead of 14.1. 64 MB times a vector by
+// 8 rows of 2,000 to 16,000 f32 side by side: 6 to 7 cycles a line, what the second and last cache add included. What
+// such lines take less is measured here alone; for other machines it is taken to be a third of a line or more.
 constexpr Machine zen4_512{.name = "Zen 4, 512 bits",
     .gigahertz = 3.7,
     .pipe = 32,

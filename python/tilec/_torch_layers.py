@@ -150,41 +150,26 @@ def _conv(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     else:
         values["before"] = values["after"] = values["padding"]
     call = "conv%s<{stride}, {dilation}, {before}, {groups}, {after}>(X, weight)" % _HW[rank]
-    return (
-        _with_bias(
-            module,
-            rank,
-            Layer(
-                call,
-                "conv_nchw",
-                _sizes("N", "GC", rank=rank),
-                {"weight": _sizes("CO", "CI", rank=rank, kernel=True)},
-                shaped=functools.partial(_images, rank),
-                narrow=True,
-            ),
-            "CO",
-        ),
-        values,
-    )
+    return _convolution(call, rank, module, "GC", ("CO", "CI")), values
 
 
 def _conv_transpose(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     call = "conv%s<{stride}, {dilation}, {padding}, {output_padding}, {groups}>(X, weight)" % _HW[rank].replace(
         "d_", "d_transpose_"
     )
-    return _with_bias(
-        module,
-        rank,
-        Layer(
-            call,
-            "conv_nchw",
-            _sizes("N", "CI", rank=rank),
-            {"weight": _sizes("CI", "GC", rank=rank, kernel=True)},
-            shaped=functools.partial(_images, rank),
-            narrow=True,
-        ),
-        "CO",
-    ), _per_direction(module, rank)
+    return _convolution(call, rank, module, "CI", ("CI", "GC")), _per_direction(module, rank)
+
+
+def _convolution(call: str, rank: int, module: nn.Module, channels: str, of_weight: "tuple[str, str]") -> Layer:
+    layer = Layer(
+        call,
+        "conv_nchw",
+        _sizes("N", channels, rank=rank),
+        {"weight": _sizes(*of_weight, rank=rank, kernel=True)},
+        shaped=functools.partial(_images, rank),
+        narrow=True,
+    )
+    return _with_bias(module, rank, layer, "CO")
 
 
 def _with_bias(module: nn.Module, rank: int, layer: Layer, size: str) -> Layer:

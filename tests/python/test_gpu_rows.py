@@ -1,8 +1,6 @@
 """The rows that bench/gpu measures on a device, small, on OpenCL and on a simulated CUDA device: each computes what its
 peer in PyTorch does."""
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -17,7 +15,7 @@ import run  # noqa: E402
 from rows import ROWS  # noqa: E402
 
 import tilec  # noqa: E402
-from test_cli import TILEC  # noqa: E402
+from drivers import run_beside  # noqa: E402
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.dtype == "float32"], ids=lambda row: row.name)
@@ -28,22 +26,5 @@ def test_row_computes_what_its_peer_does(row):
 
 
 def test_rows_on_a_simulated_device(tmp_path):
-    simulated = pathlib.Path(TILEC).parent.parent / "tests/simulated"
-    if not simulated.exists():
-        pytest.skip("the driver of tests/simulated is not built")
-    done = subprocess.run(
-        [sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "LD_LIBRARY_PATH": str(simulated),
-            "TILEC_NVRTC": str(simulated),
-            "TILEC_CACHE": "off",
-            "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent),
-        },
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("ok  ") >= 25
+    command = [sys.executable, GPU / "run.py", "--simulated", "--target", "cuda"]
+    assert run_beside("simulated", command, cwd=tmp_path).count("ok  ") >= 25

@@ -1,7 +1,4 @@
 """stream=, and arrays in a GPU's memory: what the driver is asked for, by one that computes nothing (tests/fake)."""
-import os
-import pathlib
-import subprocess
 import sys
 import textwrap
 
@@ -9,9 +6,8 @@ import numpy as np
 import pytest
 
 import tilec
-from test_cli import TILEC
+from drivers import run_beside
 
-FAKES = pathlib.Path(TILEC).parent.parent / "tests/fake"
 BEFORE = """
 import contextlib, ctypes, sys, types
 import numpy as np, pytest, tilec
@@ -62,23 +58,7 @@ A, B, C = Array((64, 64), address=4096), Array((64, 64), address=65536), Array((
 
 
 def run(script, **environment):
-    if not FAKES.exists():
-        pytest.skip("the drivers of tests/fake are not built")
-    done = subprocess.run(
-        [sys.executable, "-c", BEFORE + textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "LD_LIBRARY_PATH": str(FAKES),
-            "TILEC_NVRTC": str(FAKES),
-            "TILEC_CACHE": "off",
-            "PYTHONPATH": str(pathlib.Path(tilec.__file__).parent.parent),
-            **environment,
-        },
-    )
-    assert done.returncode == 0, done.stderr
+    run_beside("fake", [sys.executable, "-c", BEFORE + textwrap.dedent(script)], **environment)
 
 
 def test_it_starts_on_the_stream_that_is_said():
