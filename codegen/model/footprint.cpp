@@ -80,12 +80,24 @@ double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
   return std::popcount(used);
 }
 
+// Lines of a first cache that these lines take, as if all sets held as many as the fullest ones: more than there are
+// where some hold more than they have ways.
+double room(const std::vector<Side>& sides, std::int64_t element_bytes, double lines) {
+  constexpr auto of_line = static_cast<std::int64_t>(line);
+  const bool may_share = std::ranges::any_of(
+      sides, [&](const Side& side) { return side.stride * element_bytes % (2 * of_line) == 0; });
+  if (lines <= least_ways || !may_share) return lines;
+  const double deep = lines / used_sets(sides, element_bytes);
+  return deep > least_ways ? deep * sets : lines;
+}
+
 }  // namespace
 
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
   const std::vector<Side> sides = sides_of(access, extent);
-  return {distinct(sides), units(sides, static_cast<double>(element_bytes), line),
-      units(sides, static_cast<double>(element_bytes), page)};
+  const double lines = units(sides, static_cast<double>(element_bytes), line);
+  return {distinct(sides), lines, units(sides, static_cast<double>(element_bytes), page),
+      room(sides, element_bytes, lines)};
 }
 
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {

@@ -1,7 +1,9 @@
-// What a box of points touches of one tensor: distinct elements, cache lines, pages.
+// What a box of points touches of one tensor: distinct elements, cache lines, pages; and the room that its lines take
+// of a first cache, where some of its sets would hold more of them than they can.
 //
 //   I[1000*x + c] for 10 x, 16 c of 1000, f32       ⇒   160 elements, 20 lines, 10 pages
 //   I[x + k] for 54 x, 3 k                          ⇒   56 elements, 4 lines, 1 page
+//   I[320*x + c] for 297 x, 16 c of 320, f32        ⇒   297 lines in 16 of 64 sets: room for 1188
 #pragma once
 
 #include <cstdint>
@@ -12,7 +14,7 @@
 
 namespace tilec::codegen::model {
 
-struct Footprint { double elements = 1, lines = 1, pages = 1; };
+struct Footprint { double elements = 1, lines = 1, pages = 1, room = 1; };
 
 // `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or overlap without holes.
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes);

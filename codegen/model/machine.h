@@ -51,13 +51,16 @@ double operations_of(lang::Op op, lang::DType type, const Machine& machine);
 
 inline constexpr double line = 64;                     // bytes of a cache line, on all these CPUs
 inline constexpr double page = 4096;                   // bytes
-// Whether so many rows lie `step` bytes apart such that few sets of a first cache hold a line of each. All these CPUs
-// have 64 sets. Zen 5: a copy that turns 48 rows of a box, 4096 bytes apart, took 3.7 ms, 2048 apart 2.2, 3072 apart
-// 0.9, and 0.7 at 4224.
+// Whether so many rows lie `step` bytes apart such that few sets of a first cache hold a line of each, while a line
+// more would spread them over all sets. All these CPUs have 64 sets. Zen 5: a copy that turns 48 rows of a box, 4096
+// bytes apart, took 3.7 ms, 2048 apart 2.2, 3072 apart 0.9, and 0.7 at 4224; 297 rows, read again and again, took 4.9
+// ms at 1280 and 1.2 at 1216.
 inline constexpr std::int64_t sets = 64, least_ways = 8, least_apart = 512;
 inline bool share_sets(std::int64_t rows, std::int64_t step) {
   constexpr auto bytes = static_cast<std::int64_t>(line);
-  return step >= least_apart && step % bytes == 0 && rows > least_ways / 2 * (sets / std::gcd(step / bytes, sets));
+  if (step < least_apart || step % bytes != 0) return false;
+  const std::int64_t shared = std::gcd(step / bytes, sets);
+  return shared > 1 && rows > least_ways / 2 * (sets / shared);
 }
 
 // Bytes of a row from which on it pays to begin it at a line (docs/decisions/rows_at_lines.md). Zen 5: vectors of 117
@@ -73,6 +76,12 @@ inline constexpr double share_freely = 8, crowded = 11.5;
 // elements stored 1108 bytes apart, row by row: 0.33 ns each where the lines of a row fill 375 kB of a second cache of
 // 1 MB, 0.6 to 0.95 of 500 and 600 kB, 1.1 of 750.
 inline constexpr double scattered_elements = 4, scattered_room = 2;
+
+// Part of a second cache: lines that are stored in parts, with more than that touched of such lines from one part to
+// the next, wait for memory, claimed or not. Zen 5, 34 MB stored 20 bytes of a line at a time: 22 cycles a line where
+// 275 lines are stored from one of its parts to the next, 30 of 1,100, 45 of 2,200 and more; 9 MB, which the last cache
+// holds, 5.
+inline constexpr double torn_beyond = 0.125;
 
 // What a core follows of the lines that are asked for. Measured on the Zen 4 of machine.cpp, 128 MB read in 1 to 512
 // streams by runs of 1 to 4096 lines: up to 16 streams take 8 cycles a line whatever the runs; of more, lines take 40,

@@ -43,7 +43,8 @@ class Predictor {
         Nest nest = leaf_nest(program, group, leaf, strides);
         Walk loops = walk(nest, group, leaf);
         std::vector<Asked> asked = asked_for(nest, leaf);
-        leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked)));
+        leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked),
+            torn_beyond * static_cast<double>(target.l2)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves));
       touched_.push_back(traffic.touched(false));
@@ -112,8 +113,9 @@ class Predictor {
         usable_of_last * static_cast<double>(target_.l3)};
     std::vector<std::vector<Moved>> cold, warm;
     for (const double bytes : caches) {
-      cold.push_back(with_bytes ? traffic.through(bytes, {}) : std::vector<Moved>(traffic.leaves.size()));
-      warm.push_back(traffic.through(bytes, left_in(bytes, g)));
+      const bool first = warm.empty();
+      cold.push_back(with_bytes ? traffic.through(bytes, {}, first) : std::vector<Moved>(traffic.leaves.size()));
+      warm.push_back(traffic.through(bytes, left_in(bytes, g), first));
     }
     const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
                               sets = traffic.set_cycles();
@@ -124,8 +126,9 @@ class Predictor {
         const Compute& compute = plan_[g].body[l];
         const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
+        const double memory = wait(machine_->memory, warm[2][l]) + warm[2][l].torn * machine_->memory.start;
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
-                                             wait(machine_->memory, warm[2][l]), pages[l] + sets[l]}),
+                                             memory, pages[l] + sets[l]}),
             *machine_);
       }
       made.milliseconds += leaf.milliseconds, made.core += leaf.core;

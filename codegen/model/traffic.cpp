@@ -24,10 +24,27 @@ bool scatters(const std::vector<Footprint>& target) {
   return target.back().elements < scattered_elements * target.back().lines;
 }
 
+// Whether a loop comes back to lines of the target, of which less than half is stored, after more than `reach` bytes of
+// such lines.
+bool tears(const Seen& leaf, double reach, double element_bytes) {
+  for (std::size_t around = leaf.walk.loops.size(); around-- > 0;) {
+    const Walk::Turns& loop = leaf.walk.loops[around];
+    double step = 0;
+    for (const std::size_t d : loop.dims)
+      step += element_bytes * static_cast<double>(std::abs(leaf.nest.target.offset.coefficients[d])) *
+          static_cast<double>(leaf.walk.boxes[around + 1][d]);
+    if (loop.count <= 1 || step == 0 || step >= line) continue;
+    const Footprint& between = leaf.touched.back()[around + 1];
+    return 2 * between.elements * element_bytes < between.lines * line && between.lines * line > reach;
+  }
+  return false;
+}
+
 }  // namespace
 
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked) {
-  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, 1,
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
+    double torn_beyond) {
+  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
       std::move(asked), {}, {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
@@ -36,7 +53,8 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
     std::vector<Footprint>& boxes = leaf.touched.emplace_back();
     for (const std::vector<std::int64_t>& box : leaf.walk.boxes) {
       const Footprint found = footprint(access, box, bytes);
-      boxes.push_back({std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size)});
+      boxes.push_back(
+          {std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size), found.room});
     }
     // Of what is written, nothing is fetched ahead beyond the next line.
     leaf.side_by_side.push_back(run_of(access, leaf.walk, bytes, line));
@@ -44,6 +62,7 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
         a < leaf.nest.reads.size() ? run_of(access, leaf.walk, bytes, reach) : leaf.side_by_side.back());
     if (a == leaf.nest.reads.size() && !leaf.stream) leaf.sharing = sharing_sets(access, leaf.walk, bytes);
   }
+  leaf.torn = tears(leaf, torn_beyond, static_cast<double>(lang::bytes(program.tensor(leaf.nest.target.tensor).dtype)));
   return leaf;
 }
 
@@ -53,9 +72,9 @@ GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> 
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
 
-double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at) const {
+double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at, bool first) const {
   double sum = 0;
-  for (const std::vector<Footprint>& boxes : leaf.touched) sum += boxes[at].lines * line;
+  for (const std::vector<Footprint>& boxes : leaf.touched) sum += (first ? boxes[at].room : boxes[at].lines) * line;
   return sum + (scatters(leaf.touched.back()) ? scattered_room - 1 : 0) * leaf.touched.back()[at].lines * line;
 }
 
@@ -94,6 +113,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
     moved.lines += lines;
     moved.streamed += written ? -beside_writes * lines : lines * std::min(1.0, leaf.side_by_side[a] / ramp);
     if (written && !leaf.stream) moved.back += lines / ways;
+    if (written && leaf.claims && leaf.torn) moved.torn += lines / ways;
     if (written ? leaf.stream || leaf.claims : leaf.asked[a] == Asked::Early) continue;  // nobody waits
     (!written && leaf.asked[a] == Asked::Steps ? moved.asked : moved.runs) += lines / ways / run;
     if (!written && leaf.asked[a] == Asked::Not) moved.first += lines / run * std::min(run, ramp);
@@ -102,7 +122,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const
   return moved;
 }
 
-std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, double>& here) const {
+std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, double>& here, bool first) const {
   std::vector<Moved> moved;
   std::set<TensorId> fetched;                          // by a leaf before: what is left of it in the turn is there
   for (const Seen& leaf : leaves) {
@@ -118,7 +138,7 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
     // Neighbouring turns of the loop around the region share what they both touch: the region of that whole loop comes
     // once.
     std::size_t at = 0;
-    while (at < leaf.walk.loops.size() && bytes_of(leaf, at) > held) ++at;
+    while (at < leaf.walk.loops.size() && bytes_of(leaf, at, first) > held) ++at;
     const bool whole = at == 0;
     moved.push_back(add(leaf, whole ? 0 : at - 1, true, whole ? &here : nullptr, there));
   }

@@ -20,8 +20,8 @@ struct Machine;
 
 // Both ways. `back`: of the lines, those that are sent back; `runs` that begin, and those that are `asked` for before;
 // `first`: lines at the beginning of a run (machine.h: ramp); `streamed`: lines read side by side for as long, and a
-// part of those in shorter runs.
-struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, streamed = 0; };
+// part of those in shorter runs; `torn`: lines that nobody would wait for, but that they are stored in parts.
+struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, streamed = 0, torn = 0; };
 
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
 // goes on with lines that it knows.
@@ -32,6 +32,7 @@ struct Seen {
   Nest nest;
   Walk walk;
   bool stream = false, claims = false;
+  bool torn = false;                                   // lines of the target come again before half of each is stored
   double sharing = 1;                                  // of the target: sharing_sets
   std::vector<Asked> asked;                            // per read
   std::vector<std::vector<Footprint>> touched;
@@ -40,15 +41,16 @@ struct Seen {
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<Asked> asked);
+Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
+    double torn_beyond);
 
 class GroupTraffic {
  public:
   GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves);
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
-  // this cache when the group begins.
-  std::vector<Moved> through(double held, const std::map<TensorId, double>& here) const;
+  // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
+  std::vector<Moved> through(double held, const std::map<TensorId, double>& here, bool first) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
   std::vector<double> page_cycles(const Machine& machine) const;
   // Cycles that stored lines wait for their sets, per leaf.
@@ -61,7 +63,7 @@ class GroupTraffic {
   const std::vector<Seen> leaves;
 
  private:
-  double bytes_of(const Seen& leaf, std::size_t at) const;
+  double bytes_of(const Seen& leaf, std::size_t at, bool first) const;
   Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here,
       const std::vector<bool>& there) const;
   double pages_beyond(const Seen& leaf, double remembered) const;

@@ -61,6 +61,27 @@ TEST_CASE("a footprint counts each element and each line once") {
   CHECK(touched({64, 1}, {16, 16}).pages == 1);
 }
 
+TEST_CASE("lines that crowd few sets of a first cache take the room of more") {
+  CHECK(touched({304, 1}, {297, 16}).room == 297);     // 19 lines apart: all 64 sets
+  CHECK(touched({320, 1}, {297, 16}).room == 64 * 297 / 16.0);  // 20 lines: 16 sets
+  CHECK(touched({8640, 320, 1}, {11, 27, 16}).room == 64 * 297 / 16.0);  // 540 and 20 lines
+  CHECK(touched({320, 1}, {100, 16}).room == 100);     // 7 a set, which it holds
+  CHECK(touched({1024, 1}, {20, 16}).room == 64 * 20); // all in one set
+  CHECK(touched({1000, 1}, {297, 16}).room == touched({1000, 1}, {297, 16}).lines);  // begin anywhere in a line
+}
+
+TEST_CASE("lines that are stored in parts, and long after the part before, are waited for") {
+  // Of each of so many rows a turn stores 5 elements.
+  const auto milliseconds = [](std::int64_t rows, std::int64_t turns) {
+    return predicted("function (A[B, M, C], D[B, M, N]) -> (O) { O[n, b, c: N, B, C] = +(A[b, m, c] * D[b, m, n]); }",
+        {{"N", rows}, {"B", turns}, {"M", 4}, {"C", 5}}, "cpu:znver5",
+        "no stage\nno tile\nno copy\nno split\ngroup O\n  parallel b by 1\n    contract O  m c  n n  k m  block 5x1  lanes 16  "
+        "turned  claimed\n")
+        .of.sum.milliseconds;
+  };
+  CHECK(milliseconds(5000, 400) > 1.2 * milliseconds(500, 4000));
+}
+
 TEST_CASE("pages that a core has forgotten take time") {
   // Down 5520 rows a page or more apart for each b, or rows of 64 b together: the same lines.
   const auto with = [](const char* plan) {
@@ -180,6 +201,8 @@ TEST_CASE("rows that would share sets of a cache") {
   CHECK(model::share_sets(33, 512));
   CHECK_FALSE(model::share_sets(32, 512));
   CHECK_FALSE(model::share_sets(48, 4096 + 64));
+  CHECK(model::share_sets(297, 1280));
+  CHECK_FALSE(model::share_sets(297, 1216));           // a line more would be an even number of them
   CHECK_FALSE(model::share_sets(1000, 256));
 }
 
