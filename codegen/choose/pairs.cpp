@@ -115,7 +115,10 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
     if (auto made =
             pair_sums(pairs.program, pairs.strides, std::get<Statement>(pairs.program.nodes[i + moved]), all[i].summed))
       moved = sum_pairs(pairs, i + moved, std::move(*made), all[i].summed) - i;
-  const double bar = windows_take * today;
+  const poly::Tensor& sums = all.front().made.tensor;
+  const bool kept =
+      shape_points(sums) * lang::bytes(sums.dtype) <= kept_pairs * static_cast<double>(r.target.l3);
+  const double bar = (kept ? windows_take : 1) * today;
   return time_of(std::move(pairs), bar) < bar;
 }
 
