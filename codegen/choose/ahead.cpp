@@ -335,9 +335,10 @@ class Around {
       }
       if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes))
         return std::nullopt;
-      const double count = count_ahead(cycles, lines);
-      if (turns < model::ahead::least_turns * count && lines * turns < model::ahead::most_lines_between) {
-        lines *= turns, cycles *= turns;
+      const double fresh = lines * std::min(1.0, step_of(access, index, bytes) / model::line);
+      const double count = count_ahead(cycles, fresh), all = lines + fresh * (turns - 1);
+      if (turns < model::ahead::least_turns * count && all < model::ahead::most_lines_between) {
+        lines = all, cycles *= turns;
         continue;
       }
       return turns > count && lines * count <= model::ahead::most_lines_between
@@ -345,6 +346,11 @@ class Around {
           : std::nullopt;
     }
     return std::nullopt;
+  }
+  // Bytes from one turn of a loop to the next.
+  double step_of(const FlatAccess& access, const std::string& index, std::int64_t bytes) const {
+    const std::int64_t values = index == leaf_.n ? leaf_.vectors * leaf_.lanes : index == leaf_.m() ? leaf_.rows : 1;
+    return static_cast<double>(std::abs(access.offset.coefficients[*f_.nest.dim(index)]) * values * bytes);
   }
   // How many take as long as memory does, of so many cycles and lines each.
   static double count_ahead(double cycles, double lines) {

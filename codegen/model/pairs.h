@@ -16,8 +16,8 @@ inline constexpr double hardly_more = 4;               // of that cost: up to th
 // to 0.92 of their time.
 inline constexpr double windows_take = 1.2;
 // Part of the last cache: of sums of pairs that are larger, what is written is gone when it is read, and the model is
-// taken at its word. Zen 5, 32 gradients that it predicts at 1 to 1.2 of the windows: pairs of 6.6 to 32 MB took 1.16 to
-// 1.9 times as long as the windows, smaller ones 0.6 to 1.6.
+// taken at its word. Zen 5, 32 gradients that it predicts at 1 to 1.2 of the windows: pairs of 6.6 to 32 MB took 1.16
+// to 1.9 times as long as the windows, smaller ones 0.6 to 1.6.
 inline constexpr double kept_pairs = 0.2;
 // Cycles for a line of sums that is stored, and read by a window: in the second cache, the last one, memory.
 inline constexpr double in_second = 1.5, in_last = 9, in_memory = 27;
