@@ -90,8 +90,8 @@ def section(title: str, version: str, what: str, counted: "dict[str, Counted]", 
     for family in sorted(families):
         for name, each in sorted(families[family].items()):
             functions = ", ".join(
-                "[`%s`](%s.md#%s)" % (f.rpartition(".")[2], family_of(f), f.rpartition(".")[2].lower())
-                for f in sorted(each.functions)
+                "[`%s`](%s.md#%s)" % (own, family, own.lower())
+                for family, own in sorted({(family_of(f), tilec.std._heading(f).name) for f in each.functions})
             )
             reasons = ", ".join("%s: %d" % item for item in sorted(each.left_out.items()))
             lines.append("| %s | `%s` | %s | %d | %s |" % (family, name, functions, each.compared, reasons))
