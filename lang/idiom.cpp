@@ -184,6 +184,8 @@ std::optional<std::string> function_hint(std::string_view name) {
     return import_of(alias.name);
   }
   if (auto row = row_for(Idiom::Kind::Type, name)) return row;
+  for (const OtherName& each : other_standard_names())
+    if (each.other == name && !built_in(name)) return import_of(each.name);
   return import_of(name);
 }
 

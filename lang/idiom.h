@@ -51,5 +51,8 @@ std::optional<std::string> hint_for(Idiom::Kind kind, std::string_view name);
 // What the files of std/ define, in the order of their names.
 struct StandardName { std::string_view file, name, heading; };  // "softmax", "softmax", "softmax(X[M, N]) -> (Y)"
 std::span<const StandardName> standard_names();
+// What others call them, as `[[also("mm")]]` in front of `matmul` says.
+struct OtherName { std::string_view other, file, name; };       // "mm", "linear", "matmul"
+std::span<const OtherName> other_standard_names();
 
 }  // namespace tilec::lang

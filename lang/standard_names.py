@@ -1,20 +1,31 @@
-"""Writes the functions of std/ as a C++ table: standard_names.py OUTPUT DEPFILE STD. An entry is {file, name,
-heading}."""
+"""Writes the functions of std/ as C++ tables: standard_names.py OUTPUT DEPFILE STD. An entry is {file, name, heading},
+and {other name, file, name} of each name in `[[also("…")]]`."""
 import pathlib
 import re
 import sys
 
 output, depfile, folder = map(pathlib.Path, sys.argv[1:4])
-HEADING = re.compile(r"^(?:\[\[.*\]\]\s*)*function\s+((\w+)(?:<[^>]*>)?[^{]*?)\s*\{", re.M)
+HEADING = re.compile(r"^((?:\[\[.*\]\]\s*)*)function\s+((\w+)(?:<[^>]*>)?[^{]*?)\s*\{", re.M)
+ALSO = re.compile(r'\[\[also\("([^"]*)"\)\]\]')
 
 files = sorted(folder.glob("*.tile"))
+names, others = [], []
+for file in files:
+    for attributes, heading, name in HEADING.findall(file.read_text()):
+        names.append('    {"%s", "%s", "%s"},\n' % (file.stem, name, " ".join(heading.split())))
+        others += [
+            '    {"%s", "%s", "%s"},\n' % (other, file.stem, name)
+            for text in ALSO.findall(attributes)
+            for other in text.replace(",", " ").split()
+        ]
 with output.open("w") as out:
-    out.write(
-        '#include "lang/idiom.h"\n\nnamespace tilec::lang {\n\nstd::span<const StandardName> standard_names() {\n'
-    )
-    out.write("  static constexpr StandardName names[] = {\n")
-    for file in files:
-        for heading, name in HEADING.findall(file.read_text()):
-            out.write('    {"%s", "%s", "%s"},\n' % (file.stem, name, " ".join(heading.split())))
-    out.write("  };\n  return names;\n}\n\n}  // namespace tilec::lang\n")
+    out.write('#include "lang/idiom.h"\n\nnamespace tilec::lang {\n')
+    for kind, function, rows in (
+        ("StandardName", "standard_names", names),
+        ("OtherName", "other_standard_names", others),
+    ):
+        out.write("\nstd::span<const %s> %s() {\n  static constexpr %s table[] = {\n" % (kind, function, kind))
+        out.writelines(rows)
+        out.write("  };\n  return table;\n}\n")
+    out.write("\n}  // namespace tilec::lang\n")
 depfile.write_text("%s: %s\n" % (output, " ".join(str(p).replace(" ", "\\ ") for p in [folder, *files])))

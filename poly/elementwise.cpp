@@ -77,7 +77,7 @@ std::optional<TensorId> reshape_alone(
     return std::nullopt;
   const auto id = body.views.back().second.tensor;
   const auto* last = std::get_if<Intrinsic>(&body.scope.program.nodes.back());
-  if (!last || last->targets[0] != id ||
+  if (!last || last->op != IntrinsicOp::Reshape || last->targets[0] != id ||
       target.dtype.value_or(body.scope.tensor(id).dtype) != body.scope.tensor(id).dtype)
     return std::nullopt;
   auto& tensor = body.scope.program.tensors[static_cast<std::size_t>(id)];

@@ -191,6 +191,22 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
 // of a pack that an attribute tells: its dimensions, and the axis as it was given
 struct Told { std::size_t count; std::int64_t axis; Span span; };
 
+// The first input that has the dimensions of input k but for the one along the axis, and another number of them:
+// X[A..., M, C...] beside Z[A..., N, C...].
+std::optional<std::size_t> beside(
+    const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks, std::size_t k) {
+  const auto& sizes = *function.inputs[k].sizes;
+  const auto same = [](const lang::Expr& a, const lang::Expr& b) { return *lang::pack(a) == *lang::pack(b); };
+  for (std::size_t other = 0; other < k; ++other) {
+    const auto& its = function.inputs[other].sizes;
+    if (!its || its->size() != sizes.size() || !ranks[other] || ranks[other] == ranks[k]) continue;
+    if (lang::pack(its->front()) && lang::pack(its->back()) && same(its->front(), sizes.front()) &&
+        same(its->back(), sizes.back()))
+      return other;
+  }
+  return std::nullopt;
+}
+
 // Axes 2 to 1 are none: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
 // means. A scalar has no dimensions at all.
 bool in_order(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks,
@@ -203,9 +219,20 @@ bool in_order(Scope& scope, const lang::Function& function, const std::vector<st
     const auto first = front ? before.find(front->spelled()) : before.end();
     const auto last = back ? after.find(back->spelled()) : after.end();
     if (first == before.end() || last == after.end() || first->second.count + last->second.count < *ranks[k]) continue;
+    if (const auto other = beside(function, ranks, k)) {
+      scope.diagnostics
+          .report(input.span, messages::given_rank, input.target.name.spelled(), dimensions(*ranks[*other]),
+              dimensions(*ranks[k]))
+          .label(function.inputs[*other].span,
+              fmt::format("`{}` has {}", function.inputs[*other].target.name.spelled(), dimensions(*ranks[*other])))
+          .hint("a `reshape` gives it the dimensions that it lacks");
+      return false;
+    }
     const std::string which = fmt::format("dimension from axis {} to axis {}", first->second.axis, last->second.axis);
-    scope.diagnostics.report(first->second.span, messages::bad_axis, which,
-        fmt::format("`{}`, which has {}", input.target.name.spelled(), dimensions(*ranks[k])));
+    scope.diagnostics
+        .report(first->second.span, messages::bad_axis, which,
+            fmt::format("`{}`, which has {}", input.target.name.spelled(), dimensions(*ranks[k])))
+        .hint("the first axis is in front of the last: exchange them");
     return false;
   }
   return true;
@@ -239,8 +266,9 @@ bool take_sides(Scope& scope, const lang::Function& function, const std::vector<
     if (!axis || (rank && (*axis < -extent || *axis >= extent))) {
       const auto which = axis ? fmt::format("{}axis {}", is_new ? "new " : "", *axis)
                               : fmt::format("axis `{}`, no whole number,", name->spelled());
-      scope.diagnostics.report(side->axis.span, messages::bad_axis, which,
+      auto entry = scope.diagnostics.report(side->axis.span, messages::bad_axis, which,
           fmt::format("`{}`{}", input->target.name.spelled(), rank ? ", which has " + dimensions(*rank) : ""));
+      if (rank) entry.hint(fmt::format("axes are from {} to {}, those below 0 counted from the end", -extent, extent - 1));
       return false;
     }
     const bool counted_here = side->after ? *axis < 0 : *axis >= 0;

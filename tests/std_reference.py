@@ -40,9 +40,9 @@ class Case:
 
 
 class Function:
-    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text):
+    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text, also):
         self.name, self.heading, self.results, self.text = name, " ".join(heading.split()), names_in(results), text
-        self.inputs, self.parameters = pieces(inputs), pieces(parameters or "")
+        self.inputs, self.parameters, self.also = pieces(inputs), pieces(parameters or ""), also
         prose, _, cases = comment.partition("\n==\n")
         self.prose, self.cases = prose.strip(), cases_of(cases, name, owner)
 
@@ -114,6 +114,12 @@ def comment_above(text, at):
     return "\n".join(reversed(lines)).strip()
 
 
+def also_above(text, at):
+    """Of `[[also("mm, bmm")]]` between it and the comment the two."""
+    attributes = itertools.takewhile(lambda line: line.startswith("[["), reversed(text[:at].splitlines()))
+    return re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', " ".join(attributes))))
+
+
 def functions_of(text):
     """In their order. A function's text has the derivatives that it carries."""
     found, shared, owner = {}, "", ""
@@ -126,7 +132,8 @@ def functions_of(text):
             continue
         comment = comment_above(text, heading.start())
         shared, owner = (comment, name) if comment else (shared, owner)
-        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body)
+        also = also_above(text, heading.start())
+        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body, also)
     return list(found.values())
 
 
@@ -315,9 +322,9 @@ def page(family, asked, words, faults):
         )
     lines += ["", "| function | | elsewhere |", "|---|---|---|"]
     for each in functions:
-        known = list(dict.fromkeys(re.sub(r"\(.*", "", name, flags=re.S) for name in LIBRARY.findall(each.prose))) + [
-            "ONNX " + name for name in dict.fromkeys(ONNX.findall(each.prose))
-        ]
+        known = ["std:" + name for name in each.also]
+        known += dict.fromkeys(re.sub(r"\(.*", "", name, flags=re.S) for name in LIBRARY.findall(each.prose))
+        known += ["ONNX " + name for name in dict.fromkeys(ONNX.findall(each.prose))]
         lines.append(
             "| [`%s`](#%s) | %s | %s |"
             % (each.name, each.name.lower(), first_sentence(each.prose), ", ".join("`%s`" % name for name in known))

@@ -57,6 +57,7 @@ class _Heading(typing.NamedTuple):
     inputs: "dict[str, str | None]"                           # with the default as text
     parameters: "dict[str, str | None]"
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
+    also: "list[str]"                                         # what others call it
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
@@ -84,12 +85,20 @@ class _Heading(typing.NamedTuple):
 
     def with_parameters(self, named: dict) -> "tuple[Program, dict]":
         """The program for a call with these names, and the inputs among them."""
-        named = self._of_each_direction(named)
+        named = self._of_each_direction(self._of_axes(named))
         values = {name: value for name, value in named.items() if name in self.parameters or name in self.former}
         inputs = {name: value for name, value in named.items() if name not in values}
         for name in inputs:
             if name not in self.inputs and name not in _OF_CALLS:
-                near = self._meant(name) or _nearest(name, (*self.inputs, *self.parameters))
+                if name in ("keepdim", "keepdims"):
+                    raise TypeError(
+                        "%s keeps no dimension of 1 for those that it is over (%s): reshape the result" % (self.name, name)
+                    )
+                near = (
+                    "axis"
+                    if name == "dim" and "axis" in self.parameters
+                    else _nearest(name, (*self.inputs, *self.parameters))
+                )
                 known = ", ".join(
                     parameter if default is None else "%s=%s" % (parameter, default)
                     for parameter, default in self.parameters.items()
@@ -143,13 +152,32 @@ class _Heading(typing.NamedTuple):
                 given[name] = value
         return given
 
-    def _meant(self, name: str) -> "str | None":
-        """By what NumPy and PyTorch call a dimension."""
-        if name not in ("dim", "axis"):
-            return None
-        if "start_dim" in self.parameters:
-            return "start_dim=…, end_dim=…, the first and the last of the dimensions"
-        return next((other for other in ("dim", "axis") if other in self.parameters), None)
+    def _of_axes(self, named: dict) -> dict:
+        """With what NumPy and PyTorch call a dimension, `axis=1` and `dim=1`, and several that lie side by side."""
+        given = dict(named)
+        for name in ("dim", "axis"):
+            if name not in given or name in (*self.parameters, *self.inputs, *self.former):
+                continue
+            dims = given.pop(name)
+            if "start_dim" in self.parameters:
+                given.update(zip(("start_dim", "end_dim"), self._ends(name, dims)))
+            elif "dim" in self.parameters:
+                given["dim"] = dims
+            else:                                          # what `axis` of layer_norm says is no dimension alone
+                given[name] = dims
+        return given
+
+    def _ends(self, name: str, dims: typing.Any) -> "tuple[typing.Any, ...]":
+        """The first and the last of the dimensions; nothing where all are meant."""
+        if dims is None:
+            return ()
+        each = sorted(dims) if isinstance(dims, (tuple, list)) else [dims]
+        if not each or each != list(range(each[0], each[0] + len(each))) or each[0] < 0 <= each[-1]:
+            raise TypeError(
+                "%s of %s is %r: give one dimension, or several that lie side by side, start_dim=…, end_dim=…"
+                % (name, self.name, dims)
+            )
+        return each[0], each[-1]
 
     def _check_one(self, name: str, value: typing.Any) -> None:
         """Of what PyTorch takes for a parameter and Tile says by others."""
@@ -201,6 +229,11 @@ def _former(attributes: str) -> "dict[str, str]":
     return dict(re.findall(r"(\w+)\s*=\s*(\w+)", " ".join(re.findall(r'\[\[formerly\((.*?)\)\]\]', attributes))))
 
 
+def _also(attributes: str) -> "list[str]":
+    """Of `[[also("mm, bmm")]]` the two."""
+    return re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', attributes)))
+
+
 @functools.cache
 def _headings() -> "dict[str, dict[str, _Heading]]":
     """Of each function, by file: two for `mean`, one for most."""
@@ -219,8 +252,17 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 _defaults(inputs),
                 _defaults(parameters),
                 _former(attributes),
+                _also(attributes),
             )
     return found
+
+
+@functools.cache
+def _others() -> "dict[str, _Heading]":
+    """Each function by what others call it: `mm` is matmul."""
+    return {
+        other: heading for families in _headings().values() for heading in families.values() for other in heading.also
+    }
 
 
 class Function(Program):
@@ -296,10 +338,22 @@ def _with_parameters(family: str, function: str, values: "tuple[tuple[str, typin
     return _usual(family, function, dict(values), Program)
 
 
+def _described_as(name: str) -> "list[str]":
+    """Functions whose comment says `torch.NAME`, `np.NAME` or `ONNX NAME`."""
+    said = re.compile(r"(?:\.|\bONNX )%s\b" % re.escape(name))
+    return [
+        own
+        for own, families in _headings().items()
+        if any(said.search(heading.comment) for heading in families.values())
+    ][:5]
+
+
 def _heading(name: str) -> _Heading:
     """That of a function; `statistics.mean` says its file too."""
     family, _, function = name.rpartition(".")
     families = _headings().get(function, {})
+    if not families and function in _others():
+        families = {_others()[function].family: _others()[function]}
     if not family and families:
         family = next(iter(families)) if len(families) == 1 else _PLAIN.get(function, "")
     if family in families:
@@ -309,15 +363,19 @@ def _heading(name: str) -> _Heading:
             "std/%s.tile has no `%s`: write %s"
             % (family, function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
         )
+    known = (*_headings(), *_others())
     near = _nearest(function, tuple(_headings()))
     parts = (
-        [other for other in sorted(_headings()) if function.lower() in other and other != near][:5]
+        [other for other in sorted(known) if function.lower() in other and other != near][:5]
         if len(function) > 2
         else []
     )
-    meant = " or ".join("`%s`" % other for other in ([near] if near else []) + parts)
+    near = near or (None if parts else _nearest(function, tuple(_others())))
+    described = _described_as(function) if function else []
+    meant = " or ".join("`%s`" % other for other in described or ([near] if near else []) + parts)
+    hint = "see %s, whose comment names it; " if described else "did you mean %s? " if meant else ""
     raise AttributeError(
-        "std/ has no function `%s`; %sdir(tilec.std) lists them" % (name, "did you mean %s? " % meant if meant else "")
+        "std/ has no function `%s`; %sdir(tilec.std) lists them" % (name, hint % meant if hint else "")
     )
 
 
@@ -336,16 +394,23 @@ def load(name: str, **options: typing.Any) -> Program:
     return heading.describe(program)
 
 
+@functools.cache
+def _made(name: str) -> "Program | Incomplete":
+    """Not among the names of this module, where `all` and `round` mean Python's."""
+    heading = _heading(name)
+    if None in heading.parameters.values():
+        return heading.describe(Incomplete(heading))
+    found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
+    found._heading = heading
+    return heading.describe(found)
+
+
 def __getattr__(name: str) -> "Program | Incomplete":
     if name.startswith("_"):
         raise AttributeError("module 'tilec.std' has no attribute %r" % name)
-    heading = _heading(name)
-    if None in heading.parameters.values():
-        return globals().setdefault(name, heading.describe(Incomplete(heading)))
-    found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
-    found._heading = heading
-    return globals().setdefault(name, heading.describe(found))
+    return _made(name)
 
 
 def __dir__() -> "list[str]":
-    return sorted(name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN)
+    own = [name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN]
+    return sorted([*own, *_others()])

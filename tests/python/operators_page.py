@@ -20,6 +20,29 @@ samples of its database of operators, values and gradients. Left out is what std
 around the call. Samples are those in f32, or i64 where there are none; of f64, f16 and bf16 there are as many or fewer.
 """
 
+# Of the names in torch.nn.functional, torch, jax.numpy, jax.nn and ONNX those that users look for and std/ has by none.
+REASONS = """## What is not there, and why
+
+Of the names in `torch`, `torch.nn.functional`, `jax.numpy`, `jax.nn` and ONNX's operators, those by which neither a function nor a comment of std/ goes: `tilec.std.NAME` and
+`tilec run std:NAME` say which is near. Left out of the list are names of devices, of sparse and quantised storage, of tracing and of printing.
+
+| why | names |
+|---|---|
+| sizes that data decide | nonzero, argwhere, flatnonzero, masked_select, compress, extract, unique, unique_consecutive, union1d, intersect1d, setdiff1d, trim_zeros, delete; NonZero, Compress, Unique, NonMaxSuppression |
+| random numbers: `prng_step` of the language draws them | dropout and its kinds, rrelu, gumbel_softmax, fractional_max_pool2d, bernoulli, multinomial, normal, rand, randn, randint, randperm; Dropout, RandomNormal, RandomUniform |
+| decompositions and what needs one | cholesky, qr, svd, eig, lu, solve, inverse, pinverse, lstsq, det, logdet, slogdet, matrix_exp, matrix_rank, nuclear_norm, roots, polyfit; Det |
+| complex numbers: pairs in std/complex.tile | complex, real, imag, conj, view_as_complex, stft, istft; STFT |
+| functions without a built-in to stand on | erfc, erfinv, lgamma, digamma, polygamma, igamma, i0, nextafter, frexp, gcd, lcm, kaiser_window |
+| data-dependent control, functions as arguments | cond, while_loop, vmap, vectorize, piecewise, apply_along_axis, triplet_margin_with_distance_loss; If, Loop, Scan, SequenceMap |
+| the language says it | einsum, tensordot, inner, chain_matmul, reshape, view, permute, moveaxis (`swapaxes` exchanges two), unflatten, broadcast_to, expand, astype, shape, size, numel; Einsum, Reshape, Expand, Cast, Shape, Size, Range |
+| made by NumPy or PyTorch as they stand | zeros, ones, full, empty, linspace, logspace, meshgrid, indices, tril_indices, asarray, copy; Constant, ConstantOfShape, EyeLike |
+| as many results or inputs as the caller likes | chunk, unbind, hsplit, array_split, dstack, column_stack, block, cartesian_prod, combinations; SplitToSequence, sequences |
+| sizes that are no affine form | pdist, vander |
+| strings, images in files, trees of models | StringConcat, RegexFullMatch, ImageDecoder, TfIdfVectorizer, TreeEnsemble |
+| another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`quantile`), var, std (`correction`), pad, norm (`vector_norm`) |
+| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, index_fill, scatter_reduce without the element that is there, segment_reduce, mode, nanmedian, nanmax, histogramdd, interp, unwrap, lexsort, rot90, Hardmax, ReverseSequence, TensorScatter, quantised operators |
+"""
+
 
 class Counted:
     def __init__(self):
@@ -67,8 +90,8 @@ def section(title: str, version: str, what: str, counted: "dict[str, Counted]", 
     for family in sorted(families):
         for name, each in sorted(families[family].items()):
             functions = ", ".join(
-                "[`%s`](%s.md#%s)" % (f.rpartition(".")[2], family_of(f), f.rpartition(".")[2].lower())
-                for f in sorted(each.functions)
+                "[`%s`](%s.md#%s)" % (own, family, own.lower())
+                for family, own in sorted({(family_of(f), tilec.std._heading(f).name) for f in each.functions})
             )
             reasons = ", ".join("%s: %d" % item for item in sorted(each.left_out.items()))
             lines.append("| %s | `%s` | %s | %d | %s |" % (family, name, functions, each.compared, reasons))
@@ -84,7 +107,8 @@ def in_page(title: str) -> "tuple[str, str]":
 if __name__ == "__main__":
     import test_operators_onnx
     import test_operators_torch
-    text = "\n".join([HEAD, test_operators_onnx.page_section(), test_operators_torch.page_section()]).rstrip() + "\n"
+    sections = [test_operators_onnx.page_section(), test_operators_torch.page_section()]
+    text = "\n".join([HEAD, *sections, REASONS]).rstrip() + "\n"
     if "--update" in sys.argv:
         PAGE.write_text(text)
     sys.exit(PAGE.read_text() != text and "docs/std/coverage.md is not what `%s --update` writes" % sys.argv[0])

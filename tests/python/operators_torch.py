@@ -329,9 +329,7 @@ TABLE["linalg.diagonal"] = lambda x, offset=0, dim1=-2, dim2=-1: diagonal(x, off
 def diag(x, diagonal=0):
     if x.ndim == 2:
         return std("diagonal", x, offset=diagonal)
-    if diagonal:
-        raise LeftOut("a vector beside the main diagonal")
-    return std("diag", x)
+    return std("diag", x, offset=diagonal)
 
 
 @covers("tril")
@@ -806,19 +804,12 @@ TABLE["nn.functional.pad.circular"] = padding("pad_circular_axis")
 
 # Movement
 
-def along(x, axis, operator):
-    """Of the middle of three dimensions: those before `axis`, `axis`, those behind."""
-    axis %= x.ndim
-    y = operator(x.reshape(math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1:])))
-    return y.reshape(*x.shape[:axis], y.shape[1], *x.shape[axis + 1:])
-
-
 @covers("flip")
 def flip(x, dims):
     if dims == ():
         raise LeftOut("nothing to do")
     for dim in (dims,) if isinstance(dims, int) else dims:
-        x = along(x, dim, lambda z: std("flip_axis", z))
+        x = std("flip", x, start_dim=dim, end_dim=dim)
     return x
 
 
@@ -829,9 +820,9 @@ TABLE["flipud"] = lambda x: flip(x, 0)
 @covers("roll")
 def roll(x, shifts, dims=None):
     if dims is None or dims == ():
-        return std("roll", x.reshape(-1), shifts=shifts if isinstance(shifts, int) else shifts[0]).reshape(x.shape)
+        return std("roll", x, shifts=shifts if isinstance(shifts, int) else shifts[0])
     for shift, dim in zip(*(((v,) if isinstance(v, int) else v) for v in (shifts, dims))):
-        x = along(x, dim, lambda z: std("roll_axis", z, shifts=shift))
+        x = std("roll", x, shifts=shift, start_dim=dim, end_dim=dim)
     return x
 
 
@@ -839,23 +830,22 @@ def roll(x, shifts, dims=None):
 def narrow(x, dim, start, length):
     if isinstance(start, torch.Tensor):
         raise LeftOut("a start that is a tensor")
-    start = start + x.shape[dim] if start < 0 else start
-    return along(x, dim, lambda z: std("slice_axis", z, start=start, stop=start + length))
+    return std("narrow", x, dim=dim, start=start, length=length)
 
 
 @covers("diag_embed")
 def diag_embed(x, offset=0, dim1=-2, dim2=-1):
-    if offset < 0:
-        raise LeftOut("below the main diagonal")
-    y = std("diag_embed", x.reshape(-1, x.shape[-1]), offset=offset)
-    return y.reshape(*x.shape[:-1], *y.shape[1:]).movedim((-2, -1), (dim1, dim2))
+    return std("diag_embed", x, offset=offset).movedim((-2, -1), (dim1, dim2))
 
 
 @covers("tile")
 def tile(x, dims):
-    if x.ndim != 1 or len(dims) != 1:
-        raise LeftOut("tensors of more dimensions")
-    return std("tile", x, reps=dims[0])
+    if not dims or not x.ndim:
+        raise LeftOut("nothing to do")
+    x = x.reshape(*[1] * (len(dims) - x.ndim), *x.shape)
+    for axis, reps in enumerate(reversed(dims), 1):
+        x = std("tile", x, reps=reps, dim=-axis)
+    return x
 
 
 @covers("nn.functional.one_hot")
@@ -902,13 +892,9 @@ def cummin(x, dim):
 
 @covers("diff")
 def diff(x, n=1, dim=-1, prepend=None, append=None):
-    if n != 1 or prepend is not None or append is not None:
-        raise LeftOut("n" if n != 1 else "prepend, append")
-    if x.ndim > 2:
-        raise LeftOut("tensors of more dimensions")
-    if x.ndim == 1:
-        return std("diff", x)
-    return std("diff_columns" if dim % 2 == 0 else "diff_rows", x)
+    if prepend is not None or append is not None:
+        raise LeftOut("prepend, append")
+    return std("diff", x, n=n, dim=dim)
 
 
 # Attention
@@ -925,3 +911,149 @@ def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_caus
         "scaled_dot_product_attention", *given, mask, bias, is_causal=is_causal, scale=0 if scale is None else scale
     )
     return y if heads else y[0]
+
+
+# Of one element, and of two that are broadcast
+
+for _name in (
+    "abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp exp2 floor isfinite isinf isnan isneginf isposinf "
+    "log log10 log2 logical_not neg rad2deg reciprocal round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square tan "
+    "tanh trunc"
+).split():
+    elementwise(_name, _name)
+elementwise("nn.functional.relu", "relu")
+elementwise("logit", "logit", "eps")
+
+
+def of_two(name: str, function: str = "", *names: str):
+    """Numbers take the type that PyTorch gives them beside a tensor."""
+    def operator(x, y, *values, **options):
+        if not isinstance(x, torch.Tensor) and not isinstance(y, torch.Tensor):
+            raise LeftOut("two numbers")
+        wide = torch.result_type(x, y)
+        x, y = (z if isinstance(z, torch.Tensor) else torch.tensor(z, dtype=wide) for z in (x, y))
+        return std(function or name, x, y, **dict(zip(names, values)), **options)
+    TABLE[name] = operator
+
+
+for _name in (
+    "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor eq fmax fmin fmod ge gt heaviside "
+    "le logaddexp logaddexp2 logical_and logical_or logical_xor lt maximum minimum mul ne remainder floor_divide "
+    "true_divide atan2 copysign"
+).split():
+    of_two(_name)
+of_two("add")
+of_two("sub")
+of_two("rsub")
+of_two("special.xlog1py", "xlog1py")
+of_two("isclose", "isclose", "rtol", "atol", "equal_nan")
+for _name, _mode in (("no", "none"), ("floor", "floor"), ("trunc", "trunc")):
+    TABLE["div.%s_rounding%s" % (_name, "_mode" if _name == "no" else "")] = (
+        lambda x, y, rounding_mode=None: std("divide", x, y, rounding_mode=rounding_mode or "none")
+    )
+
+
+@covers("where")
+def where(x, condition, y):
+    return std("where", condition, x, y)
+
+
+@covers("masked_fill")
+def masked_fill(x, mask, value):
+    return std("masked_fill", x, mask, value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=x.dtype))
+
+
+@covers("clamp")
+def clamp(x, min=None, max=None):
+    if any(z is not None and z.dtype != x.dtype for z in (min, max)):
+        raise LeftOut("ends of another type")
+    return std("clip", x, min, max)
+
+
+@covers("lerp")
+def lerp(x, y, weight):
+    return std("lerp", x, y, weight if isinstance(weight, torch.Tensor) else torch.tensor(weight, dtype=x.dtype))
+
+
+TABLE["addcmul"] = lambda x, a, b, value=1: std("addcmul", x, a, b, value=value)
+TABLE["addcdiv"] = lambda x, a, b, value=1: std("addcdiv", x, a, b, value=value)
+
+
+# Sums, extremes and order
+
+def reduction(name: str, function: str = ""):
+    def operator(x, dim=None, keepdim=False, dtype=None):
+        refuse_dtype(dtype)
+        return reduced(function or name, x, dim, keepdim)
+    TABLE[name] = operator
+
+
+for _name in "sum prod nansum any all count_nonzero argmax argmin".split():
+    reduction(_name)
+reduction("nanmean")
+
+
+@covers("sort")
+def sort(x, dim=-1, descending=False, stable=False):
+    return tuple(y.reshape(x.shape) for y in std("sorted", at_least_1d(x), dim=dim, descending=descending))
+
+
+@covers("msort")
+def msort(x):
+    return sort(x, 0)[0]
+
+
+# the order of equal elements, which is that of their places here
+REFERENCE["msort"] = lambda x: torch.sort(x, dim=0, stable=True)[0]
+REFERENCE["sort"] = lambda x, dim=-1, descending=False, stable=True: torch.sort(
+    x, dim=dim, descending=descending, stable=True
+)
+
+
+@covers("topk")
+def topk(x, k, dim=-1, largest=True, sorted=True):
+    if not x.ndim:
+        raise LeftOut("a scalar")
+    return std("topk", x, k=k, dim=dim, largest=largest)
+
+
+@covers("kthvalue")
+def kthvalue(x, k, dim=-1, keepdim=False):
+    return tuple(with_dims(y, x, (dim,), keepdim) for y in std("kthvalue", at_least_1d(x), k=k, dim=dim))
+
+
+@covers("isin")
+def isin(x, among):
+    return std("isin", x, among.reshape(-1))
+
+
+@covers("linalg.cross")
+def cross(x, y, dim=-1):
+    return std("cross", *torch.broadcast_tensors(x, y), dim=dim)
+
+
+@covers("dist")
+def dist(x, y, p=2):
+    return std("dist", *torch.broadcast_tensors(x, y), p=p)
+
+
+# Dimensions
+
+TABLE["flatten"] = lambda x, start_dim=0, end_dim=-1: std("flatten", x, start_dim=start_dim, end_dim=end_dim)
+TABLE["unsqueeze"] = lambda x, dim: std("unsqueeze", x, dim=dim)
+
+
+@covers("transpose")
+def transpose(x, dim0, dim1):
+    first, last = sorted(d % max(x.ndim, 1) for d in (dim0, dim1))
+    if first == last:
+        raise LeftOut("nothing to do")
+    return std("swapaxes", x, dim0=first, dim1=last)
+
+
+@covers("repeat_interleave")
+def repeat_interleave(x, repeats, dim=None, output_size=None):
+    if isinstance(repeats, torch.Tensor):
+        raise LeftOut("repeats that are a tensor")
+    ends = {} if dim is None else {"start_dim": dim, "end_dim": dim}
+    return std("repeat", x, repeats=repeats, **ends)

@@ -24,7 +24,7 @@ def test_each_function_of_each_file():
         for name in re.findall(r"^function (\w+)", path.read_text(), re.M)
     ]
     once = sorted(set(names))
-    assert dir(tilec.std) == once
+    assert dir(tilec.std) == sorted([*once, *tilec.std._others()])
     programs = 0
     for name in once:
         function = getattr(tilec.std, name)
@@ -39,6 +39,22 @@ def test_each_function_of_each_file():
         programs + sum(isinstance(getattr(tilec.std, name), tilec.std.Incomplete) for name in once) == len(once)
         and programs > 400
     )
+
+
+def test_what_others_call_a_function():
+    """Each name is one function's, and none is another's own; it is found by both, and by its file."""
+    own = tilec.std._headings()
+    others = [other for families in own.values() for heading in families.values() for other in heading.also]
+    assert len(others) == len(set(others)) > 150 and not set(others) & set(own)
+    x = np.random.default_rng(0).standard_normal((3, 3)).astype("f4")
+    np.testing.assert_array_equal(tilec.std.mm(x, x), tilec.std.matmul(x, x))
+    np.testing.assert_array_equal(tilec.std.load("mm")(x, x), tilec.std.load("linear.mm")(x, x))
+    assert tilec.std.mm.name == "matmul" and "mm" in dir(tilec.std)
+    np.testing.assert_array_equal(tilec.std.sum(x, dim=1), tilec.std.total(x, start_dim=1, end_dim=1))
+    np.testing.assert_array_equal(tilec.std.sum(x, dim=(0, 1)), tilec.std.sum(x))
+    np.testing.assert_array_equal(tilec.std.softmax(x, axis=0), tilec.std.softmax(x, dim=0))
+    with pytest.raises(TypeError, match="correction"):
+        tilec.std.var(x)
 
 
 def test_a_function_is_called_and_kept():
@@ -90,7 +106,8 @@ def test_parameters_are_called_as_in_pytorch():
         for parameter in heading.parameters
         if parameter.isupper() and not BEFORE.match(heading.name)
     }
-    assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), ("hann", "N")}
+    windows = {(name, "N") for name in ("hann", "hamming_window", "blackman", "bartlett")}
+    assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), *windows}
 
 
 X = np.random.default_rng(2).standard_normal((6, 4)).astype("f4")
@@ -174,9 +191,9 @@ IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
         (lambda: tilec.std.max_pool3d(IMAGE[None], kernel_size=[1, 2]), "give a number or 3 of them$"),
         (lambda: tilec.std.interpolate2d(IMAGE, size=(1, 2, 3)), "size of interpolate2d is .*or 2 of them$"),
         (lambda: tilec.std.interpolate1d(IMAGE[0], size=None), "size is None, not a number"),
-        (lambda: tilec.std.softmax(IMAGE, axis=1), "did you mean dim"),
         (lambda: tilec.std.layer_norm(IMAGE, dim=1), "did you mean axis"),
-        (lambda: tilec.std.mean(IMAGE, axis=1), "did you mean start_dim=…, end_dim=…"),
+        (lambda: tilec.std.mean(IMAGE, axis=(0, 2)), "side by side"),
+        (lambda: tilec.std.mean(IMAGE, axis=1, keepdims=True), "reshape the result"),
         (
             lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"),
             r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$",

@@ -58,6 +58,7 @@ def call(family, name, dtype):
     inputs, arguments = [], []
     for k, (argument, value) in enumerate(values.items()):
         written = re.search(r"(\w+)\s+%s\b" % argument, declared)
+        argument = ("#" if re.search(r"#%s\b" % argument, declared) else "") + argument
         if isinstance(value, str):
             arguments.append("%s=%s" % (argument, value))
             continue
