@@ -191,7 +191,7 @@ bool take_asked(Scope& scope, const lang::Function& function, const std::vector<
 // of a pack that an attribute tells: its dimensions, and the axis as it was given
 struct Told { std::size_t count; std::int64_t axis; Span span; };
 
-// Axes 2 to 1 are none: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
+// Axes 2 to 1 are not: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
 // means. A scalar has no dimensions at all.
 bool in_order(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks,
     const std::map<std::string, Told>& before, const std::map<std::string, Told>& after) {
