@@ -11,7 +11,7 @@
 //      is a size; how long the new dimension is (nothing: a new size, `Bt`).
 // Out: inputs and outputs in the same order under their names; each output, and each of the inputs named, has the new
 //      dimension first.
-// Errors: a name that is none (with the closest one), a size, a Program without inputs.
+// Errors: an unknown name (with the closest one), a size, a Program without inputs.
 // Keeps: requirements, borders, aggregations, [[attributes]]; a Rule whose targets get the dimension gets derivatives
 //        that have it too, in which the cotangent of an operand without it is the sum over the batch.
 #pragma once

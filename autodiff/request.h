@@ -2,7 +2,7 @@
 //
 //   --of Loss --wrt W   ⇒   their tensors;     nothing named   ⇒   all float outputs, all float inputs
 //
-// Errors: a name that is none (with the closest one), an integer, nothing of a float type.
+// Errors: an unknown name (with the closest one), an integer, nothing of a float type.
 #pragma once
 
 #include <optional>

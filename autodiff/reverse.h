@@ -8,7 +8,7 @@
 // Out: inputs are the program's inputs, then `dO` per output of `of` in order; outputs are `dX` per name of `wrt`, in
 //      that order. Forward statements that the gradient reads are kept, others are dropped. An input no output depends
 //      on gets zeros.
-// Errors: an integer input, a name that is none; points that nothing orders; a Rule with a tangent only.
+// Errors: an integer input, an unknown name; points that nothing orders; a Rule with a tangent only.
 // Keeps: sizes, requirements, rules whose targets stay.
 #pragma once
 #include <optional>

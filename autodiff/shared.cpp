@@ -25,7 +25,7 @@ constexpr double most = 40;                            // of a part, and of what
 // Indices as dimensions: an element of a tensor for each point.
 struct Points { std::vector<Affine> element; std::vector<Size> shape; };
 
-// The extents are those of the target's dimensions that the indices are; nothing where an index is none alone.
+// The extents are those of the target's dimensions that the indices are; nothing where an index is no dimension alone.
 std::optional<Points> points_of(
     const Statement& statement, const std::vector<Affine>& element, const std::vector<Size>& shape) {
   Points points;

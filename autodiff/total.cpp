@@ -95,7 +95,7 @@ class Adding {
 
   bool is_long() const { return length_ > longest; }
 
-  // `writer`: of the part; null where it is none's, as a parameter.
+  // `writer`: of the part; null where nothing writes it, as a parameter.
   void add(const Part& part, const Statement* writer) {
     std::optional<Expr> term = in_place(program_, part, writer, statement_);
     if (!term) term = read(part.tensor);

@@ -277,7 +277,7 @@ std::optional<Tensor> tensor_value(
   return std::nullopt;
 }
 
-// ---- what was meant by a value that is none -------------------------------------------------------------------------
+// ---- what was meant by a malformed value ----------------------------------------------------------------------------
 
 bool is_file(const std::string& path) {
   std::error_code fault;

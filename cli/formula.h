@@ -28,7 +28,7 @@ struct Formula {
 
 std::string python_name(const std::string& tensor);    // `#a` ⇒ `a`
 
-struct NoFormula { std::string tensor, why; };         // of the first statement that is none of these
+struct NoFormula { std::string tensor, why; };         // of the first statement without a formula
 std::variant<Formula, NoFormula> formula_of(const poly::Program& program, PeerKind peer);
 
 }  // namespace tilec::cli

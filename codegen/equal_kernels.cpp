@@ -36,7 +36,7 @@ std::optional<std::int64_t> whole(const Expr& e) {
   if (!c || c->type == DType::Bool) return std::nullopt;
   if (!lang::is_float(c->type)) return c->integer;
   const auto number = static_cast<std::int64_t>(std::abs(c->real) <= static_cast<double>(largest_exact) ? c->real : 0);
-  return Constant{c->type, 0, static_cast<double>(number)} == *c ? std::optional(number) : std::nullopt;  // -0 is none
+  return Constant{c->type, 0, static_cast<double>(number)} == *c ? std::optional(number) : std::nullopt;  // not -0
 }
 
 // What is the same for reading gaps and for filling them: where they are.

@@ -96,8 +96,8 @@ class Indirect {
     for (const std::size_t d : dims) {
       inner = extent(d) ? inner / extent(d) : 1;
       const std::string name = names_.fresh(nest_.dims[d].name);
-      body.push_back(stmt(Let{name, inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest}));
-      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+      body.push_back(stmt(Let{name, quotient(rest, inner)}));
+      rest = remainder(rest, inner);
       at_[d] = var(name);
     }
   }
@@ -249,10 +249,8 @@ class Gather : public Indirect {
     const std::int64_t width = leaf_.lanes * leaf_.vectors, blocks = ceil_div(extent(d), width);
     return turns(product(nest_, rows) * blocks, leaf_.rows, [&](const Expr& item) {
       const std::string begin = names_.fresh(leaf_.n + "_begin");
-      Body body{stmt(Let{begin,
-          blocks > 1 ? Expr(Operation{Op::Mod, {item, Expr(blocks)}, DType::I64}) * Expr(width)
-                     : Expr(std::int64_t{0})})};
-      decode(rows, blocks > 1 ? Expr(Operation{Op::Div, {item, Expr(blocks)}, DType::I64}) : item, body);
+      Body body{stmt(Let{begin, remainder(item, blocks) * Expr(width)})};
+      decode(rows, quotient(item, blocks), body);
       append(body, over(rest, [&] {
         return lanes(var(begin), minimum(var(begin) + Expr(width), Expr(extent(d))), [&] { return element(); });
       }));
@@ -279,10 +277,8 @@ class Scatter : public Indirect {
       return threads(product(nest_, batch) * ranges * product(nest_, rest), [&](const Expr& item) {
         Body body;
         const std::int64_t columns = product(nest_, rest);
-        decode(rest, columns > 1 ? Expr(Operation{Op::Mod, {item, Expr(columns)}, DType::I64}) : Expr(std::int64_t{0}),
-            body);
-        const Expr number = columns > 1 ? Expr(Operation{Op::Div, {item, Expr(columns)}, DType::I64}) : item;
-        append(body, owned(batch, {}, number, ranges, Expr(std::int64_t{0}), Expr(1)));
+        decode(rest, remainder(item, columns), body);
+        append(body, owned(batch, {}, quotient(item, columns), ranges, Expr(std::int64_t{0}), Expr(1)));
         return body;
       });
     const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)),
@@ -294,9 +290,9 @@ class Scatter : public Indirect {
       Expr begin(std::int64_t{0}), end(width), number = item;
       if (blocks > 1) {
         const std::string first = names_.fresh(leaf_.n + "_begin");
-        body.push_back(stmt(Let{first, Expr(Operation{Op::Mod, {item, Expr(blocks)}, DType::I64}) * Expr(columns)}));
+        body.push_back(stmt(Let{first, remainder(item, blocks) * Expr(columns)}));
         begin = var(first), end = minimum(begin + Expr(columns), Expr(width)),
-        number = Operation{Op::Div, {item, Expr(blocks)}, DType::I64};
+        number = quotient(item, blocks);
       }
       append(body, owned(batch, serial, number, ranges, begin, end));
       return body;
@@ -325,11 +321,9 @@ class Scatter : public Indirect {
       std::int64_t ranges, const Expr& begin, const Expr& end) {
     Body body;
     const std::string low = names_.fresh("v_begin"), high = names_.fresh("v_end");
-    body.push_back(stmt(Let{low,
-        ranges > 1 ? Expr(Operation{Op::Mod, {number, Expr(ranges)}, DType::I64}) * Expr(leaf_.rows)
-                   : Expr(std::int64_t{0})}));
+    body.push_back(stmt(Let{low, remainder(number, ranges) * Expr(leaf_.rows)}));
     body.push_back(stmt(Let{high, minimum(var(low) + Expr(leaf_.rows), Expr(extent(v())))}));
-    decode(batch, ranges > 1 ? Expr(Operation{Op::Div, {number, Expr(ranges)}, DType::I64}) : number, body);
+    decode(batch, quotient(number, ranges), body);
     const DType sum = computed(type_of(sums_));
     const auto columns = [&](const Inside& inside) { return over(rest, [&] { return lanes(begin, end, inside); }); };
     append(body,

@@ -1,13 +1,11 @@
-// A product over lo <= u < hi is told by what its factors are up to hi and up to lo: the sum of log|a|, how many are
-// zero, infinite, NaN, and the sign. The element of each at v is that of the factors before v, so there is one more of
-// them than factors.
+// Which reads of a sum are products over intervals, and the sum with differences of running sums in their place.
 #include "codegen/intervals.h"
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <map>
 
+#include "codegen/interval_sums.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
@@ -32,48 +30,8 @@ using poly::Size;
 using poly::Statement;
 using poly::TensorId;
 
-// ---- products over intervals
-
-// A statement whose value at u is a factor, for u from lo below hi; these say so over its other indices.
-struct Line {
-  const Statement* statement;
-  std::size_t u;
-  Affine lo, hi;
-  std::vector<std::size_t> of_factor;                  // indices besides u that the value depends on
-};
-
-Affine shifted(Affine e, std::int64_t by) {
-  e.constant = Size(e.constant.get() + by);
-  return e;
-}
-Affine minus(const Affine& a, const Affine& b) { return a.plus(b.times(Size(-1))); }
-
-std::optional<Line> line_of(const Statement& s, std::size_t u) {
-  const std::size_t count = s.indices.size();
-  Line line{&s, u, Affine::of(Size(low(s, u)), count), Affine::of(Size(low(s, u) + extent(s, u)), count), {}};
-  bool bounded_below = false, bounded_above = false;
-  std::vector<bool> used(count, false);
-  mark(s.value, s.reads, used);
-  for (std::size_t r = count; r < s.domain.size(); ++r) {
-    const Affine& row = s.domain[r].value;
-    if (!mentions(row, u) || s.domain[r].extent || !row.divisor.is(1)) return std::nullopt;
-    const std::int64_t c = row.coefficients[u].get();
-    Affine rest = row;
-    rest.coefficients[u] = Size(0);
-    if (c == 1 && !bounded_below) bounded_below = true, line.lo = rest.times(Size(-1));
-    else if (c == -1 && !bounded_above) bounded_above = true, line.hi = shifted(rest, 1);
-    else return std::nullopt;
-  }
-  if (!used[u] || (!bounded_below && !bounded_above)) return std::nullopt;
-  for (std::size_t k = 0; k < count; ++k) {
-    if (k == u || !used[k]) continue;
-    if (mentions(line.lo, k) || mentions(line.hi, k)) return std::nullopt;
-    line.of_factor.push_back(k);
-  }
-  return line;
-}
-
-// Each index of `made` over those of its reader, by the element that is read; the last `given` dimensions are left out.
+// Each index of `made` over those of its reader, by the element that is read; of the last `left_out` dimensions nothing
+// is known.
 std::optional<std::vector<Affine>> seen_by(
     const Statement& made, const Access& read, std::size_t count, std::size_t left_out = 0) {
   std::vector<Affine> map(made.indices.size(), Affine::of(Size(0), count));
@@ -87,18 +45,71 @@ std::optional<std::vector<Affine>> seen_by(
   return map;
 }
 
-// ---- running sums of the factors
+std::optional<std::size_t> only_reduction(const Statement& s) {
+  std::optional<std::size_t> found;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (is_output_index(s, k)) continue;
+    if (found) return std::nullopt;
+    found = k;
+  }
+  return found;
+}
 
-struct Sums { TensorId log, zeros, wild, nans, sign; };  // wild: infinite or NaN
+Expr put_in(const Expr& e, int read, const Expr& with) {
+  if (const auto* r = e.as<poly::Read>()) return r->read == read ? with : e;
+  if (const auto* cast = e.as<Cast>()) return Expr(Cast{put_in(cast->operand, read, with), cast->type});
+  const auto* apply = e.as<Apply>();
+  if (!apply) return e;
+  Apply copy{apply->op, {}, apply->type};
+  for (const Expr& operand : apply->operands) copy.operands.push_back(put_in(operand, read, with));
+  return Expr(std::move(copy));
+}
 
-Expr real(double value) { return Number{DType::F64, 0, value}; }
-Expr count(std::int64_t value) { return Number{DType::I32, value, 0}; }
-Expr choose(const Expr& c, const Expr& a, const Expr& b) { return Apply{Op::Select, {c, a, b}, a.type()}; }
-Expr test(Op op, const Expr& a) { return Apply{op, {a}, DType::Bool}; }
-Expr compare(Op op, const Expr& a, const Expr& b) { return Apply{op, {a, b}, DType::Bool}; }
-Expr both(const Expr& a, const Expr& b) { return Apply{Op::And, {a, b}, DType::Bool}; }
-Expr negated(const Expr& a) { return Apply{Op::Not, {a}, DType::Bool}; }
-Expr times(const Expr& a, const Expr& b) { return Apply{Op::Mul, {a, b}, a.type()}; }
+// The same product in f64, its factors rounded as they were.
+Expr widened(const Expr& e) {
+  if (e.type() == DType::F64) return e;
+  if (const auto* cast = e.as<Cast>(); cast && cast->operand.type() == DType::F64) return cast->operand;
+  const auto* apply = e.as<Apply>();
+  if (apply && lang::is_float(apply->type) && (apply->op == Op::Mul || apply->op == Op::Neg)) {
+    Apply wide{apply->op, {}, DType::F64};
+    for (const Expr& operand : apply->operands) wide.operands.push_back(widened(operand));
+    return Expr(std::move(wide));
+  }
+  return Expr(Cast{e, DType::F64});
+}
+
+// The sum runs over these indices of `made` too.
+void widen_by(Statement& sum, const Statement& made, const std::vector<std::size_t>& more) {
+  const std::size_t before = sum.indices.size(), count = before + more.size();
+  const std::vector<std::size_t> where = in_order(before);
+  const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
+  for (Affine& e : sum.target.element) wider(e);
+  for (Access& read : sum.reads) std::for_each(read.element.begin(), read.element.end(), wider);
+  for (Range& row : sum.domain) wider(row.value);
+  for (std::size_t n = 0; n < more.size(); ++n) {
+    sum.indices.push_back(fresh_index(sum, made.indices[more[n]]));
+    sum.domain.insert(sum.domain.begin() + static_cast<std::ptrdiff_t>(before + n),
+        {shifted(Affine::index(before + n, count), -low(made, more[n])), Size(extent(made, more[n]))});
+  }
+}
+
+// A row says as much or more: 0 <= t - s - 1 of 0 <= t - s.
+bool said_by(const Range& wanted, const Statement& s) {
+  return !wanted.extent && std::any_of(s.domain.begin(), s.domain.end(), [&](const Range& row) {
+    return row.value.coefficients == wanted.value.coefficients && row.value.divisor == wanted.value.divisor &&
+        row.value.constant.get() <= wanted.value.constant.get();
+  });
+}
+
+// Also what two rows say together: s < u and u <= t.
+bool all_hold(const std::vector<Range>& rows, const Statement& s) {
+  Statement all = s;
+  for (std::size_t a = s.indices.size(); a < s.domain.size(); ++a)
+    for (std::size_t b = a + 1; b < s.domain.size(); ++b)
+      all.domain.push_back({s.domain[a].value.plus(s.domain[b].value), std::nullopt});
+  return std::all_of(
+      rows.begin(), rows.end(), [&](const Range& row) { return said_by(row, all) || follow({row}, all); });
+}
 
 class Rewrite {
  public:
@@ -145,8 +156,8 @@ class Rewrite {
     if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) ||
         (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill)))
       return std::nullopt;
-    const Sums sums = sums_of(*line);
-    return Expr(Cast{product_over(*line, sums, *map, {{lo, hi}}), stored});
+    const FactorSums sums = running_sums(program_, *line, before_);
+    return Expr(Cast{product_over(program_, sum_, *line, sums, *map, {{lo, hi}}), stored});
   }
 
   // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for
@@ -240,12 +251,14 @@ class Rewrite {
     if (!inside(*line, lo, hi) || !holds(minus(one, lo)) || !holds(minus(hi, next))) return std::nullopt;
     const auto own = own_of(others, read, select->operands[1]);
     if (!own) return std::nullopt;
-    const Sums sums = sums_of(*line);
+    const FactorSums sums = running_sums(program_, *line, before_);
+    const auto product = [&](const std::vector<Stretch>& of) {
+      return product_over(program_, sum_, *line, sums, *map, of);
+    };
     if (lo.is_constant() || hi.is_constant())
-      return times(product_over(*line, sums, *map, {{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
+      return times(product({{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
     wide_ = true;                                      // two decays, to be summed one after the other
-    return times(times(product_over(*line, sums, *map, {{lo, one}}), product_over(*line, sums, *map, {{next, hi}})),
-        widened(*own));
+    return times(times(product({{lo, one}}), product({{next, hi}})), widened(*own));
   }
 
   // What stands in a factor's place may be a sum of its own for each pair of ends: then this one sums over its indices
@@ -280,27 +293,12 @@ class Rewrite {
       if (inside_sum && row >= made->indices.size()) return;
       if (!inside_sum) outer.push_back({made->domain[row].value.compose(*inner, before), made->domain[row].extent});
     }
-    if (reduced.empty() || !all_hold(outer)) return;
-    widen_by(*made, reduced);
+    if (reduced.empty() || !all_hold(outer, sum_)) return;
+    widen_by(sum_, *made, reduced);
     std::vector<Affine> seen;
     for (const Affine& e : *inner) seen.push_back(e.renumber(in_order(before), sum_.indices.size()));
     for (std::size_t n = 0; n < reduced.size(); ++n) seen[reduced[n]] = Affine::index(before + n, sum_.indices.size());
     taken_in_.emplace(access.tensor, std::move(seen));
-  }
-
-  // The sum runs over these indices of `made` too.
-  void widen_by(const Statement& made, const std::vector<std::size_t>& more) {
-    const std::size_t before = sum_.indices.size(), count = before + more.size();
-    const std::vector<std::size_t> where = in_order(before);
-    const auto wider = [&](Affine& e) { e = e.renumber(where, count); };
-    for (Affine& e : sum_.target.element) wider(e);
-    for (Access& read : sum_.reads) std::for_each(read.element.begin(), read.element.end(), wider);
-    for (Range& row : sum_.domain) wider(row.value);
-    for (std::size_t n = 0; n < more.size(); ++n) {
-      sum_.indices.push_back(fresh_index(sum_, made.indices[more[n]]));
-      sum_.domain.insert(sum_.domain.begin() + static_cast<std::ptrdiff_t>(before + n),
-          {shifted(Affine::index(before + n, count), -low(made, more[n])), Size(extent(made, more[n]))});
-    }
   }
 
   // What stands in the factor's place, seen from the sum; of what is made for each pair, the value.
@@ -321,7 +319,7 @@ class Rewrite {
     if (!inner) return value;
     std::vector<Range> rows;
     for (const Range& row : made->domain) rows.push_back({row.value.compose(*inner, sum_.indices.size()), row.extent});
-    return all_hold(rows) ? seen_here(*made, made->value, *inner) : value;
+    return all_hold(rows, sum_) ? seen_here(*made, made->value, *inner) : value;
   }
 
   Expr seen_here(const Statement& made, const Expr& value, const std::vector<Affine>& map) {
@@ -329,143 +327,15 @@ class Rewrite {
     for (const Access& access : made.reads) {
       Access seen{access.tensor, {}};
       for (const Affine& e : access.element) seen.element.push_back(e.compose(map, sum_.indices.size()));
-      read_at.push_back(add(std::move(seen)));
+      read_at.push_back(add_read(sum_, std::move(seen)));
     }
     return seen_from(value, map, sum_.indices.size(), read_at);
   }
 
-  int add(Access access) {
-    sum_.reads.push_back(std::move(access));
-    return static_cast<int>(sum_.reads.size()) - 1;
-  }
-
-  static std::optional<std::size_t> only_reduction(const Statement& s) {
-    std::optional<std::size_t> found;
-    for (std::size_t k = 0; k < s.indices.size(); ++k) {
-      if (is_output_index(s, k)) continue;
-      if (found) return std::nullopt;
-      found = k;
-    }
-    return found;
-  }
-
-  // Also what two rows say together: s < u and u <= t.
-  bool all_hold(const std::vector<Range>& rows) const {
-    Statement all = sum_;
-    for (std::size_t a = sum_.indices.size(); a < sum_.domain.size(); ++a)
-      for (std::size_t b = a + 1; b < sum_.domain.size(); ++b)
-        all.domain.push_back({sum_.domain[a].value.plus(sum_.domain[b].value), std::nullopt});
-    return std::all_of(
-        rows.begin(), rows.end(), [&](const Range& row) { return said_by(row, all) || follow({row}, all); });
-  }
-  // A row says as much or more: 0 <= t - s - 1 of 0 <= t - s.
-  static bool said_by(const Range& wanted, const Statement& s) {
-    return !wanted.extent && std::any_of(s.domain.begin(), s.domain.end(), [&](const Range& row) {
-      return row.value.coefficients == wanted.value.coefficients && row.value.divisor == wanted.value.divisor &&
-          row.value.constant.get() <= wanted.value.constant.get();
-    });
-  }
-  bool holds(const Affine& form) const { return all_hold({{form, std::nullopt}}); }
-  bool inside(const Line& line, const Affine& lo, const Affine& hi) const {
+  bool holds(const Affine& form) const { return all_hold({{form, std::nullopt}}, sum_); }
+  bool inside(const FactorLine& line, const Affine& lo, const Affine& hi) const {
     const std::int64_t first = low(*line.statement, line.u), end = first + extent(*line.statement, line.u);
     return holds(shifted(lo, -first)) && holds(shifted(hi.times(Size(-1)), end));
-  }
-
-  // ---- what is summed
-
-  Sums sums_of(const Line& line) {
-    const Statement& s = *line.statement;
-    const Expr a = s.value, x = Cast{a, DType::F64}, zero = compare(Op::Eq, x, real(0)), finite = test(Op::IsFinite, x);
-    const Expr log = Apply{Op::Log, {Expr(Apply{Op::Abs, {x}, DType::F64})}, DType::F64};
-    const auto one_if = [](const Expr& c) { return choose(c, count(1), count(0)); };
-    Sums sums;
-    sums.log = running(line, "_logs", Aggregation::Sum, choose(both(finite, negated(zero)), log, real(0)));
-    sums.zeros = running(line, "_zeros", Aggregation::Sum, one_if(zero));
-    sums.wild = running(line, "_wild", Aggregation::Sum, one_if(negated(finite)));
-    sums.nans = running(line, "_nans", Aggregation::Sum, one_if(test(Op::IsNan, x)));
-    sums.sign = running(line, "_signs", Aggregation::Product, choose(compare(Op::Lt, x, real(0)), count(-1), count(1)));
-    return sums;
-  }
-
-  // T[o, v] = ⊕ value(o, u) over u < v, counted from the first u.
-  TensorId running(const Line& line, const char* suffix, Aggregation how, const Expr& value) {
-    Statement whole = *line.statement;
-    whole.value = value;
-    whole.aggregation = how;
-    const std::int64_t factors = extent(whole, line.u);
-    const std::size_t rank = line.of_factor.size(), v = rank, u = rank + 1;
-    Frame f = frame(
-        whole, line.of_factor, {{fresh_index(whole, "v"), factors + 1, false}, {whole.indices[line.u], factors, true}});
-    f.map[line.u] = shifted(Affine::index(u, f.count()), low(whole, line.u));
-    Statement part = seen_in(whole, f, [](const Affine&) { return false; });
-    Affine before = minus(Affine::index(v, f.count()), Affine::index(u, f.count()));
-    part.domain.push_back({shifted(before, -1), std::nullopt});
-    poly::Tensor tensor{
-        fresh_name(program_, program_.tensor(whole.target.tensor).name + suffix), value.type(), {}, whole.span};
-    for (std::size_t d = 0; d <= rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
-    const auto id = static_cast<TensorId>(program_.tensors.size());
-    program_.tensors.push_back(std::move(tensor));
-    write_part(part, id, rank + 1);
-    drop_unused(part);
-    before_.push_back(std::move(part));
-    return id;
-  }
-
-  // ---- what is read of it
-
-  Expr at(TensorId id, const Line& line, const std::vector<Affine>& map, const Affine& v) {
-    Access access{id, {}};
-    for (const std::size_t k : line.of_factor) access.element.push_back(shifted(map[k], -low(*line.statement, k)));
-    access.element.push_back(shifted(v, -low(*line.statement, line.u)));
-    return poly::Read{add(std::move(access)), program_.tensor(id).dtype};
-  }
-
-  struct Stretch { Affine lo, hi; };
-
-  Expr product_over(
-      const Line& line, const Sums& sums, const std::vector<Affine>& map, const std::vector<Stretch>& stretches) {
-    std::optional<Expr> exponent, sign, no_zero, tame, no_nan;
-    const auto join = [](std::optional<Expr>& all, Op op, const Expr& e) {
-      all = all ? Expr(Apply{op, {*all, e}, e.type()}) : e;
-    };
-    for (const Stretch& s : stretches) {
-      const auto same = [&](TensorId id) { return compare(Op::Eq, at(id, line, map, s.hi), at(id, line, map, s.lo)); };
-      join(exponent, Op::Add,
-          Apply{Op::Sub, {at(sums.log, line, map, s.hi), at(sums.log, line, map, s.lo)}, DType::F64});
-      for (const Affine& end : {s.hi, s.lo}) join(sign, Op::Mul, Cast{at(sums.sign, line, map, end), DType::F64});
-      join(no_zero, Op::And, same(sums.zeros));
-      join(tame, Op::And, same(sums.wild));
-      join(no_nan, Op::And, same(sums.nans));
-    }
-    const Expr usual = choose(*no_zero, times(*sign, Expr(Apply{Op::Exp, {*exponent}, DType::F64})), real(0));
-    const Expr wild = choose(both(*no_nan, *no_zero), times(*sign, real(std::numeric_limits<double>::infinity())),
-        real(std::numeric_limits<double>::quiet_NaN()));
-    return choose(*tame, usual, wild);
-  }
-
-  // ---- the sum's value
-
-  static Expr put_in(const Expr& e, int read, const Expr& with) {
-    if (const auto* r = e.as<poly::Read>()) return r->read == read ? with : e;
-    if (const auto* cast = e.as<Cast>()) return Expr(Cast{put_in(cast->operand, read, with), cast->type});
-    const auto* apply = e.as<Apply>();
-    if (!apply) return e;
-    Apply copy{apply->op, {}, apply->type};
-    for (const Expr& operand : apply->operands) copy.operands.push_back(put_in(operand, read, with));
-    return Expr(std::move(copy));
-  }
-
-  // The same product in f64, its factors rounded as they were.
-  Expr widened(const Expr& e) {
-    if (e.type() == DType::F64) return e;
-    if (const auto* cast = e.as<Cast>(); cast && cast->operand.type() == DType::F64) return cast->operand;
-    const auto* apply = e.as<Apply>();
-    if (apply && lang::is_float(apply->type) && (apply->op == Op::Mul || apply->op == Op::Neg)) {
-      Apply wide{apply->op, {}, DType::F64};
-      for (const Expr& operand : apply->operands) wide.operands.push_back(widened(operand));
-      return Expr(std::move(wide));
-    }
-    return Expr(Cast{e, DType::F64});
   }
 
   Program& program_;

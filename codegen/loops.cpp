@@ -128,6 +128,10 @@ Expr floor_divide(const Expr& a, std::int64_t b) {
 
 Expr ceil_divide(const Expr& a, std::int64_t b) { return floor_divide(a + Expr(b - 1), b); }
 
+Expr quotient(const Expr& a, std::int64_t b) { return b > 1 ? i64_operation(Op::Div, a, i64(b)) : a; }
+
+Expr remainder(const Expr& a, std::int64_t b) { return b > 1 ? i64_operation(Op::Mod, a, i64(b)) : i64(0); }
+
 // ---- print
 
 namespace {

@@ -177,6 +177,10 @@ Expr minimum(const Expr& a, const Expr& b);            // i64
 Expr maximum(const Expr& a, const Expr& b);
 Expr floor_divide(const Expr& a, std::int64_t b);      // toward minus infinity, b > 0
 Expr ceil_divide(const Expr& a, std::int64_t b);
+// Digits of a flat number, a >= 0: which of blocks of b it is in, and its place there. Up to b = 1 there is one place.
+Expr quotient(const Expr& a, std::int64_t b);
+Expr remainder(const Expr& a, std::int64_t b);
+inline Expr i64(std::int64_t value) { return Expr(value); }
 inline Expr var(std::string name);
 
 template <class T> Expr::Expr(T node) : node_(std::make_shared<const Node>(std::move(node))) {}

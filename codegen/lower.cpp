@@ -16,6 +16,7 @@
 #include "codegen/staged.h"
 #include "codegen/tensor_cores.h"
 #include "codegen/tile.h"
+#include "codegen/turn_buffers.h"
 #include "codegen/turned.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -33,11 +34,49 @@ namespace {
 
 using lang::InternalError;
 
+// The Gather, Scatter or Sort that a group is.
+const poly::Intrinsic* alone(const Plan& plan, const Group& group) {
+  const auto* intrinsic =
+      std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(group.body.front().node)]);
+  return intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape ? intrinsic : nullptr;
+}
+
+Body spell_intrinsic(
+    const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& intrinsic, Names& names) {
+  if (intrinsic.op == poly::IntrinsicOp::Gather) return spell_gather(nest, group, storage, names);
+  if (intrinsic.op == poly::IntrinsicOp::Scatter) return spell_scatter(nest, group, storage, intrinsic, names);
+  return spell_sort(nest, group, storage, intrinsic, names);
+}
+
+Body scan_or_leaf(
+    const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
+  return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage, around, names)
+                                : spell_leaf(nest, leaf, storage, around, names);
+}
+
+// How many values of a dimension a turn has at most.
+std::int64_t left_of(const Group& group, const Nest& nest, std::size_t d) {
+  for (const Loop& loop : group.loops)
+    if (loop.index == nest.dims[d].name) return std::min(loop.part(), nest.dims[d].extent);
+  return nest.dims[d].extent;
+}
+
+// Whether some turn, or part of one, has fewer.
+bool is_ragged(const Group& group, const Nest& nest, std::size_t d) {
+  for (const Loop& loop : group.loops)
+    if (loop.index == nest.dims[d].name) return nest.dims[d].extent % loop.step != 0 || loop.step % loop.part() != 0;
+  return false;
+}
+
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer,
       int registers, std::string kernel)
-      : plan_(plan), group_(group), strides_(strides), storage_{plan, buffer, registers, {}} {
+      : plan_(plan),
+        group_(group),
+        strides_(strides),
+        storage_{plan, buffer, registers, {}},
+        kept_(plan, group, strides, storage_, turns_) {
     kernel_.name = std::move(kernel);
     for (const Compute& leaf : group.body) nests_.push_back(leaf_nest(plan.program, group, leaf, strides));
     if (!group.loops.empty() && group.loops.back().walk) walked_ = &group.loops.back();
@@ -50,55 +89,33 @@ class GroupLowering {
       storage_.names.insert_or_assign(id, names_.fresh(plan_.program.tensor(id).name + "_here"));
     for (const std::vector<Loop>* loops : {&group_.loops, &group_.tile})
       for (const Loop& loop : *loops) {
-        first_.emplace(loop.index, names_.fresh(loop.index + "_0"));
-        turn_.emplace(loop.index, names_.fresh(loop.index + "_turn"));
+        turns_.first.emplace(loop.index, names_.fresh(loop.index + "_0"));
+        turns_.turn.emplace(loop.index, names_.fresh(loop.index + "_turn"));
       }
     if (walked_) step_ = names_.fresh(walked_->index + "_step"), turn_start_ = names_.fresh(walked_->index + "_from");
-    if (const poly::Intrinsic* intrinsic = alone()) {
-      kernel_.body = spell(*intrinsic);
-      return {{kernel_}, {}};
-    }
-    if (!group_.tile.empty()) {
-      kernel_.body = tiles();
-      return {{kernel_}, {}};
-    }
-    if (group_.body.front().is<forms::Online>()) {
-      const bool cores = !group_.body.front().as<forms::Online>()->instruction.empty();
-      kernel_.body =
-          (cores ? spell_online_on_cores : spell_online)(nests_, group_.body, storage_, names_, group_.threads);
-      return {{kernel_}, {}};
-    }
+    kernel_.body = spelled();
+    return {{kernel_}, {}};
+  }
+
+ private:
+  Body spelled() {
+    if (const poly::Intrinsic* intrinsic = alone(plan_, group_))
+      return spell_intrinsic(nests_.front(), group_, storage_, *intrinsic, names_);
+    if (!group_.tile.empty()) return tiles();
+    if (const auto* pass = group_.body.front().as<forms::Online>())
+      return (pass->instruction.empty() ? spell_online : spell_online_on_cores)(
+          nests_, group_.body, storage_, names_, group_.threads);
     Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));
       append(turn, group_.threads ? spread_over_threads(l) : one_leaf(l, surroundings(l)));
     }
     if (walked_) turn = in_parts(std::move(turn));
-    Body whole = allocate_locals();
+    Body whole = kept_.allocate();
     append(whole, std::move(turn));
-    append(whole, written_behind());
-    kernel_.body =
-        group_.loops.empty() ? std::move(whole) : over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
-    return {{kernel_}, {}};
-  }
-
- private:
-  // The Gather, Scatter or Sort that this group is.
-  const poly::Intrinsic* alone() const {
-    const auto* intrinsic =
-        std::get_if<poly::Intrinsic>(&plan_.program.nodes[static_cast<std::size_t>(group_.body.front().node)]);
-    return intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape ? intrinsic : nullptr;
-  }
-
-  Body spell(const poly::Intrinsic& intrinsic) {
-    const Nest& nest = nests_.front();
-    if (intrinsic.op == poly::IntrinsicOp::Gather) return spell_gather(nest, group_, storage_, names_);
-    if (intrinsic.op == poly::IntrinsicOp::Scatter) return spell_scatter(nest, group_, storage_, intrinsic, names_);
-    return spell_sort(nest, group_, storage_, intrinsic, names_);
-  }
-
-  bool local(TensorId id) const {
-    return std::find(group_.locals.begin(), group_.locals.end(), id) != group_.locals.end();
+    append(whole, kept_.write_kept(names_));
+    if (group_.loops.empty()) return whole;
+    return over_turns(std::move(whole), group_.loops, counts_of(group_.loops));
   }
 
   void collect_views(std::vector<TensorId>& views) {
@@ -110,7 +127,7 @@ class GroupLowering {
         if (was != direction) was = Direction::InOut;
         return;
       }
-      if (local(id)) {
+      if (kept_.local(id)) {
         storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
         return;
       }
@@ -118,16 +135,16 @@ class GroupLowering {
       storage_.names.emplace(buffer, plan_.program.tensor(buffer).name);
       kernel_.views.push_back({plan_.program.tensor(buffer).name, plan_.program.tensor(id).dtype, direction, 0});
     };
+    const poly::Intrinsic* intrinsic = alone(plan_, group_);
     for (std::size_t l = 0; l < nests_.size(); ++l) {
       for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
       const auto* contract = group_.body[l].as<forms::Contract>();
       const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() ||
           (walked_ && part(group_.body[l], *walked_));
       add(nests_[l].target.tensor,
-          (adds && !is_kept(group_, nests_[l].target.tensor)) || alone() ? Direction::InOut : Direction::Out);
+          (adds && !is_kept(group_, nests_[l].target.tensor)) || intrinsic ? Direction::InOut : Direction::Out);
     }
-    if (const poly::Intrinsic* intrinsic = alone())
-      for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
+    if (intrinsic) for (const TensorId id : intrinsic->targets) add(id, Direction::InOut);
   }
 
   std::int64_t extent(const std::string& index) const {
@@ -151,12 +168,12 @@ class GroupLowering {
     std::int64_t inner = turns;
     for (std::size_t l = 0; l < loops.size(); ++l) {
       inner = counts[l] ? inner / counts[l] : 0;
-      Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
+      Expr index = quotient(rest, inner);
       const Loop& loop = loops[l];
-      if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turn_.at(loop.index), index}));
+      if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turns_.turn.at(loop.index), index}));
       if (!loop.walk) body.push_back(stmt(Let{first(loop.index), index * Expr(loop.step)}));
       else body.push_back(stmt(Let{turn_start_, index * Expr(loop.step)}));
-      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+      rest = remainder(rest, inner);
     }
     append(body, std::move(turn));
     if (turns == 0) return {};
@@ -205,7 +222,7 @@ class GroupLowering {
     return outputs.empty() ? turn : over_turns(std::move(turn), outputs, of_outputs);
   }
 
-  const std::string& first(const std::string& index) const { return first_.at(index); }
+  const std::string& first(const std::string& index) const { return turns_.first.at(index); }
   // The turn of the last loop, some of its values after the other.
   Body in_parts(Body leaves) {
     const Loop& loop = *walked_;
@@ -219,76 +236,13 @@ class GroupLowering {
 
   // Whether some statement has a part of its sum for each turn of the loop.
   bool is_summed(const Loop& loop) const {
-    return std::any_of(
-        group_.body.begin(), group_.body.end(), [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
+    return std::ranges::any_of(group_.body, [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
   }
   std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
     const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
     return s && !leaf.is<forms::Fill>() && group_.body.size() > 1
         ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor))
         : std::nullopt;
-  }
-
-  // A local holds a part of a turn of each loop's dimension, and all of the others.
-  Body allocate_locals() {
-    Body body;
-    for (const TensorId id : group_.locals) {
-      // a link: the last of its chain brings the buffer
-      if (storage_.buffer[static_cast<std::size_t>(id)] != id) continue;
-      std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id);
-      const std::int64_t count = poly::product(shape);
-      body.push_back(stmt(Allocate{plan_.program.tensor(id).name, plan_.program.tensor(id).dtype,
-          std::max<std::int64_t>(1, count), group_.threads ? Memory::Shared : Memory::Local}));
-    }
-    for (const TensorId id : group_.kept)
-      body.push_back(stmt(Allocate{storage_.name(id), plan_.program.tensor(id).dtype,
-          poly::product(turn_shape(plan_.program, group_, id)), Memory::Shared}));
-    return body;
-  }
-
-  // SIMT: what a turn has added up, to where this turn's part of it lies.
-  Body written_behind() {
-    Body body;
-    for (const TensorId id : group_.kept) {
-      const std::vector<std::int64_t> shape = turn_shape(plan_.program, group_, id), dense = row_major(shape),
-                                      &strides = strides_[static_cast<std::size_t>(id)];
-      const std::int64_t count = poly::product(shape);
-      const std::string turn = names_.fresh("turn"), thread = names_.fresh("l"), element = names_.fresh("e");
-      Expr place = start_of_part(id);
-      for (std::size_t d = 0; d < shape.size(); ++d) {
-        if (shape[d] == 1) continue;
-        const Expr here =
-            dense[d] > 1 ? Expr(Operation{Op::Div, {var(element), Expr(dense[d])}, DType::I64}) : var(element);
-        const bool outermost = dense[d] * shape[d] == count;
-        place = place +
-            (outermost ? here : Expr(Operation{Op::Mod, {here, Expr(shape[d])}, DType::I64})) * Expr(strides[d]);
-      }
-      Body one{stmt(Store{plan_.program.tensor(id).name, place,
-          Load{storage_.name(id), var(element), plan_.program.tensor(id).dtype}})};
-      Body all{stmt(Let{element, var(turn) * Expr(group_.threads) + var(thread)}),
-          stmt(If{less(var(element), Expr(count)), std::move(one), {}})};
-      body.push_back(stmt(Barrier{}));
-      body.push_back(stmt(For{turn, Kind::Serial, Expr((count + group_.threads - 1) / group_.threads), {},
-          {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(all)})}}));
-    }
-    return body;
-  }
-
-  // Where it begins in the whole tensor.
-  Expr start_of_part(TensorId id) const {
-    Expr place(std::int64_t{0});
-    for (const Compute& leaf : group_.body) {
-      const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-      if (!s || s->target.tensor != id) continue;
-      for (const Loop& loop : group_.loops) {
-        if (const auto sum = part_of_turn(*s, loop, strides_))
-          place = place + var(turn_.at(loop.index)) * Expr(sum->stride);
-        for (std::size_t d = 0; d < s->target.element.size(); ++d)
-          if (const auto k = s->target.element[d].single_index(); k && s->indices[*k] == loop.index)
-            place = place + var(first(loop.index)) * Expr(strides_[static_cast<std::size_t>(id)][d]);
-      }
-    }
-    return place;
   }
 
   Surroundings surroundings(std::size_t l) const {
@@ -307,28 +261,14 @@ class GroupLowering {
       const auto sum = part(group_.body[l], loop);
       if (!sum) continue;
       Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
-      base = base - var(turn_.at(loop.index)) * Expr(sum->stride);
+      base = base - var(turns_.turn.at(loop.index)) * Expr(sum->stride);
       if (loop.walk) around.later = less(Expr(std::int64_t{0}), var(step_));
     }
     for (std::size_t r = 0; r < nest.reads.size(); ++r)
-      if (local(nest.reads[r].tensor)) around.base.emplace(r, local_base(nest.reads[r].tensor));
-    if (local(nest.target.tensor) || is_kept(group_, nest.target.tensor))
-      around.base.insert_or_assign(target_access, local_base(nest.target.tensor));
+      if (kept_.local(nest.reads[r].tensor)) around.base.emplace(r, kept_.base(nest.reads[r].tensor));
+    if (kept_.local(nest.target.tensor) || is_kept(group_, nest.target.tensor))
+      around.base.insert_or_assign(target_access, kept_.base(nest.target.tensor));
     return around;
-  }
-
-  // How many values of a dimension a turn has at most.
-  std::int64_t left_of(const Nest& nest, std::size_t d) const {
-    for (const Loop& loop : group_.loops)
-      if (loop.index == nest.dims[d].name) return std::min(loop.part(), nest.dims[d].extent);
-    return nest.dims[d].extent;
-  }
-
-  // Whether some turn, or part of one, has fewer.
-  bool is_ragged(const Nest& nest, std::size_t d) const {
-    for (const Loop& loop : group_.loops)
-      if (loop.index == nest.dims[d].name) return nest.dims[d].extent % loop.step != 0 || loop.step % loop.part() != 0;
-    return false;
   }
 
   // Parts of a turn that is no multiple of them do not start at their multiples.
@@ -338,10 +278,8 @@ class GroupLowering {
     return {begin, extent % loop.step ? minimum(end, Expr(extent)) : end};
   }
 
-  Body one_leaf(std::size_t l, const Surroundings& around) { return spelled(nests_[l], group_.body[l], around); }
-  Body spelled(const Nest& nest, const Compute& leaf, const Surroundings& around) {
-    return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage_, around, names_)
-                                  : spell_leaf(nest, leaf, storage_, around, names_);
+  Body one_leaf(std::size_t l, const Surroundings& around) {
+    return scan_or_leaf(nests_[l], group_.body[l], storage_, around, names_);
   }
 
   // SIMT: a reduction over threads is one leaf a block, other leaves are spread over threads.
@@ -358,30 +296,14 @@ class GroupLowering {
     std::vector<Digit> digits;
     for (const std::string& name : order) {
       const std::size_t d = *nest.dim(name);
-      const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(nest, d);
-      digits.push_back({d, (left + step - 1) / step, step, is_ragged(nest, d)});
+      const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(group_, nest, d);
+      digits.push_back({d, (left + step - 1) / step, step, is_ragged(group_, nest, d)});
     }
     const Kind turns = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
     return spell_over_threads(nest, leaf, digits, surroundings(l), group_.threads, turns, names_,
-        [&](const Compute& one, const Surroundings& around) { return spelled(nest, one, around); });
-  }
-
-  // Where the buffer of a local starts in its tensor: at the loops' first values in the dimensions that they are of. An
-  // access may have a loop's index in further dimensions, as E[i, i] has.
-  Expr local_base(TensorId id) const {
-    Expr sum(std::int64_t{0});
-    for (const Compute& leaf : group_.body) {
-      const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-      if (!s || s->target.tensor != id) continue;
-      for (const Loop& loop : group_.loops)
-        for (std::size_t d = 0; d < s->target.element.size(); ++d) {
-          const auto k = s->target.element[d].single_index();
-          if (!k || s->indices[*k] != loop.index) continue;
-          sum = sum + var(first(loop.index)) * Expr(turn_strides(plan_.program, group_, strides_, id)[d]);
-          break;
-        }
-    }
-    return sum;
+        [&](const Compute& one, const Surroundings& around) {
+          return scan_or_leaf(nest, one, storage_, around, names_);
+        });
   }
 
   const Plan& plan_;
@@ -390,8 +312,8 @@ class GroupLowering {
   Storage storage_;
   Function kernel_;
   Names names_;
-  std::map<std::string, std::string> first_, turn_;    // of each group loop's index: its first value in this turn, or
-                                                       // part of one; which turn it is
+  TurnNames turns_;
+  TurnBuffers kept_;
   const Loop* walked_ = nullptr;                       // the loop whose turns are walked a part at a time
   std::string step_, turn_start_;                      // which part that is; where the turn starts
   std::vector<Nest> nests_;

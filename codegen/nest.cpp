@@ -78,7 +78,7 @@ void erase_dim(Nest& nest, std::size_t d) {
 
 // Whether dim d stands in a row or an Index node: then it must stay itself.
 bool pinned(const Nest& nest, std::size_t d) {
-  for (const Row& row : nest.rows) if (row.form.coefficients[d]) return true;
+  if (in_rows(nest, d)) return true;
   for (const auto& form : nest.forms) if (form.second.coefficients[d]) return true;
   return false;
 }
@@ -309,6 +309,10 @@ Nest intrinsic_nest(const Program& program, const poly::Intrinsic& intrinsic, co
   }
   merge_neighbours(nest);
   return nest;
+}
+
+bool in_rows(const Nest& nest, std::size_t d) {
+  return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[d] != 0; });
 }
 
 bool share_row(const Nest& nest, std::size_t a, std::size_t b) {

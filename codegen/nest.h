@@ -85,7 +85,9 @@ std::optional<std::int64_t> output_points(const Nest& nest);
 // sort spell it.
 Nest intrinsic_nest(const poly::Program& program, const poly::Intrinsic& intrinsic, const Strides& strides);
 
-// Whether a row of the domain mentions both dimensions.
+// Whether a row of the domain mentions the dimension.
+bool in_rows(const Nest& nest, std::size_t d);
+// Whether one mentions both.
 bool share_row(const Nest& nest, std::size_t a, std::size_t b);
 // Whether rows of the domain bound m by n and by nothing else that is `open`: each value of m has a range of n of its
 // own.

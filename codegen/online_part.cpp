@@ -32,10 +32,6 @@ bool has_index(const poly::Expr& e) {
 }
 
 
-bool in_rows(const Nest& nest, std::size_t d) {
-  return std::ranges::any_of(nest.rows, [&](const Row& row) { return row.form.coefficients[d] != 0; });
-}
-
 bool is_zero(const poly::Expr& e) {
   const auto* n = e.as<poly::Number>();
   return n && n->real == 0 && n->integer == 0;

@@ -125,9 +125,7 @@ bool always_reached(const Nest& nest) {
   for (const Dim& dim : nest.dims) if (dim.reduction && dim.extent == 0) return false;
   std::vector<std::size_t> coupled;
   for (std::size_t d = 0; d < nest.dims.size(); ++d)
-    if (nest.dims[d].reduction &&
-        std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& r) { return r.form.coefficients[d] != 0; }))
-      coupled.push_back(d);
+    if (nest.dims[d].reduction && in_rows(nest, d)) coupled.push_back(d);
   if (coupled.size() > 4) return false;
   std::vector<std::int64_t> tap(nest.dims.size(), 0);
   const std::function<bool(std::size_t)> search = [&](std::size_t c) {

@@ -28,7 +28,7 @@ struct Request {
   std::vector<std::string> asked_sizes;                // those among `sizes` that the caller named: each must be a
                                                        // size, and what arguments say
   std::string sizes_from = "--size";                   // where the caller named them
-  std::vector<Derivative> derivatives;                 // one after another, each of what the one before it makes
+  std::vector<Derivative> derivatives;                 // one after another, each of the one before it
   std::vector<std::string> outputs;                    // of the last one, those wanted; empty: all. Others are not
                                                        // computed
   std::vector<std::size_t> accumulate;                 // positions among the outputs: those that are added to, not

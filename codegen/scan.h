@@ -42,8 +42,8 @@ struct Scan {
 std::optional<Scan> scan_of(const poly::Statement& statement);  // bound
 std::optional<Scan> scan_of(const Nest& nest);
 Decay decay_of(const Nest& nest, const Scan& scan);    // of one that decays
-// Which row cuts a triangle that were a scan without the last values of each element, and how many of them; the other
-// values are one then.
+// A triangle that is a scan but for the last values of each element: the row that cuts it, and how many values these
+// are.
 //   +((j - k - 3) * X[k]), k <= j      3: distances below 3 are of another sign
 //   +(pow(A, j - k) * X[k]), k <= j + 2      2: powers of distances below 0 do not go on from one another
 struct LastValues { std::size_t row; std::int64_t count; };

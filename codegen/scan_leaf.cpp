@@ -26,8 +26,6 @@ namespace tilec::codegen {
 
 namespace {
 
-Expr i64(std::int64_t value) { return Expr(value); }
-
 class ScanLeaf {
  public:
   ScanLeaf(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names)

@@ -136,10 +136,10 @@ class Sort {
     for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
       if (nest_.dims[d].name == "v") continue;
       inner /= nest_.dims[d].extent;
-      const Expr at = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
+      const Expr at = quotient(rest, inner);
       from = from + at * Expr(nest_.reads[0].offset.coefficients[d]);
       to = to + at * Expr(nest_.target.offset.coefficients[d]);
-      rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+      rest = remainder(rest, inner);
     }
     const auto view = [&](const char* stem, TensorId tensor, const Expr& offset) {
       const std::string name = names_.fresh(stem);

@@ -7,7 +7,7 @@
 
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
-#include "codegen/staged_block.h"
+#include "codegen/staged_copies.h"
 
 namespace tilec::codegen {
 
@@ -15,23 +15,8 @@ namespace {
 
 using lang::InternalError;
 
-constexpr std::int64_t widest = 16;                    // bytes of an access
-constexpr std::int64_t neighbours = 4;                 // elements of an access, at most
 constexpr std::int64_t warp_rows = 8, warp_columns = 4;  // threads of a warp: with 4x4 elements each, its accesses to
                                                          // either copy are of different banks
-
-// Calls f for every read of `e`; false when there is an Index node, whose value staging does not carry.
-bool each_read(const poly::Expr& e, const std::function<void(int)>& f) {
-  return e.match([](const poly::Number&) { return true; }, [](const poly::Index&) { return false; },
-      [&](const poly::Read& r) {
-        f(r.read);
-        return true;
-      },
-      [&](const poly::Cast& c) { return each_read(c.operand, f); },
-      [&](const poly::Apply& a) {
-        return std::all_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return each_read(o, f); });
-      });
-}
 
 struct Uses { bool m = false, n = false, plain = true; };
 Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
@@ -47,49 +32,17 @@ Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>&
   return u;
 }
 
-// Whether a value is a multiple of w, as far as its spelling says so.
-bool is_multiple(const Expr& e, std::int64_t w) {
-  if (is_const(e)) return const_or(e, 0) % w == 0;
-  const Operation* o = e.as<Operation>();
-  if (!o) return w == 1;
-  if (o->op == Op::Mul) return is_multiple(o->operands[0], w) || is_multiple(o->operands[1], w);
-  const bool keeps = o->op == Op::Add || o->op == Op::Sub || o->op == Op::Min || o->op == Op::Max;
-  return keeps && is_multiple(o->operands[0], w) && is_multiple(o->operands[1], w);
-}
-
-// What a thread copies by one access, in every stage.
-struct Piece {
-  Expr k, put;                                         // the first of its values of the staged reduction, from the
-                                                       // stage's first; where it goes in a buffer
-  std::optional<Expr> there;                           // whether the box ends behind it
-  std::vector<Expr> at;                                // values of the dimensions of m, or of n
-};
-
-// One factor on its way to shared memory: a box of `depth` x `side`.
-struct Copy {
-  const poly::Expr& factor;
-  std::vector<std::size_t> dims;                       // of m, or n
-  bool masked;                                         // rows of the domain bound it
-  std::int64_t side = 0, pitch = 0, width = 1;         // pitch: elements from one k to the next
-  bool along_depth = false;                            // neighbours in memory follow the staged reduction
-  std::string shared = {}, held = {}, aligned = {};        // aligned: whether its tensors begin where accesses of
-                                                           // `width` may; empty: it has none
-  std::vector<Piece> pieces = {};
-  bool partial = false;                                // not all threads have the last piece
-};
-
-class Staged : StagedBlock {
+class Staged : StagedCopies {
  public:
   Staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads)
-      : StagedBlock(nest, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
-            leaf.lanes * leaf.vectors),
-        threads_(threads) {}
+      : StagedCopies(nest, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
+            leaf.lanes * leaf.vectors, threads) {}
 
   Body spell() {
     block_ = names_.fresh("p");
     Body body = coordinates();
-    Copy a{roles_.by_m, roles_.m, true}, b{roles_.by_n, roles_.n, false};
-    describe(a, height_, "As"), describe(b, width_, "Bs");
+    Copy a = described(roles_.by_m, roles_.m, true, height_, "As");
+    Copy b = described(roles_.by_n, roles_.n, false, width_, "Bs");
     for (const Copy* copy : {&a, &b})
       body.push_back(stmt(Allocate{copy->shared, type_, 2 * depth_ * copy->pitch, Memory::Shared}));
     thread_ = names_.fresh("l");
@@ -98,184 +51,13 @@ class Staged : StagedBlock {
   }
 
  private:
-  // ---- copies
-
-  // How many neighbours along d one access has.
-  std::int64_t access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-    return std::any_of(nest_.rows.begin(), nest_.rows.end(),
-               [&](const Row& row) { return is_asked(row) && row.form.coefficients[d] != 0; })
-        ? 1
-        : neighbours_of(access, d, most);
-  }
-  // Those whose offset is a multiple of their number.
-  std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-    if (access.offset.coefficients[d] != 1) return 1;
-    std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
-    const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
-    halve(access.offset.constant);
-    for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
-    return std::max<std::int64_t>(w, 1);
-  }
-
-  void describe(Copy& copy, std::int64_t side, const std::string& stem) {
-    copy.side = side;
-    const auto& reads = nest_.reads;
-    const auto runs = [&](std::size_t d) {
-      bool found = false;
-      each_read(copy.factor,
-          [&](int r) { found = found || std::abs(reads[static_cast<std::size_t>(r)].offset.coefficients[d]) == 1; });
-      return found;
-    };
-    copy.along_depth = runs(roles_.depth) && !runs(copy.dims.back());
-    const std::size_t along = copy.along_depth ? roles_.depth : copy.dims.back();
-    std::int64_t w = neighbours;
-    while (copy.along_depth ? !is_multiple(range_.lo, w) || !is_multiple(range_.hi, w) || depth_ % w
-                            : extent(along) % w || side % w)
-      w /= 2;
-    each_read(copy.factor, [&](int r) {
-      const FlatAccess& access = reads[static_cast<std::size_t>(r)];
-      if (access.offset.coefficients[along]) w = access_width(access, along, w);
-    });
-    copy.width = w;
-    copy.pitch = side + (copy.along_depth ? widest / std::min<std::int64_t>(widest, lang::bytes(type_)) : 0);
-    copy.shared = names_.fresh(stem);
-  }
-
-  // What does not change from stage to stage.
-  Body prepare(Copy& copy, const Expr& first) {
-    Body body;
-    const std::int64_t inner = (copy.along_depth ? depth_ : copy.side) / copy.width,
-                       total = depth_ * copy.side / copy.width;
-    const std::int64_t turns = (total + threads_ - 1) / threads_;
-    copy.partial = total % threads_ != 0;
-    for (std::int64_t u = 0; u < turns; ++u) {
-      const bool steady = threads_ % inner == 0;
-      const Expr e = steady ? var(thread_) : let(body, "e", var(thread_) + i64(u * threads_));
-      const Expr within = let(body, "w", remainder(e, inner) * i64(copy.width));
-      const Expr across = let(body, "a", quotient(e, inner) + i64(steady ? u * (threads_ / inner) : 0));
-      const Expr &k = copy.along_depth ? within : across, &x = copy.along_depth ? across : within;
-      Piece piece{k, let(body, "to", k * i64(copy.pitch) + x), std::nullopt, {}};
-      const Expr value = let(body, "x", first + x);
-      if (extent(copy.dims) % copy.side) piece.there = less(value, i64(extent(copy.dims)));
-      if (copy.partial && u + 1 == turns) {
-        const Expr mine = less(var(thread_) + i64(u * threads_), i64(total));
-        piece.there = piece.there ? both(mine, *piece.there) : mine;
-      }
-      if (piece.there) piece.there = let(body, "in", *piece.there);
-      piece.at = digits(body, copy.dims, value);
-      copy.pieces.push_back(std::move(piece));
-    }
-    copy.held = names_.fresh("held");
-    body.push_back(stmt(Allocate{copy.held, type_, turns * copy.width, Memory::Register}));
-    if (copy.width > 1) append(body, look_at_addresses(copy));
-    return body;
-  }
-
-  Body look_at_addresses(Copy& copy) {
-    Body body;
-    std::optional<Expr> all;
-    each_read(copy.factor, [&](int r) {
-      const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-      if (!access.offset.coefficients[copy.along_depth ? roles_.depth : copy.dims.back()]) return;
-      const Expr one = aligned(body, access.tensor, copy.width);
-      all = all ? both(*all, one) : one;
-    });
-    const std::string name = names_.fresh("aligned");
-    body.push_back(stmt(Let{name, *all}));
-    copy.aligned = name;
-    return body;
-  }
-
-  Expr aligned(Body& body, TensorId tensor, std::int64_t width) {
-    const std::string name = names_.fresh("aligned");
-    body.push_back(stmt(Aligned{name, storage_.name(tensor), bytes_of(tensor, width)}));
-    return Variable{name, DType::Bool};
-  }
-  std::int64_t bytes_of(TensorId tensor, std::int64_t width) const {
-    return width * lang::bytes(storage_.plan.program.tensor(tensor).dtype);
-  }
-
-  // What this stage of the reductions adds to offsets and rows, then every piece to registers: zeros where there is
-  // none. `more`: whether there is such a stage. Its pieces are loaded on no branch, lest the compiler moves the loads
-  // down to their stores.
+  // A stage of both operands to registers. `more`: whether there is one.
   Body load(const Expr& stage, const std::optional<Expr>& more, const Copy& a, const Copy& b) {
     Body body;
-    more_ = more ? std::optional(let(body, "more", *more)) : std::nullopt;
+    const std::optional<Expr> there = more ? std::optional(let(body, "more", *more)) : std::nullopt;
     const Expr k0 = begin_stage(body, stage);
-    for (const Copy* copy : {&a, &b}) append(body, load(*copy, k0));
+    for (const Copy* copy : {&a, &b}) append(body, StagedCopies::load(*copy, k0, there));
     end_stage();
-    return body;
-  }
-
-  Body load(const Copy& copy, const Expr& k0) {
-    Body body;
-    std::map<int, Expr> from;                          // read → the part of its offset that all threads share
-    each_read(copy.factor, [&](int r) {
-      const Form& form = nest_.reads[static_cast<std::size_t>(r)].offset;
-      from.emplace(r, let(body, "from", points_.known_part(form) + k0 * i64(form.coefficients[roles_.depth])));
-    });
-    for (std::size_t u = 0; u < copy.pieces.size(); ++u) {
-      const Piece& piece = copy.pieces[u];
-      const std::int64_t slot = static_cast<std::int64_t>(u) * copy.width;
-      for (std::int64_t c = 0; c < copy.width; ++c)
-        body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{type_, 0, 0.0}}));
-      Body read = accesses(copy, piece, slot, from, false);
-      if (!copy.aligned.empty())
-        read = {
-            stmt(If{Variable{copy.aligned, DType::Bool}, accesses(copy, piece, slot, from, true), std::move(read)})};
-      std::optional<Expr> all = more_;
-      if (piece.there) all = all ? both(*all, *piece.there) : *piece.there;
-      if (const auto there = takes_part(std::move(all), copy.masked, k0 + piece.k, piece.at))
-        body.push_back(stmt(If{*there, std::move(read), {}}));
-      else append(body, std::move(read));
-    }
-    return body;
-  }
-
-  Body accesses(
-      const Copy& copy, const Piece& piece, std::int64_t slot, const std::map<int, Expr>& from, bool together) {
-    Body body;
-    std::map<int, std::string> views;
-    const std::size_t along = copy.along_depth ? roles_.depth : copy.dims.back();
-    for (const auto& [r, offset] : from) {
-      const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-      const Expr own =
-          part(access.offset, copy.dims, piece.at) + piece.k * i64(access.offset.coefficients[roles_.depth]);
-      views[r] = names_.fresh("v");
-      const bool wide = together && access.offset.coefficients[along] != 0;
-      body.push_back(stmt(View{views[r], storage_.name(access.tensor), offset + own,
-          wide                 ? bytes_of(access.tensor, copy.width)
-              : copy.width > 1 ? 1
-                               : 0}));
-    }
-    for (std::int64_t c = 0; c < copy.width; ++c) {
-      const auto read = [&](int r) {
-        const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-        return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along]),
-            storage_.plan.program.tensor(access.tensor).dtype});
-      };
-      body.push_back(stmt(Store{copy.held, i64(slot + c), convert(factor_value(copy.factor, read), type_)}));
-    }
-    return body;
-  }
-
-  // From registers to the buffer that begins there.
-  Body put(const Copy& copy, const Expr& buffer) {
-    Body body;
-    for (std::size_t u = 0; u < copy.pieces.size(); ++u) {
-      Body stores;
-      for (std::int64_t c = 0; c < copy.width; ++c)
-        stores.push_back(
-            stmt(Store{copy.shared, buffer + copy.pieces[u].put + i64(c * (copy.along_depth ? copy.pitch : 1)),
-                Load{copy.held, i64(static_cast<std::int64_t>(u) * copy.width + c), type_}}));
-      if (!copy.partial || u + 1 < copy.pieces.size()) {
-        append(body, std::move(stores));
-        continue;
-      }
-      const Expr mine =
-          less(var(thread_), i64(depth_ * copy.side / copy.width - static_cast<std::int64_t>(u) * threads_));
-      body.push_back(stmt(If{mine, std::move(stores), {}}));
-    }
     return body;
   }
   Expr buffer(const Copy& copy, const Expr& stage) const { return remainder(stage, 2) * i64(depth_ * copy.pitch); }
@@ -363,6 +145,7 @@ class Staged : StagedBlock {
     return body;
   }
   Expr slot(std::int64_t i, std::int64_t j) const { return i64(i * leaf_.vectors + j); }
+
   // ---- the result
 
   // The values of m, or of n, that a thread has.
@@ -439,15 +222,9 @@ class Staged : StagedBlock {
     return unless_finite(acc_, leaf_.rows * leaf_.vectors, std::move(elements));
   }
 
-  std::int64_t threads_;
-  std::optional<Expr> more_;                           // whether there is the stage that is loaded; none: it is known
   Expr thread_row_ = i64(0), thread_column_ = i64(0);
-  std::string thread_, acc_;
+  std::string acc_;
 };
-
-bool in_rows(const Nest& nest, std::size_t d) {
-  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
-}
 
 }  // namespace
 
@@ -490,7 +267,8 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
 
 // Both copies as if they were turned.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element) {
-  return 2 * depth * ((threads / leaf.lanes * leaf.rows + leaf.lanes * leaf.vectors) * element + 2 * widest);
+  const std::int64_t sides = threads / leaf.lanes * leaf.rows + leaf.lanes * leaf.vectors;
+  return 2 * depth * (sides * element + 2 * staged_access_bytes);
 }
 
 Body spell_staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads) {

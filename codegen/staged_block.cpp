@@ -150,6 +150,11 @@ bool StagedBlock::is_asked(const Row& row) const {
   return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row);
 }
 
+bool StagedBlock::is_asked_along(std::size_t d) const {
+  return std::ranges::any_of(
+      nest_.rows, [&](const Row& row) { return is_asked(row) && row.form.coefficients[d] != 0; });
+}
+
 std::optional<Expr> StagedBlock::takes_part(
     std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const {
   const auto too = [&](const Expr& holds) { all = all ? both(*all, holds) : holds; };

@@ -17,14 +17,6 @@
 
 namespace tilec::codegen {
 
-inline Expr i64(std::int64_t value) { return Expr(value); }
-inline Expr quotient(const Expr& a, std::int64_t b) {
-  return b == 1 ? a : Expr(Operation{Op::Div, {a, i64(b)}, DType::I64});
-}
-inline Expr remainder(const Expr& a, std::int64_t b) {
-  return b == 1 ? i64(0) : Expr(Operation{Op::Mod, {a, i64(b)}, DType::I64});
-}
-
 class StagedBlock {
  protected:
   // `height` x `width` values of m and n are a block, `depth` of the reduction a stage.
@@ -51,6 +43,7 @@ class StagedBlock {
   bool mentions_m(const Row& row) const;
   bool is_asked(const Row& row) const;                 // of each element: rows over the staged reduction and what is
                                                        // fixed around the block are its range
+  bool is_asked_along(std::size_t d) const;            // whether such a row mentions this dimension
   // Whether an element takes part, of the operand along m or the other one, whose values of m are these; none: all do.
   std::optional<Expr> takes_part(std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const;
 

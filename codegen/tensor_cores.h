@@ -24,7 +24,7 @@
 
 namespace tilec::codegen {
 
-// The read that a factor is, below its casts; null: it is none.
+// The read that a factor is, below its casts; null: it is no read.
 const poly::Read* read_of(const poly::Expr& factor);
 // Whether the casts of a factor that reads elements of such a type keep their values.
 bool keeps_values(const poly::Expr& factor, DType type);

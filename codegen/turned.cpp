@@ -18,11 +18,6 @@ constexpr std::int64_t columns = model::threads::warp;  // of n
 constexpr std::int64_t bank_bytes = 4, sector_bytes = 32;  // CUDA C++ Programming Guide, "Shared Memory", "Device
                                                            // Memory Accesses"
 
-Expr quotient(const Expr& a, std::int64_t b) { return b == 1 ? a : Expr(Operation{Op::Div, {a, Expr(b)}, DType::I64}); }
-Expr remainder(const Expr& a, std::int64_t b) {
-  return b == 1 ? Expr(std::int64_t{0}) : Expr(Operation{Op::Mod, {a, Expr(b)}, DType::I64});
-}
-
 std::int64_t rows_of(const Compute& leaf) { return leaf.rows * leaf.lanes / columns; }  // of m
 
 // Elements from one row of the tile to the next.

@@ -8,7 +8,7 @@
 // difference of running sums does.
 //
 // A window is told like a scan (scan.h): two rows couple one output index j with one reduction k, the value does not
-// depend on j, and no other row couples either with a reduction. Products of floats are none, whose parts have no
+// depend on j, and no other row couples either with a reduction. Products of floats are no windows: their parts have no
 // range.
 #pragma once
 

@@ -22,7 +22,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && (text.front() < '0' || text.front() > '9') && std::all_of(text.begin(), text.end(), belongs);
 }
 
-// The pairs of one string; what is none has no names.
+// The pairs of one string; what is no pair has no names.
 std::vector<Former> pairs(std::string_view text, Span span) {
   std::vector<Former> found;
   for (std::size_t from = 0; from <= text.size();) {

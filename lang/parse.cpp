@@ -1,5 +1,5 @@
-// Reads a file item by item and statement by statement, by the rules of lang/grammar/, and says what is wrong with one
-// that is none: what was expected where the parse got furthest, or what another language would have meant.
+// Reads a file item by item and statement by statement, by the rules of lang/grammar/. Of text that fits none of them
+// it says what was expected where the parse got furthest, or what another language would have meant.
 
 #include "lang/parse.h"
 

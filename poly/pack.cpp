@@ -207,7 +207,7 @@ std::optional<std::size_t> beside(
   return std::nullopt;
 }
 
-// Axes 2 to 1 are none: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
+// No axes are 2 to 1: of X[A..., R..., C...] with A in front of axis 2 and C behind axis 1, R is empty, which nobody
 // means. A scalar has no dimensions at all.
 bool in_order(Scope& scope, const lang::Function& function, const std::vector<std::optional<std::size_t>>& ranks,
     const std::map<std::string, Told>& before, const std::map<std::string, Told>& after) {

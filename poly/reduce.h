@@ -21,8 +21,8 @@ struct Component {
   bool identity = true;                                // nothing to do: on the domain the element is injective in the
                                                        // members it mentions
   lattice::Matrix outputs;                             // F: the target's rows at `dimensions`, over the members
-  std::vector<lattice::Candidate> taps;                // else: the rows S, chosen to stay constant per class, and
-  lattice::Stacked lattice;                            // what F stacked on them gives
+  std::vector<lattice::Candidate> taps;                // else: the rows S, chosen to stay constant per class
+  lattice::Stacked lattice;                            // of F stacked on S
   lattice::Vector period;                              // per output: a diagonal period lattice (V, or diagonal inside
                                                        // V)
   lattice::Matrix winding;                             // taps × outputs: how z moves when an output moves by its period

@@ -27,17 +27,17 @@ struct Compiled {
                                                        // the one that it follows, empty: none
 };
 
-// Of stages that are lowered. E0520 before code is made for a device whose compiler is not here.
+// Makes the code of lowered stages. E0520, before any is made, where the compiler of their device is not here.
 Half half_of(const codegen::Stages& stages, const codegen::Request& request);
 
-// The two ways of it: as text that tells whatever a compilation depends on, and as bytes.
+// A text that holds everything a compilation depends on: the key of what was compiled.
 struct Loaded;
 std::string text_of(const Loaded& loaded, const codegen::Request& request);
-// The same for plans: of a Program and what was chosen for it, printed.
+// The key of tuned plans: of a Program and the plan chosen for it, printed.
 std::string text_for_plans(const std::string& printed, const codegen::Request& request);
 std::string to_bytes(const Compiled& compiled, const std::string& text);
-// Throws a std::string where the bytes are none, RuntimeError where the package in them is none. No halves: they are of
-// another text.
+// Throws a std::string where the bytes are malformed, RuntimeError where the package in them is. Without halves: the
+// bytes are those of another text.
 Compiled compiled_from(std::string_view bytes, const std::string& text);
 
 }  // namespace tilec::runtime

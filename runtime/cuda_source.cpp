@@ -155,7 +155,7 @@ std::string words_of(const std::string& bytes) {
   return text;
 }
 
-// A launch without blocks is none.
+// A launch without blocks is left out.
 std::vector<Launch> launches_of(const Package& package) {
   std::vector<Launch> launches;
   for (const Launch& launch : package.launches)

@@ -18,7 +18,7 @@ struct Turns {
   std::atomic<std::int64_t> done{0}, refused{0}, repeated{0};
 };
 
-// A worker that is none would be memory that is none.
+// A number that is no worker's would give memory that is no worker's.
 void checked_turn(void* context, std::int64_t i, std::int64_t worker) {
   auto& turns = *static_cast<Turns*>(context);
   if (i < 0 || i >= turns.count || worker < 0 || worker >= turns.workers) {

@@ -36,8 +36,8 @@ struct HostPool {
   bool operator==(const HostPool&) const = default;
 };
 
-// One that may change while others read it. What was ever set stays where it is: somebody may be about to call it.
-// Equal ones are one.
+// A value that may change while others read it. Each value that was ever set stays where it is, once: somebody may be
+// about to call it.
 template <class T> class Hook {
  public:
   const T* get() const { return current_.load(std::memory_order_acquire); }  // null: none

@@ -151,7 +151,7 @@ bool fit(const std::vector<Key>& keys, std::span<const Look> looks) {
   return std::ranges::equal(keys, looks, [](const Key& key, const Look& look) { return key.fits(look); });
 }
 
-// A float in the type that the kernel takes. False: that is none of a float's, or has no such number.
+// A float in the type that the kernel takes. False: that type is no float's, or has no such number.
 bool store(double number, DType type, double* place) {
   if (type == DType::F64) {
     std::memcpy(place, &number, sizeof number);

@@ -1,4 +1,4 @@
-// What to write for a target that there is none of: `gpu` is `cuda` or `opencl`.
+// What to write for an unknown target: `gpu` is `cuda` or `opencl`.
 #pragma once
 
 #include <span>

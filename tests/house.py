@@ -351,13 +351,8 @@ LONGEST_CLASS = 250
 # Classes that are longer, and where an idea of theirs ends.
 LONG_CLASSES = {
     "codegen/choose/layout.cpp Search": "which orders layouts have, and what their copies cost",
-    "codegen/fits.cpp LeafFit": "a question for each form of leaf",
-    "codegen/intervals.cpp Rewrite": "running sums of the factors, and the statement that reads them",
-    "codegen/lower.cpp GroupLowering": "locals of a turn, and the loops around it",
     "codegen/online.cpp Online": "products by threads, and what all passes ask of them",
     "codegen/online_cores.cpp OnCores": "products by tensor cores, and what all passes ask of them",
-    "codegen/staged.cpp Staged": "how stages are loaded, and the block that is folded from them",
-    "codegen/tensor_cores.cpp OnTensorCores": "fragments of operands, and how a tile is written",
 }
 
 

@@ -65,8 +65,8 @@ class Steps {
       return static_cast<double>(coefficient(*read, asking_) * bytes_) < model::ahead::apart;
     });
   }
-  // Loops whose later turns read other parts of the rows: what to count, the fewest turns of one, and the most blocks
-  // from one of its turns to the next.
+  // Loops whose later turns read other parts of the rows: their indices, the fewest turns that one of them has, and the
+  // most blocks between two turns of one.
   struct Further {
     std::vector<std::string> along;
     double turns = 1e9, blocks = 1;

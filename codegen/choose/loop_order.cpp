@@ -94,9 +94,9 @@ std::vector<std::size_t> outer_dims(
   std::vector<std::size_t> outer;
   for (std::size_t d = 0; d < f.extent.size(); ++d)
     if (!f.fixed[d] && !nest.dims[d].reduction && d != lane && d != m) outer.push_back(d);
-  // Copies reorder: a dimension that is close to unit stride in some tensor goes inside, so that the line it shares is
-  // still in a cache. What rows fold is read where the target is written once; sums go as what most bytes belong to
-  // lies.
+  // Outermost is the dimension with the longest stride. A contraction asks the tensor that has most bytes; rows that
+  // are folded together ask all that they read, because the target is written once. A turned map, which reorders, asks
+  // the tensor where the stride is shortest: the line that neighbours share there is still in a cache.
   const FlatAccess& most = leaf.is<forms::Contract>() ? largest(f) : nest.target;
   const auto apart = [&](std::size_t d) {
     if (leaf.is<forms::Reduce>() && m)

@@ -16,10 +16,6 @@ namespace {
 
 namespace blocks = model::blocks;
 
-bool in_rows(const Nest& nest, std::size_t d) {
-  return std::any_of(nest.rows.begin(), nest.rows.end(), [&](const Row& row) { return row.form.coefficients[d] != 0; });
-}
-
 // A vector of elements that lie apart, to load or to store. Not worth its lanes: a scan has work for one element at a
 // time.
 double spread_cost(std::int64_t stride_of_lane, std::int64_t lanes) {

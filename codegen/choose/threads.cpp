@@ -133,8 +133,7 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
     for (std::size_t d = 0; d < f.extent.size(); ++d)
       if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
     const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
-    const bool bounded = !staggered(f.nest, m, *f.nest.dim(leaf.n), reductions(f.nest)) &&
-        std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[m] != 0; });
+    const bool bounded = !staggered(f.nest, m, *f.nest.dim(leaf.n), reductions(f.nest)) && in_rows(f.nest, m);
     if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
         blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
       continue;

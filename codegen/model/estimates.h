@@ -122,8 +122,9 @@ inline constexpr double much_less = 0.35;              // of the cost, what taps
 inline constexpr double less = 0.98;                   // of the cost, what another block must come to
 inline constexpr double tie = 0.001;                   // of the cost: such blocks take equally long, and the wider
                                                        // strip is taken
-inline constexpr double panel_part_of_l2 = 0.375;      // beyond it a panel is cut into chunks, where there are
-inline constexpr std::int64_t panel_reuse = 4;         // blocks of m that read it again
+// A panel that takes more of the second cache is cut into chunks, where so many blocks of m read it again.
+inline constexpr double panel_part_of_l2 = 0.375;
+inline constexpr std::int64_t panel_reuse = 4;
 inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
 }  // namespace blocks
 

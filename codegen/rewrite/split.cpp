@@ -94,7 +94,7 @@ std::optional<Compute> leaf_with_taps(const Facts& f, const Target& target) {
   Compute leaf = choose_leaf(f, 0).leaf;
   for_threads(leaf, f, threads_of_a_block, small);
   const auto m = f.nest.dim(leaf.m());
-  const bool taps = m && std::ranges::any_of(f.nest.rows, [&](const Row& row) { return row.form.coefficients[*m]; });
+  const bool taps = m && in_rows(f.nest, *m);
   return taps ? std::optional(std::move(leaf)) : std::nullopt;
 }
 

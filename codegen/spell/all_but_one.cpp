@@ -9,8 +9,6 @@ namespace tilec::codegen {
 
 namespace {
 
-Expr i64(std::int64_t value) { return Expr(value); }
-
 // One loop in which all of `dims` have the same value; views move with it.
 Body walk(ScanTile& s, const std::vector<std::size_t>& dims, const std::function<void(Body&, std::int64_t)>& each) {
   Body body;

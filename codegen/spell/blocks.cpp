@@ -140,8 +140,8 @@ class Blocks {
     });
   }
 
-  // On a GPU: whether each row of a block has a range of its own of the reductions that bound it, as the taps of a
-  // filter's gradient have: they read what they share once, where all of them go on.
+  // On a GPU: whether each row of a block has its own range of the reductions that bound it, as the taps of a filter's
+  // gradient have. Where the ranges overlap, all rows take one step together and read once what they share.
   bool staggers() const {
     if (!rows_of_threads()) return false;
     return std::ranges::none_of(l_.nest.rows, [&](const Row& row) {

@@ -12,8 +12,6 @@ namespace {
 
 using namespace doubles;
 
-Expr i64(std::int64_t value) { return Expr(value); }
-
 Body where(const Expr& condition, Body then, Body otherwise) {
   if (const auto* known = condition.as<Constant>()) return known->integer ? then : otherwise;
   if (then.empty() && otherwise.empty()) return {};

@@ -28,8 +28,8 @@ Element element_at(Body& body, const Nest& nest, const std::vector<Digit>& digit
   for (const Digit& digit : digits) {
     inner = digit.count ? inner / digit.count : 0;
     const std::string name = names.fresh(nest.dims[digit.dim].name);
-    const Expr index = inner > 1 ? Expr(Operation{Op::Div, {rest, Expr(inner)}, DType::I64}) : rest;
-    rest = inner > 1 ? Expr(Operation{Op::Mod, {rest, Expr(inner)}, DType::I64}) : Expr(std::int64_t{0});
+    const Expr index = quotient(rest, inner);
+    rest = remainder(rest, inner);
     const auto limit = around.limits.find(digit.dim);
     const bool limited = limit != around.limits.end();
     body.push_back(

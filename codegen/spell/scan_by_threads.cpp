@@ -9,8 +9,6 @@ namespace tilec::codegen {
 
 namespace {
 
-Expr i64(std::int64_t value) { return Expr(value); }
-
 class ScanByThreads {
  public:
   explicit ScanByThreads(ScanTile& tile) : s_(tile) {}

@@ -12,8 +12,6 @@ namespace tilec::codegen {
 
 namespace {
 
-Expr i64(std::int64_t value) { return Expr(value); }
-
 void count_down(Nest& nest, std::size_t d) {
   const auto turn = [&](Form& form) {
     form.constant += form.coefficients[d] * (nest.dims[d].extent - 1);

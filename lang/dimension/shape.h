@@ -43,7 +43,7 @@ struct Tensors {
   std::map<std::string, Value> values = {};
   std::set<std::string> completed = {};                // what a later statement has for its `default`
   std::set<std::pair<std::string, std::string>> equal = {};  // what the text asserts: `assert_square(M == N)`
-  std::map<std::string, std::vector<Dimension>> means = {};  // names that an input's shape declares; `H = N/2` is none.
+  std::map<std::string, std::vector<Dimension>> means = {};  // names that an input's shape declares; not `H = N/2`
                                                        // A pack of what is called: dimensions of the caller
 
   Value value_named(const Name& name) const;

@@ -33,7 +33,7 @@ struct Reachable : Tokens {
 // Where the bracket at `open` is closed; the number of tokens: nowhere.
 std::size_t closing(const Tokens& tokens, std::size_t open);
 
-// Words that stand between operands, so that what follows them is none of a call: `else (A + B)`.
+// Words that stand between operands, so that brackets behind them are no call's: `else (A + B)`.
 bool is_between(std::string_view word);
 
 struct TokenText {

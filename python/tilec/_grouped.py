@@ -72,7 +72,7 @@ def by_position(
 ) -> list:
     """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of
     some that are not. `options` are names that a call gives another meaning. `taken`: of which names so many arguments
-    by position are, beside those by name; None: the first. `about`: what else to say of a name that is none.
+    by position are, beside those by name; None: the first. `about`: what else to say of an unknown name.
     """
     twice: "list[str]" = []
     tuples, by_call = any(map(_in_order, arguments)), named

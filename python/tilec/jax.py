@@ -59,7 +59,6 @@ for _platform, _execute in (("cpu", _c.lib.tilec_xla_call), ("CUDA", _c.lib.tile
 
 
 # ---- Programs, asked about shapes and compiled for them
-# ---------------------------------------------------------------------------
 
 
 def _stand_in(shape: "tuple[int, ...]", dtype: np.dtype) -> np.ndarray:
@@ -198,7 +197,6 @@ _NO_SIZE = (
 
 
 # ---- What the primitive computes
-# ---------------------------------------------------------------------------------------------------
 
 
 class _Op:
@@ -281,7 +279,6 @@ def _linear(kind, base: _Function, of, wrt, saved=None) -> _Linear:
 
 
 # ---- The rules
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def _bind(op: _Op, arguments: typing.Sequence) -> list:
@@ -480,7 +477,6 @@ if list(inspect.signature(getattr(_ad, "fallback_linearize_rule", len)).paramete
 
 
 # ---- The function
-# ------------------------------------------------------------------------------------------------------------------
 
 
 def _as_array(name: str, value) -> jax.Array:

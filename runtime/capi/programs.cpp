@@ -41,7 +41,7 @@ bool shows_shapes(const runtime::Callable& callable) {
       callable.function()->inputs, [](const lang::Input& input) { return input.sizes.has_value(); });
 }
 
-// A size that is an input's extent is none below 0; one that is a number of the text, such as an offset, may be.
+// A size that is an input's extent is not below 0; one that is a number of the text, such as an offset, may be.
 void check_extents(const runtime::Callable& callable) {
   if (callable.function() == nullptr) return;
   for (const lang::Input& input : callable.function()->inputs)

@@ -29,7 +29,6 @@ def both():
 
 
 # ---- memory
-# -----------------------------------------------------------------------------------------------------------------
 
 def test_an_output_over_an_input_holds_what_memory_apart_would(target):
     """Every kind of statement, every offset, whether the call is the first of its kind or a later one."""
@@ -194,7 +193,6 @@ def test_an_output_whose_shape_a_number_decides(target):
 
 
 # ---- arrays of every kind
-# ---------------------------------------------------------------------------------------------------
 
 class Own(np.ndarray):
     pass
@@ -398,7 +396,6 @@ def test_numbers_that_do_not_fit(number):
 
 
 # ---- sizes, options and names
-# -------------------------------------------------------------------------------------------------
 
 MATMUL = "function matmul(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
 

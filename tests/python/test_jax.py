@@ -123,7 +123,6 @@ def test_rows_of_any_place():
 
 
 # ---- Functions of std/
-# -------------------------------------------------------------------------------------------------------------
 
 def conv(I, K, stride, pad):
     return jax.lax.conv_general_dilated(
@@ -216,7 +215,6 @@ def test_convolution_to_second_order():
 
 
 # ---- What goes in and comes out
-# -----------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32])
 def test_types_of_floats(dtype):
@@ -378,7 +376,6 @@ def test_what_is_kept_runs_once():
 
 
 # ---- More than one device, more than one thread
-# --------------------------------------------------------------------------------------
 
 two_devices = pytest.mark.skipif("len(jax.devices()) < 2", reason="JAX was started with one device")
 
@@ -441,7 +438,6 @@ def test_what_is_compiled_outlives_the_program():
 
 
 # ---- Faults
-# ----------------------------------------------------------------------------------------------------------------------
 
 FAULTS = [
     ((A, A), ValueError, r"`K` is 6 in `A` but 4 in `B`"),

@@ -54,7 +54,6 @@ def test_indices_that_leave_64_bits_are_refused():
 
 
 # ---- numbers given for scalars and elements: kept, rounded by a float, or refused by name
-# ----------------------------------------------
 
 RANGES = {
     "bool": (0, 1),

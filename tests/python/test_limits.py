@@ -27,7 +27,6 @@ def resident() -> float:
 
 
 # ---- kernels that are kept
-# ------------------------------------------------------------------------------------------------------
 
 def test_a_program_keeps_no_more_kernels_than_it_may():
     f = tilec.compile(ADD, kernels=4)
@@ -115,7 +114,6 @@ def test_a_derived_program_does_not_hold_what_it_came_from():
 
 
 # ---- fork
-# ---------------------------------------------------------------------------------------------------------------------
 
 FORK = '''
 import os, signal, sys, threading, time
@@ -267,7 +265,6 @@ assert os.waitpid(child, 0)[1] == 0 and (f(a) == 2).all()
 
 
 # ---- archives
-# -----------------------------------------------------------------------------------------------------------------
 
 def tilec_run(*words, cwd, limit=None):
     import resource
@@ -312,7 +309,6 @@ def test_members_that_are_not_asked_for_are_not_unpacked(tmp_path):
 
 
 # ---- warnings
-# -----------------------------------------------------------------------------------------------------------------
 
 DOUBTFUL = "function (A, B, C) -> (O) {\n  O = A > 0 ? B : C > 0 ? A : B;\n}\n"   # W0101, known from the text
 SIZED = "function (X[N]) -> (Y) { Y[i: N] = =(X[i + 1]); }"

@@ -55,7 +55,6 @@ def test_what_is_no_array_cannot_be_written_to(place):
 
 
 # ---- a result listed twice: two outputs, each with a name and a cotangent of its own
-# -----------------------------------------------------
 
 TARGETS = ["cpu", "opencl", "reference"]
 TWICE = "function f(A[N]) -> (C, C) { C = A * A; }"

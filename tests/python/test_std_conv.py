@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tilec
+from std_axes import AXES, NAMES_FIRST, for_all_or_each
 from std_numpy import agree, check, check_adjoint, check_with_torch, program
 
 
@@ -337,26 +338,13 @@ def test_shapes_that_do_not_fit_are_errors(family, function, define, shapes, mes
         program(family, function, tuple(define.items()))(*random_arrays(shapes))
 
 
-AXES = {
-    1: [("", "left", "right")],
-    2: [("h", "top", "bottom"), ("w", "left", "right")],
-    3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")],
-}
-NAMES_FIRST = {1: "ncw", 2: "nchw", 3: "ncdhw"}
-
-
 def drawn_options(rng, rank, names, low):
     """Options by name as a user may mix them, and what they mean for each axis: of all axes, of one axis, of one
     side."""
     define, each = {}, {}
     for name in names:
         values = [int(rng.integers(low[name], low[name] + 3)) for _ in range(rank)]
-        if rank == 1 or rng.random() < 0.4:
-            values = [values[0]]*rank
-            define[name] = values[0]
-        else:
-            define.update(("%s_%s" % (name, a[0]), v) for a, v in zip(AXES[rank], values))
-        each[name] = values
+        each[name] = for_all_or_each(rng, name, values, define)
     each["sides"] = [[p, p] for p in each["padding"]]
     for a, sides in zip(AXES[rank], each["sides"]):
         for k in (0, 1):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilec
+from std_axes import AXES, NAMES_FIRST, for_all_or_each
 from std_numpy import agree, check, check_adjoint, check_with_torch, program
 
 
@@ -247,14 +248,6 @@ def test_adaptive_windows_of_different_sizes(which, reduce, extents, sizes):
         )
 
 
-AXES = {
-    1: [("", "left", "right")],
-    2: [("h", "top", "bottom"), ("w", "left", "right")],
-    3: [("t", "front", "back"), ("h", "top", "bottom"), ("w", "left", "right")],
-}
-LAYOUT = {1: "ncw", 2: "nchw", 3: "ncdhw"}
-
-
 def drawn(rng, rank, names):
     define, each = {}, {}
     for name in names:
@@ -264,12 +257,7 @@ def drawn(rng, rank, names):
             "padding": rng.integers(0, 2, rank),
             "dilation": rng.integers(1, 3, rank),
         }[name].tolist()
-        if rank == 1 or rng.random() < 0.4:
-            values = [values[0]]*rank
-            define[name] = values[0]
-        else:
-            define.update(("%s_%s" % (name, a[0]), v) for a, v in zip(AXES[rank], values))
-        each[name] = values
+        each[name] = for_all_or_each(rng, name, values, define)
     if rng.random() < 0.4:                             # the stride is that of the window
         define = {name: v for name, v in define.items() if not name.startswith("stride")}
         each["stride"] = each["kernel_size"]
@@ -299,7 +287,7 @@ def test_any_mix_of_options_as_in_pytorch(rank, which, first, seed):
         x = x if first else x.movedim(-1, 1)
         y = f(x, each["kernel_size"], each["stride"], each["padding"], ceil_mode=bool(define["ceil_mode"]), **more)
         return y if first else y.movedim(1, -1)
-    name = "%s_pool%dd" % (which, rank) + ("_" + LAYOUT[rank] if first else "")
+    name = "%s_pool%dd" % (which, rank) + ("_" + NAMES_FIRST[rank] if first else "")
     check_with_torch(
         "pool_nchw" if first else "pool",
         name,
@@ -328,14 +316,14 @@ def test_indices_of_the_largest_and_back(rank, seed):
         bool(define["ceil_mode"]),
         return_indices=True,
     )
-    got, indices = program("pool_nchw", "max_pool%dd_%s_with_indices" % (rank, LAYOUT[rank]), tuple(define.items()))(
+    got, indices = program("pool_nchw", "max_pool%dd_%s_with_indices" % (rank, NAMES_FIRST[rank]), tuple(define.items()))(
         image
     )
     np.testing.assert_array_equal(got, expected.numpy())
     assert indices.dtype == np.int64
     np.testing.assert_array_equal(indices, where.numpy())
     sizes = dict(zip(["output_size"] if rank == 1 else ["output_" + a[0] for a in AXES[rank]], image.shape[2:]))
-    back = program("pool_nchw", "max_unpool%dd_%s" % (rank, LAYOUT[rank]), tuple(sizes.items()))(got, indices)
+    back = program("pool_nchw", "max_unpool%dd_%s" % (rank, NAMES_FIRST[rank]), tuple(sizes.items()))(got, indices)
     flat = np.zeros((2, 3, image[0, 0].size))
     np.put_along_axis(flat, indices.reshape(2, 3, -1), got.reshape(2, 3, -1), 2)
     np.testing.assert_array_equal(back, flat.reshape(image.shape))

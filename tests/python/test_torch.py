@@ -59,7 +59,6 @@ def fresh():
 
 
 # ---- functions of std/
-# -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", torch_cases.CASES)
 def test_functions_of_std(name):
@@ -89,7 +88,6 @@ def test_functions_of_std_compiled(name, dynamic):
 
 
 # ---- function
-# ----------------------------------------------------------------------------------------------------------------
 
 def test_values_and_gradients(function):
     values = draw(*SHAPES)
@@ -326,7 +324,6 @@ def test_vmap_of_the_operator(op):
 
 
 # ---- op
-# ----------------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("dynamic, backend", [(None, "inductor"), (True, "aot_eager")])
 def test_compiled_as_one_graph(op, dynamic, backend):
@@ -403,9 +400,9 @@ def test_layouts_in_a_graph(layout):
 def test_a_graph_is_called_with_other_strides_than_it_was_traced_with(op):
     values = draw(*SHAPES, grad=False)
     kept = [v.mT.contiguous().mT if v.ndim > 1 else v for v in values]
-    layout = tilec._torch_op._layout(values)
-    assert layout.split()[0] == "float64:3,4:4,1" and tilec._torch_op._layout(kept).split()[0] == "float64:3,4:1,3"
-    pair = tilec._torch_op._pair(op.name, "X W", layout, [])
+    layout = tilec._torch_kept.layout_of(values)
+    assert layout.split()[0] == "float64:3,4:4,1" and tilec._torch_kept.layout_of(kept).split()[0] == "float64:3,4:1,3"
+    pair = tilec._torch_kept.pair_for(op.name, "X W", layout, [])
     results = [
         torch.ops.tilec.forward(op.name, "X W", layout, " ".join(pair.names[1:]), each, []) for each in (values, kept)
     ]
@@ -602,7 +599,6 @@ def test_mistakes_are_named(function, op):
 
 
 # ---- module
-# ------------------------------------------------------------------------------------------------------------------
 
 def test_a_module_is_trained():
     weight, bias = torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.zeros(4))

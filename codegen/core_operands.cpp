@@ -1,0 +1,149 @@
+#include "codegen/core_operands.h"
+
+#include <algorithm>
+
+#include "codegen/scalar.h"
+#include "codegen/tensor_cores.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+Expr differ(const Expr& a, const Expr& b) { return Operation{Op::Xor, {a, b}, DType::I64}; }
+
+}  // namespace
+
+CoreOperands::CoreOperands(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names,
+    std::int64_t height, std::int64_t width)
+    : StagedBlock(nest, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height, width),
+      cores_(*leaf.as<forms::TensorCores>()),
+      instruction_(*matrix_instruction(cores_.instruction)),
+      bytes_(lang::bytes(instruction_.operand)),
+      of_piece_(piece_bytes / bytes_) {}
+
+CoreOperands::Operand CoreOperands::operand(
+    const poly::Expr& factor, std::vector<std::size_t> dims, std::int64_t values, bool by_m) const {
+  const FlatAccess& access = nest_.reads[static_cast<std::size_t>(read_of(factor)->read)];
+  const std::size_t last = dims.back();
+  Operand x;
+  x.access = &access, x.dims = std::move(dims), x.side = values, x.by_m = by_m;
+  x.reads_along_k =
+      std::abs(access.offset.coefficients[roles_.depth]) == 1 || std::abs(access.offset.coefficients[last]) != 1;
+  x.along_k = x.reads_along_k || bytes_ == 1;        // fragments are transposed 16 or 32 bits at a time
+  return x;
+}
+
+Body CoreOperands::when(const Expr& condition, Body body) {
+  if (is_const(condition)) return condition.as<Constant>()->integer ? std::move(body) : Body{};
+  return {stmt(If{condition, std::move(body), {}})};
+}
+
+std::int64_t CoreOperands::together(const Operand& x) const {
+  if (x.along_k != x.reads_along_k || type_of(x) != instruction_.operand) return 1;
+  const std::size_t along = x.along_k ? roles_.depth : x.dims.back();
+  const Form& offset = x.access->offset;
+  if (offset.coefficients[along] != 1 || (x.along_k && !known_)) return 1;
+  if (is_asked_along(along)) return 1;
+  const std::int64_t lo = x.along_k ? const_or(range_.lo, 0) : 0,
+                     count = x.along_k ? const_or(range_.hi, 0) - lo : extent(along);
+  for (std::int64_t bytes = piece_bytes; bytes >= 4; bytes /= 2) {
+    const std::int64_t elements = bytes / bytes_;
+    bool fits = (offset.constant + lo) % elements == 0 && count % elements == 0;
+    for (std::size_t d = 0; d < offset.coefficients.size(); ++d)
+      fits = fits && (d == along || offset.coefficients[d] % elements == 0);
+    if (fits) return elements;
+  }
+  return 1;
+}
+
+Expr CoreOperands::place(const Operand& x, const Expr& row, const Expr& at) const {
+  return piece_of(x, row, quotient(at, of_piece_)) + remainder(at, of_piece_);
+}
+
+Expr CoreOperands::piece_of(const Operand& x, const Expr& row, const Expr& piece) const {
+  if (instruction_.from_shared())
+    return ((x.along_k ? depth_ : x.side) > row_bytes / bytes_ ? panel(x, quotient(piece, 8)) : i64(0)) +
+        row * i64(row_bytes / bytes_) + differ(remainder(piece, 8), remainder(row, 8)) * i64(of_piece_);
+  const std::int64_t pieces = (x.along_k ? depth_ : x.side) / of_piece_;
+  Expr turned = piece;
+  if (!x.along_k && bytes_ == 4) {                   // four rows of two pieces are read together
+    if (pieces % 8 == 0) turned = differ(piece, remainder(row, 4) * i64(2));
+    else if (pieces == 4) turned = differ(piece, remainder(quotient(row, 2), 2) * i64(2));
+  } else if (pieces % 8 == 0) {
+    turned = differ(piece, remainder(row, 8));
+  } else if (pieces == 2 || pieces == 4) {
+    turned = differ(piece, remainder(quotient(row, 8 / pieces), pieces));
+  }
+  return row * i64(pieces * of_piece_) + turned * i64(of_piece_);
+}
+
+Expr CoreOperands::panel(const Operand& x, const Expr& number) const {
+  return number * i64((x.along_k ? x.side : depth_) * (row_bytes / bytes_));
+}
+
+Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
+  const std::int64_t threads = cores_.threads(), total = depth_ * x.side / elements,
+                     of_row = (x.reads_along_k ? depth_ : x.side) / elements;
+  const std::int64_t count = (total + threads - 1) / threads;
+  const bool together = at_a_time(x, elements);
+  std::int64_t at_once = together ? count : std::min<std::int64_t>(count, 8);
+  while (count % at_once) --at_once;
+  const std::string turn = names_.fresh("u"), round = names_.fresh("v");
+  Body all, body;
+  const Expr pass = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
+  const Expr number = let(all, "e", var(thread_) + pass * i64(threads));
+  // Where a pass is whole rows, a thread stays in its column, and its addresses lie constants apart.
+  const bool whole = threads % of_row == 0;
+  const Expr row = let(
+      body, "row", whole ? quotient(var(thread_), of_row) + pass * i64(threads / of_row) : quotient(number, of_row));
+  const Expr at = let(body, "at", remainder(whole ? var(thread_) : number, of_row) * i64(elements));
+  const Expr k = x.reads_along_k ? at : row, value = x.reads_along_k ? row : at;
+  // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
+  Expr of_dims = x.first + value;
+  if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : elements)));
+  const std::vector<Expr> values = digits(body, x.dims, of_dims);
+  const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k0 + k, values);
+  const Form& f = x.access->offset;
+  const Expr offset = points_.known_part(f) + part(f, x.dims, values) + (k0 + k) * i64(f.coefficients[roles_.depth]);
+  const Expr to = buffer + (x.along_k ? place(x, value, k) : place(x, k, value));
+  const std::string& from = storage_.name(x.access->tensor);
+  const DType type = instruction_.operand;
+  if (together) {
+    body.push_back(stmt(Copy{x.shared, to, from, offset, there.value_or(Constant{DType::Bool, 1, 0}), elements}));
+  } else {
+    const std::string one = names_.fresh("s");
+    body.push_back(stmt(Allocate{one, type, 1, Memory::Register}));
+    body.push_back(stmt(Store{one, i64(0), Constant{type, 0, 0.0}}));
+    append(body,
+        when(there.value_or(Constant{DType::Bool, 1, 0}),
+            {stmt(Store{one, i64(0), convert(Load{from, offset, type_of(x)}, type)})}));
+    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}}));
+  }
+  if (total % threads) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
+  append(all, std::move(body));
+  Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
+  if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
+  return {std::move(loop)};
+}
+
+void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,
+    std::int64_t first, std::int64_t k, const Expr& value, const OfThread& of) {
+  const std::int64_t half_k = instruction_.k / 2;
+  if (!x.along_k && bytes_ == 4) {
+    // Without matrices: thread 4 g + t takes row t of each half of k, columns g and g + 8.
+    const Expr g = quotient(lane_, 4), t = remainder(lane_, 4);
+    for (std::int64_t r = 0; r < 4; ++r) {
+      const std::int64_t of_value = x.by_m ? r % 2 : r / 2, of_k = x.by_m ? r / 2 : r % 2;
+      const Expr word = place(x, i64(k + of_k * half_k) + t, value + i64(of_value * 8) + g);
+      body.push_back(stmt(Store{to, i64(first + r), Load{x.shared, buffer + word, instruction_.operand}}));
+    }
+    return;
+  }
+  const Expr &half_of_value = x.by_m ? of.low : of.high, &half_of_k = x.by_m ? of.high : of.low;
+  const Expr offset = x.along_k
+      ? piece_of(x, value + half_of_value * i64(8) + of.row, i64(k / of_piece_) + half_of_k * i64(half_k / of_piece_))
+      : piece_of(x, i64(k) + half_of_k * i64(half_k) + of.row, quotient(value, of_piece_) + half_of_value);
+  body.push_back(stmt(Fragment{to, first, x.shared, buffer + offset, !x.along_k}));
+}
+
+}  // namespace tilec::codegen

@@ -1,0 +1,198 @@
+#include "codegen/staged_copies.h"
+
+#include <algorithm>
+
+#include "codegen/scalar.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+// Whether a value is a multiple of w, as far as its spelling says so.
+bool is_multiple(const Expr& e, std::int64_t w) {
+  if (is_const(e)) return const_or(e, 0) % w == 0;
+  const Operation* o = e.as<Operation>();
+  if (!o) return w == 1;
+  if (o->op == Op::Mul) return is_multiple(o->operands[0], w) || is_multiple(o->operands[1], w);
+  const bool keeps = o->op == Op::Add || o->op == Op::Sub || o->op == Op::Min || o->op == Op::Max;
+  return keeps && is_multiple(o->operands[0], w) && is_multiple(o->operands[1], w);
+}
+
+}  // namespace
+
+bool each_read(const poly::Expr& e, const std::function<void(int)>& f) {
+  return e.match([](const poly::Number&) { return true; }, [](const poly::Index&) { return false; },
+      [&](const poly::Read& r) {
+        f(r.read);
+        return true;
+      },
+      [&](const poly::Cast& c) { return each_read(c.operand, f); },
+      [&](const poly::Apply& a) {
+        return std::all_of(a.operands.begin(), a.operands.end(), [&](const poly::Expr& o) { return each_read(o, f); });
+      });
+}
+
+std::int64_t StagedCopies::access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
+  return is_asked_along(d) ? 1 : neighbours_of(access, d, most);
+}
+
+std::int64_t StagedCopies::neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
+  if (access.offset.coefficients[d] != 1) return 1;
+  std::int64_t w = std::min(most, staged_access_bytes / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
+  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
+  halve(access.offset.constant);
+  for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
+  return std::max<std::int64_t>(w, 1);
+}
+
+StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::vector<std::size_t>& dims, bool masked,
+    std::int64_t side, const std::string& stem) {
+  Copy copy{factor, dims, masked, side};
+  const auto& reads = nest_.reads;
+  const auto runs = [&](std::size_t d) {
+    bool found = false;
+    each_read(copy.factor,
+        [&](int r) { found = found || std::abs(reads[static_cast<std::size_t>(r)].offset.coefficients[d]) == 1; });
+    return found;
+  };
+  copy.along_depth = runs(roles_.depth) && !runs(copy.dims.back());
+  std::int64_t w = neighbours;
+  while (copy.along_depth ? !is_multiple(range_.lo, w) || !is_multiple(range_.hi, w) || depth_ % w
+                          : extent(along(copy)) % w || side % w)
+    w /= 2;
+  each_read(copy.factor, [&](int r) {
+    const FlatAccess& access = reads[static_cast<std::size_t>(r)];
+    if (access.offset.coefficients[along(copy)]) w = access_width(access, along(copy), w);
+  });
+  copy.width = w;
+  const std::int64_t padding = staged_access_bytes / std::min<std::int64_t>(staged_access_bytes, lang::bytes(type_));
+  copy.pitch = side + (copy.along_depth ? padding : 0);
+  copy.shared = names_.fresh(stem);
+  return copy;
+}
+
+Body StagedCopies::prepare(Copy& copy, const Expr& first) {
+  Body body;
+  const std::int64_t inner = (copy.along_depth ? depth_ : copy.side) / copy.width,
+                     total = depth_ * copy.side / copy.width;
+  const std::int64_t turns = (total + threads_ - 1) / threads_;
+  copy.partial = total % threads_ != 0;
+  for (std::int64_t u = 0; u < turns; ++u) {
+    const bool steady = threads_ % inner == 0;
+    const Expr e = steady ? var(thread_) : let(body, "e", var(thread_) + i64(u * threads_));
+    const Expr within = let(body, "w", remainder(e, inner) * i64(copy.width));
+    const Expr across = let(body, "a", quotient(e, inner) + i64(steady ? u * (threads_ / inner) : 0));
+    const Expr &k = copy.along_depth ? within : across, &x = copy.along_depth ? across : within;
+    Piece piece{k, let(body, "to", k * i64(copy.pitch) + x), std::nullopt, {}};
+    const Expr value = let(body, "x", first + x);
+    if (extent(copy.dims) % copy.side) piece.there = less(value, i64(extent(copy.dims)));
+    if (copy.partial && u + 1 == turns) {
+      const Expr mine = less(var(thread_) + i64(u * threads_), i64(total));
+      piece.there = piece.there ? both(mine, *piece.there) : mine;
+    }
+    if (piece.there) piece.there = let(body, "in", *piece.there);
+    piece.at = digits(body, copy.dims, value);
+    copy.pieces.push_back(std::move(piece));
+  }
+  copy.held = names_.fresh("held");
+  body.push_back(stmt(Allocate{copy.held, type_, turns * copy.width, Memory::Register}));
+  if (copy.width > 1) append(body, look_at_addresses(copy));
+  return body;
+}
+
+Body StagedCopies::look_at_addresses(Copy& copy) {
+  Body body;
+  std::optional<Expr> all;
+  each_read(copy.factor, [&](int r) {
+    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
+    if (!access.offset.coefficients[along(copy)]) return;
+    const Expr one = aligned(body, access.tensor, copy.width);
+    all = all ? both(*all, one) : one;
+  });
+  const std::string name = names_.fresh("aligned");
+  body.push_back(stmt(Let{name, *all}));
+  copy.aligned = name;
+  return body;
+}
+
+Expr StagedCopies::aligned(Body& body, TensorId tensor, std::int64_t width) {
+  const std::string name = names_.fresh("aligned");
+  body.push_back(stmt(Aligned{name, storage_.name(tensor), bytes_of(tensor, width)}));
+  return Variable{name, DType::Bool};
+}
+
+std::int64_t StagedCopies::bytes_of(TensorId tensor, std::int64_t width) const {
+  return width * lang::bytes(storage_.plan.program.tensor(tensor).dtype);
+}
+
+Body StagedCopies::load(const Copy& copy, const Expr& k0, const std::optional<Expr>& more) {
+  Body body;
+  std::map<int, Expr> from;                            // read → the part of its offset that all threads share
+  each_read(copy.factor, [&](int r) {
+    const Form& form = nest_.reads[static_cast<std::size_t>(r)].offset;
+    from.emplace(r, let(body, "from", points_.known_part(form) + k0 * i64(form.coefficients[roles_.depth])));
+  });
+  for (std::size_t u = 0; u < copy.pieces.size(); ++u) {
+    const Piece& piece = copy.pieces[u];
+    const std::int64_t slot = static_cast<std::int64_t>(u) * copy.width;
+    for (std::int64_t c = 0; c < copy.width; ++c)
+      body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{type_, 0, 0.0}}));
+    Body read = accesses(copy, piece, slot, from, false);
+    if (!copy.aligned.empty())
+      read = {
+          stmt(If{Variable{copy.aligned, DType::Bool}, accesses(copy, piece, slot, from, true), std::move(read)})};
+    std::optional<Expr> all = more;
+    if (piece.there) all = all ? both(*all, *piece.there) : *piece.there;
+    if (const auto there = takes_part(std::move(all), copy.masked, k0 + piece.k, piece.at))
+      body.push_back(stmt(If{*there, std::move(read), {}}));
+    else append(body, std::move(read));
+  }
+  return body;
+}
+
+Body StagedCopies::accesses(
+    const Copy& copy, const Piece& piece, std::int64_t slot, const std::map<int, Expr>& from, bool together) {
+  Body body;
+  std::map<int, std::string> views;
+  for (const auto& [r, offset] : from) {
+    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
+    const Expr own =
+        part(access.offset, copy.dims, piece.at) + piece.k * i64(access.offset.coefficients[roles_.depth]);
+    views[r] = names_.fresh("v");
+    const bool wide = together && access.offset.coefficients[along(copy)] != 0;
+    body.push_back(stmt(View{views[r], storage_.name(access.tensor), offset + own,
+        wide                 ? bytes_of(access.tensor, copy.width)
+            : copy.width > 1 ? 1
+                             : 0}));
+  }
+  for (std::int64_t c = 0; c < copy.width; ++c) {
+    const auto read = [&](int r) {
+      const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
+      return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along(copy)]),
+          storage_.plan.program.tensor(access.tensor).dtype});
+    };
+    body.push_back(stmt(Store{copy.held, i64(slot + c), convert(factor_value(copy.factor, read), type_)}));
+  }
+  return body;
+}
+
+Body StagedCopies::put(const Copy& copy, const Expr& buffer) {
+  Body body;
+  for (std::size_t u = 0; u < copy.pieces.size(); ++u) {
+    Body stores;
+    for (std::int64_t c = 0; c < copy.width; ++c)
+      stores.push_back(
+          stmt(Store{copy.shared, buffer + copy.pieces[u].put + i64(c * (copy.along_depth ? copy.pitch : 1)),
+              Load{copy.held, i64(static_cast<std::int64_t>(u) * copy.width + c), type_}}));
+    if (!copy.partial || u + 1 < copy.pieces.size()) {
+      append(body, std::move(stores));
+      continue;
+    }
+    const Expr mine =
+        less(var(thread_), i64(depth_ * copy.side / copy.width - static_cast<std::int64_t>(u) * threads_));
+    body.push_back(stmt(If{mine, std::move(stores), {}}));
+  }
+  return body;
+}
+
+}  // namespace tilec::codegen
