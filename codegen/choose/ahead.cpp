@@ -261,6 +261,7 @@ std::optional<Compute> narrowed(const Facts& f, const Compute& leaf) {
   const std::int64_t all = f.extent[*f.nest.dim(leaf.m())];
   if (all > std::min(leaf.rows * leaf.vectors, model::blocks::most_rows) || static_cast<double>(all) < model::latency)
     return std::nullopt;
+  if (leaf.block() && leaf.block()->turned && all > leaf.lanes) return std::nullopt;
   Compute narrow = leaf;
   narrow.rows = all;
   narrow.vectors = 1;
