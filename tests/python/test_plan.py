@@ -129,3 +129,18 @@ def test_rows_of_a_fold_have_ranges_of_their_own(target):
         np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-4)
         compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize("math, parts", [("", 3), (":math=tf32", 2), (":math=bf16", 1)])
+def test_probabilities_are_as_many_bf16_as_the_target_asks(math, parts):
+    sizes = dict(B=1, H=8, T=2048, S=2048, D=64, E=64)
+    program = tilec.compile(
+        "import \"std/attention.tile\";\n"
+        "function f(bf16 Q[B, H, T, D], bf16 K[B, H, S, D], bf16 V[B, H, S, E]) -> (O) { O = attention(Q, K, V); }",
+        target="cuda:sm_90a" + math,
+        size=sizes,
+    )
+    text = program.emit("cuda")
+    # Rounded by the maximum so far in one pass: no launch has the maximum alone.
+    assert f"tc_pack_{parts}_bf16" in text and f"tc_pack_{parts + 1}_bf16" not in text
+    assert text.count("__global__") == 2 and "Mx" not in text
