@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "codegen/online_pass.h"
+#include "codegen/target_words.h"
 #include "codegen/tensor_cores.h"
 
 namespace tilec::codegen {
@@ -56,7 +57,7 @@ class OnCores : public OnlinePass {
         instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
         of_piece_(widest / lang::bytes(instruction_.operand)),
         tall_(height_ / (threads / warp * instruction_.m)),
-        tf32_(target_named(storage.plan.target)->tf32) {
+        target_(storage.plan.target) {
     each_ = depth_ / of_quad;
   }
 
@@ -102,17 +103,18 @@ class OnCores : public OnlinePass {
 
   const Box& columns_of(const PassMember& m) const { return of_columns_[box_of_.at(&m)]; }
 
-  // Piece c of 16 bytes of row r lies where the 8 rows that a Fragment reads together meet different banks.
-  Expr piece(const Box& b, const Expr& row, const Expr& number) const {
+  // Piece c of 16 bytes of row r lies where the 8 rows that a Fragment reads together meet different banks: by the row
+  // modulo 8, `of_eight`. A Fragment's is r8 wherever it begins, so that its pieces differ in a constant.
+  Expr piece(const Box& b, const Expr& row, const Expr& of_eight, const Expr& number) const {
     const std::int64_t pieces = b.width / of_piece_;
     const auto differ = [](const Expr& x, const Expr& y) { return Expr(Operation{Op::Xor, {x, y}, DType::I64}); };
-    const Expr turned = pieces % 8 == 0 ? differ(number, remainder(row, 8))
-        : pieces == 2 || pieces == 4    ? differ(number, remainder(quotient(row, 8 / pieces), pieces))
+    const Expr turned = pieces % 8 == 0 ? differ(number, of_eight)
+        : pieces == 2 || pieces == 4    ? differ(number, quotient(of_eight, 8 / pieces))
                                         : number;
     return row * i64(b.width) + turned * i64(of_piece_);
   }
   Expr place(const Box& b, const Expr& row, const Expr& at) const {
-    return piece(b, row, quotient(at, of_piece_)) + remainder(at, of_piece_);
+    return piece(b, row, remainder(row, 8), quotient(at, of_piece_)) + remainder(at, of_piece_);
   }
 
   // The rows of a box from `first` on.
@@ -127,17 +129,22 @@ class OnCores : public OnlinePass {
     while (count % at_once) --at_once;
     const std::string turn = names_.fresh("u"), round = names_.fresh("v");
     Body all, body;
-    const Expr number = let(
-        all, "e", var(thread_) + (count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn)) * i64(threads_));
-    const Expr row = let(body, "row", quotient(number, of_row)),
-               at = let(body, "at", remainder(number, of_row) * i64(elements));
+    const Expr times = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
+    const Expr number = let(all, "e", var(thread_) + times * i64(threads_));
+    // Where threads are whole rows, each keeps its place in them, and where they are whole eights, its place of eight.
+    const std::int64_t step = threads_ % of_row ? 0 : threads_ / of_row;
+    const Expr mine = quotient(var(thread_), of_row);
+    const Expr row = let(body, "row", step ? mine + times * i64(step) : quotient(number, of_row)),
+               at = let(body, "at", remainder(step ? var(thread_) : number, of_row) * i64(elements)),
+               of_eight = remainder(step && step % 8 == 0 ? mine : row, 8);
     std::optional<Expr> there;
     const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
     if (b.row_extent % b.rows) too(less(first + row, i64(b.row_extent)));
     if (b.width > b.column_extent) too(less(at, i64(b.column_extent)));
     Ranges points = points_[static_cast<std::size_t>(b.member - members_.data())];
     points.fix(b.row, first + row), points.fix(b.column, at);
-    const Expr offset = points.known_part(b.access->offset), to = buffer * i64(b.rows * b.width) + place(b, row, at);
+    const Expr offset = points.known_part(b.access->offset), to = buffer * i64(b.rows * b.width) +
+        piece(b, row, of_eight, quotient(at, of_piece_)) + remainder(at, of_piece_);
     const std::string& from = storage_.name(b.access->tensor);
     const DType type = instruction_.operand;
     if (elements > 1) {
@@ -248,7 +255,7 @@ class OnCores : public OnlinePass {
   Stmt fragment_of_rows(
       const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
     return stmt(Fragment{to, first, b.shared,
-        piece(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8) + r_, i64(step * 2) + high_), false});
+        of_fragment(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8), i64(step * 2) + high_), false});
   }
 
   // ---- turns
@@ -279,6 +286,11 @@ class OnCores : public OnlinePass {
     return body;
   }
 
+  // Of 8 rows from `eight` on, this thread's.
+  Expr of_fragment(const Box& b, const Expr& eight, const Expr& number) const {
+    return piece(b, eight + r_, r_, number);
+  }
+
   Body product(const PassMember& m, std::size_t number, const Box& b, const Expr& buffer) {
     Body body;
     const Box& rows = of_rows_boxes_[number];
@@ -297,7 +309,7 @@ class OnCores : public OnlinePass {
       const std::string y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
       for (std::int64_t j = 0; j < blocks; j += 2)
         body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
-            at + piece(b, i64(j * instruction_.n) + high_ * i64(8) + r_, i64(s * 2) + low_), false}));
+            at + of_fragment(b, i64(j * instruction_.n) + high_ * i64(8), i64(s * 2) + low_), false}));
       for (std::int64_t i = 0; i < tall_; ++i)
         for (std::int64_t j = 0; j < blocks; ++j)
           body.push_back(stmt(Multiply{&instruction_, m.tile, (i * blocks + j) * instruction_.registers_of_c(), a,
@@ -310,7 +322,7 @@ class OnCores : public OnlinePass {
     Body body;
     const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
                        blocks = sum_blocks(m);
-    const SplitFactors split = split_factors(instruction_, tf32_, storage_.plan.program, m.nest, m.part);
+    const SplitFactors split = split_factors(instruction_, target_, storage_.plan.program, m.nest, m.part);
     if (m.rescaled)
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
         for (std::int64_t j = 0; j < blocks; ++j)
@@ -333,7 +345,7 @@ class OnCores : public OnlinePass {
         }
       for (std::int64_t j = 0; j < blocks && split.of_column == 1; j += 2)
         body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
-            at + piece(b, i64(s * instruction_.k) + low_ * i64(8) + r_, i64(j) + high_), true}));
+            at + of_fragment(b, i64(s * instruction_.k) + low_ * i64(8), i64(j) + high_), true}));
       for (std::int64_t r = 0; r < blocks * regs_b && split.of_column > 1; ++r) {
         const auto value = [&](std::int64_t one) {
           return convert(Load{b.shared,
@@ -427,7 +439,7 @@ class OnCores : public OnlinePass {
 
   const MatrixInstruction& instruction_;
   std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
-  bool tf32_;                                          // factors may be rounded to 11 bits
+  std::string target_;
   std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
   std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
   std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
@@ -445,13 +457,15 @@ std::int64_t SplitFactors::products() const {
   return count;
 }
 
-SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program,
+SplitFactors split_factors(const MatrixInstruction& instruction, std::string_view target, const poly::Program& program,
     const Nest& nest, const OnlinePart& part) {
   if (is_operand(instruction, program, nest, *part.by_row)) return {&instruction};
   const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) {
     return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps;
   });
-  return {&*bf16, tf32 ? 2 : 3, instruction.operand == DType::BF16 ? 1 : 2};
+  const Math math = target_words(target)->math;
+  if (instruction.operand != DType::BF16) return {&*bf16, math == Math::F32 ? 3 : 2, 2};
+  return {&*bf16, math == Math::F32 ? 3 : math == Math::Tf32 ? 2 : 1, 1};
 }
 
 std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program,

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/matrix_instruction.h"
@@ -31,11 +32,11 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
 struct SplitFactors {
   const MatrixInstruction* instruction;
   std::int64_t of_row = 1, of_column = 1;
-  // What is left out is less than 2^-23 of a product, or, where factors may be rounded to TF32, than 2^-14.
+  // What is left out is less than 2^-23 of a product, or, where factors may be rounded, than 2^-14 or 2^-8.
   bool multiplied(std::int64_t row, std::int64_t column) const { return row + column < of_row; }
   std::int64_t products() const;
 };
-SplitFactors split_factors(const MatrixInstruction& instruction, bool tf32, const poly::Program& program,
+SplitFactors split_factors(const MatrixInstruction& instruction, std::string_view target, const poly::Program& program,
     const Nest& nest, const OnlinePart& part);
 // Bytes of shared memory of a block.
 std::int64_t cores_bytes(

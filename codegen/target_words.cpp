@@ -15,11 +15,27 @@ std::optional<std::size_t> number_of(std::string_view word) {
   return number;
 }
 
+constexpr std::string_view of_math = "math=";
+struct NamedMath { std::string_view name; Math math; };
+constexpr NamedMath maths[] = {{"tf32", Math::Tf32}, {"bf16", Math::Bf16}};
+
+std::optional<Math> math_of(std::string_view word) {
+  for (const NamedMath& m : maths)
+    if (word.starts_with(of_math) && word.substr(of_math.size()) == m.name) return m.math;
+  return std::nullopt;
+}
+
+std::string math_word(Math math) {
+  for (const NamedMath& m : maths)
+    if (m.math == math) return fmt::format(":{}{}", of_math, m.name);
+  return {};
+}
+
 }  // namespace
 
 std::optional<TargetWords> target_words(std::string_view name) {
   const std::size_t colon = name.find(':');
-  TargetWords words{name.substr(0, colon), {}, std::nullopt, false};
+  TargetWords words{name.substr(0, colon), {}, std::nullopt, Math::F32};
   if (colon == std::string_view::npos) return words;
   std::string_view rest = name.substr(colon + 1);
   if (rest.empty()) return std::nullopt;
@@ -28,8 +44,7 @@ std::optional<TargetWords> target_words(std::string_view name) {
     words.arch = rest;
     return words;
   }
-  constexpr std::string_view math = "math=tf32";
-  enum { Device, Arch, Math, Over } next = Device;     // in this order, each there or not
+  enum { Device, Arch, Rounding, Over } next = Device;  // in this order, each there or not
   for (bool more = true; more;) {
     const std::size_t end = rest.find(':');
     const std::string_view word = rest.substr(0, end);
@@ -37,8 +52,8 @@ std::optional<TargetWords> target_words(std::string_view name) {
     rest = more ? rest.substr(end + 1) : std::string_view();
     if (const std::optional<std::size_t> number = number_of(word); number && next == Device)
       words.device = number, next = Arch;
-    else if (is_cuda && word.starts_with("sm_") && next <= Arch) words.arch = word, next = Math;
-    else if (is_cuda && word == math && next <= Math) words.tf32 = true, next = Over;
+    else if (is_cuda && word.starts_with("sm_") && next <= Arch) words.arch = word, next = Rounding;
+    else if (const auto math = math_of(word); math && is_cuda && next <= Rounding) words.math = *math, next = Over;
     else return std::nullopt;
   }
   return words;
@@ -46,7 +61,12 @@ std::optional<TargetWords> target_words(std::string_view name) {
 
 std::string with_device(const TargetWords& words, std::size_t device) {
   return fmt::format(
-      "{}:{}{}{}{}", words.kind, device, words.arch.empty() ? "" : ":", words.arch, words.tf32 ? ":math=tf32" : "");
+      "{}:{}{}{}{}", words.kind, device, words.arch.empty() ? "" : ":", words.arch, math_word(words.math));
+}
+
+std::string_view without_math(std::string_view name) {
+  const std::size_t last = name.rfind(':');
+  return last != std::string_view::npos && math_of(name.substr(last + 1)) ? name.substr(0, last) : name;
 }
 
 }  // namespace tilec::codegen

@@ -30,8 +30,7 @@ std::shared_ptr<Device> open_new(std::string_view target) {
 
 // Kept until the process ends and not destroyed then: drivers unload in an order nobody controls.
 std::shared_ptr<Device> open_device(std::string_view target) {
-  constexpr std::string_view math = ":math=tf32";        // of what is compiled, not of the device
-  if (target.ends_with(math)) target.remove_suffix(math.size());
+  target = codegen::without_math(target);              // that is of what is compiled
   struct Open { std::shared_ptr<Device> device; int generation; };
   static auto& open = *new std::map<std::string, Open, std::less<>>();
   static std::mutex mutex;

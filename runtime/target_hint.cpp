@@ -24,7 +24,8 @@ constexpr Other others[] = {
 };
 
 constexpr std::string_view names[] = {"cpu", "cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", "cpu:aarch64", "opencl",
-    "opencl:1", "cuda", "cuda:1", "cuda:sm_90a", "cuda:math=tf32", "reference"};
+    "opencl:1", "cuda", "cuda:1", "cuda:sm_90a", "cuda:math=tf32", "cuda:math=bf16",
+    "reference"};
 
 }  // namespace
 

@@ -9,7 +9,7 @@ namespace tilec::runtime {
 
 // How targets are written.
 inline constexpr std::string_view target_forms =
-    "cpu, cpu:ARCH, opencl, opencl:N, cuda, cuda:N, cuda:sm_NN, cuda:math=tf32 or reference";
+    "cpu, cpu:ARCH, opencl, opencl:N, cuda, cuda:N, cuda:sm_NN, cuda:math=tf32, cuda:math=bf16 or reference";
 
 // One to write for each kind of target, for help and completion.
 std::span<const std::string_view> target_names();

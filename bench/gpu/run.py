@@ -1,18 +1,21 @@
-"""Correctness, then speed, on a machine with a CUDA device, a driver and PyTorch: `./dev gpu` packs all that it needs.
+"""Correctness, then speed, on a machine with a CUDA device, its driver and PyTorch: `./dev gpu` packs all that it needs.
 
     ./run                    everything: results/checks.json, results/rows.json, results/log
     ./run --only REGEX       rows whose name matches; no checks
-    ./run --checks           correctness alone
-    ./run --simulated        each row once, small, with NumPy arrays, held against PyTorch on the CPU: for a driver that is simulated, or with
-                             --target opencl for OpenCL on a CPU
+    ./run --checks [FILE…]   correctness alone: the cases of all std/*.tile, or of these (softmax norm);
+                             with --only REGEX the cases whose title matches
+    ./run --simulated        each row once, small, with arrays of the host, held against PyTorch on the CPU: for a driver that is simulated, or
+                             with --target opencl for OpenCL on a CPU. All that a device's run does but its sizes and its clock
 
-Exit status 1: something computed a wrong number. Slow rows fail nothing. Times are medians of CUDA events, ours and the peers' in turns.
+Python is python3, or what $PYTHON names. Exit status 1: something computed a wrong number or could not run; 2: there is no device, or no PyTorch
+that reaches it. Slow rows fail nothing. Times are medians of CUDA events, ours and the peers' in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import glob
+import importlib.util
 import json
 import os
 import pathlib
@@ -21,23 +24,42 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUNDLE = HERE.parent                                   # of ./dev gpu: tilec, libtilec.so, python/, std/
+BUNDLE = HERE.parent  # of ./dev gpu: tilec, libtilec.so, python/, std/
+TOOLKITS = "/usr/local/cuda*"
+SANITIZED = ("linear", "conv", "norm", "softmax", "scan")  # files of std/ whose cases run under compute-sanitizer
 
 
-def find_nvrtc() -> None:
-    """Names NVRTC to tilec where only PyTorch's own is there."""
+class Missing(Exception):
+    """What this machine lacks, and what to do about it."""
+
+
+def find_pytorch():
+    try:
+        import torch
+    except ImportError as fault:
+        raise Missing(
+            f"{sys.executable} cannot import PyTorch ({fault}): `pip install torch`, or name another Python in $PYTHON"
+        )
+    return torch
+
+
+def find_nvrtc(cuda: str | None) -> None:
+    """Names to tilec an NVRTC that lies where it does not look: PyTorch's own, of conda, of a toolkit without the plain link.
+    The one of PyTorch's CUDA is taken before newer ones, which may be too new for the driver."""
     if os.environ.get("TILEC_NVRTC"):
         return
-    import torch
-    site = pathlib.Path(torch.__file__).resolve().parent.parent
-    found = sorted(
-        glob.glob(str(site / "nvidia/*/lib/libnvrtc.so.*")) + glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.*")
-    )
-    found = [path for path in found if "builtins" not in path and "alt" not in path]
+    places = [f"{TOOLKITS}/lib64", f"{sys.prefix}/lib"]
+    if (torch := importlib.util.find_spec("torch")) and torch.origin:
+        places.insert(0, f"{pathlib.Path(torch.origin).parent.parent}/nvidia/*/lib")
+    found = [path for place in places for path in sorted(glob.glob(f"{place}/libnvrtc.so.*"))]
+    version = lambda path: [int(part) for part in re.search(r"\.so\.([\d.]+)$", path)[1].split(".")]  # noqa: E731
     if found:
-        os.environ["TILEC_NVRTC"] = found[-1]
+        wanted = int(cuda.split(".")[0]) if cuda else None
+        best = max(found, key=lambda path: (version(path)[0] == wanted, version(path)))
+        os.environ["TILEC_NVRTC"] = str(pathlib.Path(best).parent)
 
 
 class Log:
@@ -53,10 +75,25 @@ class Log:
         (self.folder / name).write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
 
 
-def checks(log: Log) -> bool:
+def find_device(log: Log, target: str) -> None:
+    """What tilec finds here goes to the log; without the target's device nothing can run."""
+    said = subprocess.run([BUNDLE / "tilec", "targets"], capture_output=True, text=True)
+    print(said.stdout + said.stderr, file=log.file, flush=True)
+    line = re.search(rf"^{target}\s+(.*)$", said.stdout, re.M)
+    if not line or line[1].startswith("absent"):
+        raise Missing(
+            f"no device of target {target}: {line[1] if line else said.stderr.strip() or 'tilec does not know it'}"
+        )
+    log.say(f"{target}: {line[1]}")
+
+
+def checks(log: Log, target: str, names: list[str], only: str) -> bool:
     """The cases of std/ on the device; some of them under compute-sanitizer, where it is installed."""
     found = {}
-    files = sorted(glob.glob(str(BUNDLE / "std/*.tile")))
+    files = {path.stem: str(path) for path in sorted((BUNDLE / "std").glob("*.tile"))}
+    if unknown := [name for name in names if name not in files]:
+        raise Missing(f"std/ has no {', '.join(unknown)}; it has {', '.join(files)}")
+    chosen = names or list(files)
 
     def case(name: str, command: list[str]) -> None:
         ran = subprocess.run(command, capture_output=True, text=True)
@@ -66,37 +103,20 @@ def checks(log: Log) -> bool:
         log.say(f"{'ok    ' if ran.returncode == 0 else 'FAILED'} {name}: {last}")
         if ran.returncode:
             print(text, file=log.file, flush=True)
+        log.keep("checks.json", found)
 
-    tilec = str(BUNDLE / "tilec")
-    case("std", [tilec, "test", "--target", "cuda", "--threads", "4", *files])
-    sanitizer = shutil.which("compute-sanitizer") or next(
-        iter(glob.glob("/usr/local/cuda*/bin/compute-sanitizer")), None
-    )
+    test = [str(BUNDLE / "tilec"), "test", "--target", target, "--filter", only, "--threads"]
+    for name in chosen:
+        case(f"std/{name}", [*test, "4", files[name]])
+    sanitizer = shutil.which("compute-sanitizer") or next(iter(glob.glob(f"{TOOLKITS}/bin/compute-sanitizer")), None)
     if sanitizer:
         for tool in ("memcheck", "racecheck"):
-            for name in ("linear", "conv", "norm", "softmax"):
-                file = BUNDLE / f"std/{name}.tile"
-                if file.exists():
-                    case(
-                        f"{tool} {name}",
-                        [
-                            sanitizer,
-                            "--tool",
-                            tool,
-                            "--error-exitcode",
-                            "9",
-                            tilec,
-                            "test",
-                            "--target",
-                            "cuda",
-                            "--threads",
-                            "1",
-                            str(file),
-                        ],
-                    )
+            for name in [name for name in SANITIZED if name in chosen]:
+                case(f"{tool} {name}", [sanitizer, "--tool", tool, "--error-exitcode", "9", *test, "1", files[name]])
     else:
         log.say("skip   compute-sanitizer: not installed")
-    log.keep("checks.json", found)
+    if not any(re.search("[1-9]", one["last"]) for one in found.values()):
+        raise Missing(f"no case's title matches {only}")
     return all(one["status"] == 0 for one in found.values())
 
 
@@ -114,17 +134,72 @@ def difference(torch, ours, theirs) -> float:
     )
 
 
+class Place:
+    """Where rows run: on a CUDA device of PyTorch, or on the host, small and once, through what stands in for a device."""
+
+    def __init__(self, torch, target: str, simulated: bool):
+        self.torch, self.target, self.simulated = torch, target, simulated
+        self.device = "cpu" if simulated else "cuda"
+        self.tolerance = {"float32": 1e-4 if simulated else 2e-3, "bfloat16": 2e-2}  # cuDNN transforms convolutions
+
+    def about(self) -> dict:
+        about = {"torch": self.torch.__version__, "target": self.target, "simulated": self.simulated}
+        if self.simulated:
+            return about | {"device": "the host"}
+        torch = self.torch
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+        return about | {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+
+    def copy_bandwidth(self) -> float:
+        """Bytes a second, read and written, of a copy of 1 GiB."""
+        a = self.torch.empty(1 << (20 if self.simulated else 28), device=self.device)
+        b = self.torch.empty_like(a)
+        return 2 * a.numel() * 4 / self.seconds({"copy": lambda: b.copy_(a)})["copy"]
+
+    def once(self, call, count: int) -> float:
+        """Seconds of a call, of `count` in a row: what the host does beside them is hidden where it is less."""
+        if self.simulated:
+            begin = time.perf_counter()
+            call()
+            return time.perf_counter() - begin
+        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        for _ in range(count):
+            call()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end) / 1e3 / count
+
+    def seconds(self, calls: dict, budget: float = 0.3, batch: float = 1e-3) -> dict[str, float]:
+        """Medians, in turns."""
+        if self.simulated:
+            return {name: self.once(call, 1) for name, call in calls.items()}
+        counts = {}
+        for name, call in calls.items():
+            self.once(call, 3)
+            counts[name] = max(1, round(batch / self.once(call, 3)))
+        times = {name: [] for name in calls}
+        spent = 0.0
+        while spent < budget or min(map(len, times.values())) < 5:
+            for name, call in calls.items():
+                times[name].append(self.once(call, counts[name]))
+                spent += times[name][-1] * counts[name]
+        return {name: statistics.median(all_times) for name, all_times in times.items()}
+
+
 class Made:
     """A row with its data: `ours` and `peers` are called without arguments."""
 
-    def __init__(self, row, torch, tilec, device: str, target: str = "cuda"):
-        self.row, self.torch = row, torch
-        shapes = row.shapes if device == "cuda" else row.small
+    def __init__(self, row, tilec, place: Place):
+        self.row, self.torch = row, place.torch
+        torch, self.shapes = place.torch, row.small if place.simulated else row.shapes
         torch.manual_seed(1)
         self.inputs = [
-            torch.rand(shape, device=device).mul_(2).sub_(1).to(getattr(torch, row.dtype)) for shape in shapes
+            torch.rand(shape, device=place.device).mul_(2).sub_(1).to(getattr(torch, row.dtype))
+            for shape in self.shapes
         ]
-        program = tilec.compile(row.text, target=target)
+        program = tilec.compile(row.text, target=place.target)
         names = row.inputs_of_text()
         self.wrt = [self.inputs[names.index(name)] for name in row.wrt]
         arguments = list(self.inputs)
@@ -134,8 +209,7 @@ class Made:
                 result = row.peer(torch, *self.inputs)
             self.cotangent = torch.rand_like(result)
             arguments.append(self.cotangent)
-        as_given = (lambda x: x) if device == "cuda" else (lambda x: x.numpy() if x.dtype != torch.bfloat16 else x)
-        given = [as_given(x.contiguous()) for x in arguments]
+        given = [x.contiguous() for x in arguments]
         self.ours = lambda: program(*given)
 
     def forward(self, function):
@@ -156,138 +230,122 @@ class Made:
         return backward
 
 
-def seconds(torch, calls: dict, budget: float = 0.3) -> dict[str, float]:
-    """Medians, in turns."""
-    for call in calls.values():
-        for _ in range(3):
-            call()
-    torch.cuda.synchronize()
-    times = {name: [] for name in calls}
-    spent = 0.0
-    while spent < budget or min(map(len, times.values())) < 5:
-        for name, call in calls.items():
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            begin.record()
-            call()
-            end.record()
-            end.synchronize()
-            times[name].append(begin.elapsed_time(end) / 1e3)
-            spent += times[name][-1]
-    return {name: statistics.median(all_times) for name, all_times in times.items()}
-
-
-def copy_bandwidth(torch) -> float:
-    """Bytes a second, read and written, of a copy of 1 GiB."""
-    a = torch.empty(1 << 28, device="cuda")
-    b = torch.empty_like(a)
-    return 2 * a.numel() * 4 / seconds(torch, {"copy": lambda: b.copy_(a)})["copy"]
-
-
-def bytes_of(torch, row) -> float:
+def bytes_of(torch, row, shapes) -> float:
     """That must move: inputs and results once."""
     size = torch.empty(0, dtype=getattr(torch, row.dtype)).element_size()
-    inputs = sum(size * int(torch.Size(shape).numel()) for shape in row.shapes)
+    inputs = sum(size * int(torch.Size(shape).numel()) for shape in shapes)
     names = row.inputs_of_text()
     with torch.no_grad():
-        out = row.peer(
-            torch, *[torch.empty(shape, device="meta", dtype=getattr(torch, row.dtype)) for shape in row.shapes]
-        )
+        out = row.peer(torch, *[torch.empty(shape, device="meta", dtype=getattr(torch, row.dtype)) for shape in shapes])
     results = out.numel() * out.element_size()
-    return inputs + results + sum(size * int(torch.Size(row.shapes[names.index(name)]).numel()) for name in row.wrt)
+    return inputs + results + sum(size * int(torch.Size(shapes[names.index(name)]).numel()) for name in row.wrt)
 
 
-def measure(log: Log, chosen, compiled: bool) -> bool:
-    import torch
-    import tilec
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
-    about = {
-        "device": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "cuda": torch.version.cuda,
-        "copy GB/s": copy_bandwidth(torch) / 1e9,
+def measured(made: Made, place: Place, compiled: bool, bandwidth: float) -> dict:
+    """What a row's JSON says; a wrong number is a ValueError."""
+    torch, row = place.torch, made.row
+    calls = {"ours": made.ours, "PyTorch": made.peer()}
+    entry = {"name": row.name, "error": difference(torch, made.ours(), calls["PyTorch"]())}
+    if not entry["error"] <= place.tolerance[row.dtype]:  # nor NaN
+        raise ValueError(f"differs from PyTorch by {entry['error']:.1e} of the largest value")
+    if compiled:
+        torch.compiler.reset()  # or the rows are one function, compiled again a few times and then no more
+        function = torch.compile(lambda *inputs, peer=row.peer: peer(torch, *inputs))
+        peer = made.peer(lambda _, *inputs: function(*inputs))
+        try:
+            peer()
+            calls["torch.compile"] = peer
+        except Exception as fault:  # noqa: BLE001: it has no such row; the others are measured
+            entry["torch.compile"] = f"{type(fault).__name__}: {fault}"
+    times = place.seconds(calls)
+    ours, peer = times["ours"], min(value for name, value in times.items() if name != "ours")
+    return entry | {
+        "seconds": times,
+        "ratio": peer / ours,
+        "goal": row.goal,
+        "TFLOP/s": row.flop(made.shapes) / ours / 1e12,
+        "of copy": bytes_of(torch, row, made.shapes) / ours / bandwidth,
     }
-    log.say(
-        f"{about['device']}, PyTorch {about['torch']}, CUDA {about['cuda']}; a copy moves {about['copy GB/s']:.0f} GB/s"
-    )
+
+
+def line_of(row, entry: dict) -> str:
+    share = f"{entry['of copy']:.0%} of a copy" if row.bound == "memory" else f"{entry['TFLOP/s']:.1f} TFLOP/s"
+    ours, peer = entry["seconds"]["ours"], entry["ratio"] * entry["seconds"]["ours"]
+    return f"{ours * 1e6:11.1f}{peer * 1e6:11.1f}  {entry['ratio']:5.2f}  {row.goal:5.2f}  {'' if entry['ratio'] >= row.goal else 'below '}{share}"
+
+
+def measure(log: Log, chosen, place: Place, compiled: bool) -> bool:
+    import tilec
+
+    about = place.about()
+    bandwidth = place.copy_bandwidth()
+    about["copy GB/s"] = bandwidth / 1e9
+    log.say(f"{about['device']}, PyTorch {about['torch']}; a copy moves {about['copy GB/s']:.0f} GB/s")
     log.say(f"{'row':46}{'ours us':>11}{'peer us':>11}  ratio   goal")
     rows, good = [], True
     for row in chosen:
-        entry = {"name": row.name}
-        rows.append(entry)
         try:
-            made = Made(row, torch, tilec, "cuda")
-            calls = {"ours": made.ours, "PyTorch": made.peer()}
-            error = difference(torch, made.ours(), calls["PyTorch"]())
-            entry["error"] = error
-            if error > (2e-2 if row.dtype == "bfloat16" else 2e-3):
-                raise ValueError(f"differs from PyTorch by {error:.1e} of the largest value")
-            if compiled:
-                function = torch.compile(lambda *inputs, peer=row.peer: peer(torch, *inputs))
-                calls["torch.compile"] = made.peer(lambda _, *inputs: function(*inputs))
-            entry["seconds"] = seconds(torch, calls)
-            ours, peer = entry["seconds"]["ours"], min(
-                value for name, value in entry["seconds"].items() if name != "ours"
-            )
-            entry |= {
-                "ratio": peer / ours,
-                "goal": row.goal,
-                "TFLOP/s": row.flop(row.shapes) / ours / 1e12,
-                "of copy": bytes_of(torch, row) / ours / (about["copy GB/s"] * 1e9),
-            }
-            share = f"{entry['of copy']:.0%} of a copy" if row.bound == "memory" else f"{entry['TFLOP/s']:.1f} TFLOP/s"
-            log.say(
-                f"{row.name:46}{ours * 1e6:11.1f}{peer * 1e6:11.1f}  {peer / ours:5.2f}  {row.goal:5.2f}  {'' if peer / ours >= row.goal else 'below '}{share}"
-            )
+            entry = measured(Made(row, tilec, place), place, compiled, bandwidth)
+            log.say(f"{row.name:46}{'small ok' if place.simulated else line_of(row, entry)}")
         except Exception as fault:  # noqa: BLE001: the other rows go on
             good = False
-            entry["fault"] = f"{type(fault).__name__}: {fault}"
+            entry = {"name": row.name, "fault": f"{type(fault).__name__}: {fault}"}
             log.say(f"{row.name:46}FAILED {entry['fault'].splitlines()[0]}")
             print(entry["fault"], file=log.file, flush=True)
+        rows.append(entry)
         log.keep("rows.json", {"about": about, "rows": rows})
     ratios = [entry["ratio"] for entry in rows if "ratio" in entry]
-    if ratios:
+    if ratios and not place.simulated:
         log.say(
             f"gpu: {len(ratios)} rows, geomean peer / ours {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}"
         )
     return good
 
 
-def simulated(log: Log, chosen, target: str) -> bool:
-    import torch
-    import tilec
+def run(log: Log, options) -> bool:
+    sys.path.insert(0, str(HERE))
+    from rows import ROWS
+
+    measures = options.checks is None
+    chosen = [row for row in ROWS if re.search(options.only, row.name)]
+    if measures and not chosen:
+        raise Missing(f"no row's name matches {options.only}; there are {', '.join(row.name for row in ROWS)}")
+    torch = find_pytorch() if measures else None
+    find_nvrtc(torch and torch.version.cuda)
+    find_device(log, options.target)
     good = True
-    for row in chosen:
-        if row.dtype != "float32":
-            log.say(f"skip   {row.name}: NumPy has no {row.dtype}")
-            continue
-        made = Made(row, torch, tilec, "cpu", target)
-        error = difference(torch, made.ours(), made.peer()())
-        good = good and error < 1e-4
-        log.say(f"{'ok    ' if error < 1e-4 else 'FAILED'} {row.name}: differs by {error:.1e} of the largest value")
-    return good
+    if not measures or not (options.only or options.simulated):
+        good = checks(log, options.target, options.checks or [], options.only)
+    if not measures:
+        return good
+    if not options.simulated and not torch.cuda.is_available():
+        raise Missing(
+            f"PyTorch {torch.__version__} reaches no CUDA device: it may be built for CPUs, or for a newer driver;"
+            " no row was measured"
+        )
+    compiled = not options.simulated if options.compile is None else options.compile
+    return measure(log, chosen, Place(torch, options.target, options.simulated), compiled) and good
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", metavar="REGEX")
-    parser.add_argument("--checks", action="store_true")
-    parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--target", default="cuda", help="of --simulated")
-    parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
+    parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches; with --checks cases")
+    parser.add_argument("--checks", nargs="*", metavar="FILE", help="correctness alone, of these files of std/")
+    parser.add_argument("--simulated", action="store_true", help="rows small and once, on the host")
+    parser.add_argument("--target", default="cuda", help="of --checks and --simulated")
+    parser.add_argument(
+        "--compile",
+        action=argparse.BooleanOptionalAction,
+        help="torch.compile as a peer too (default: not --simulated)",
+    )
     parser.add_argument("--out", default="results", type=pathlib.Path)
     options = parser.parse_args()
     log = Log(options.out)
-    find_nvrtc()
-    sys.path.insert(0, str(HERE))
-    from rows import ROWS
-    chosen = [row for row in ROWS if re.search(options.only, row.name)]
-    if options.simulated:
-        return 0 if simulated(log, chosen, options.target) else 1
-    good = bool(options.only) or checks(log)
-    if options.checks:
-        return 0 if good else 1
-    return 0 if measure(log, chosen, not options.no_compile) and good else 1
+    try:
+        return 0 if run(log, options) else 1
+    except Missing as lack:
+        log.say(f"error: {lack}")
+        return 2
 
 
 if __name__ == "__main__":

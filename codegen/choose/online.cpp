@@ -5,6 +5,7 @@
 #include <limits>
 #include <variant>
 
+#include "codegen/model/pass_on_cores.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
 #include "codegen/online_cores.h"
@@ -147,16 +148,19 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     const bool product = parts[l].role == OnlinePart::Product;
     const double width =
         static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
-    const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.tf32, program, nests[l], parts[l]);
+    const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.name, program, nests[l], parts[l]);
     const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);
     multiplied += width * times;
     issued += width * times / static_cast<double>(i.n * i.k) + (split.of_row > 1 ? model::pass::of_parts : 0) +
         (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
-    accesses += width * 2 / (128 * static_cast<double>(i.m) * tall);
+    // Each warp's columns, by ldmatrix; the block's, out of memory and into shared memory.
+    const double lines = width * static_cast<double>(lang::bytes(i.operand)) / model::pass::line_bytes;
+    accesses += lines / (static_cast<double>(i.m) * tall) + 2 * lines / height;
     const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
-    registers +=
-        product ? 2 * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall : results;
+    registers += !product
+        ? results
+        : model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall;
   }
   const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) +
       model::pass::shared_of_block;

@@ -150,8 +150,9 @@ typedef struct tilec_size {
 typedef struct tilec_options {
   size_t size;            /* sizeof(tilec_options) */
   const char* function;   /* which function, where the text has several; NULL: the unnamed one, else the only one */
-  /* cpu (default), cpu:x86-64-v3, opencl, opencl:1 (the second device), cuda, cuda:1, cuda:sm_90a, cuda:math=tf32 (f32
-   * may be rounded for tensor cores), reference (the interpreter); docs/errors/E0514.md says which words go together */
+  /* cpu (default), cpu:x86-64-v3, opencl, opencl:1 (the second device), cuda, cuda:1, cuda:sm_90a, cuda:math=tf32 or
+   * cuda:math=bf16 (f32 may be rounded for tensor cores), reference (the interpreter); docs/errors/E0514.md says which
+   * words go together */
   const char* target;
   const char* file_name;  /* shown in diagnostics; NULL: <text> */
   const tilec_define* defines; /* compile-time parameters */

@@ -140,8 +140,8 @@ def compile(
     them.
 
     Options that are None are those of the innermost tilec.options(), else as said here. target: cpu (usual),
-    cpu:x86-64-v3, opencl, opencl:1, cuda, cuda:1, cuda:sm_90a, cuda:math=tf32 (f32 may be rounded for tensor cores) or
-    reference (the interpreter). define: compile-time parameters, numbers and names of functions or aggregations ({"S":
+    cpu:x86-64-v3, opencl, opencl:1, cuda, cuda:1, cuda:sm_90a, cuda:math=tf32 or cuda:math=bf16 (f32 may be rounded
+    for tensor cores) or reference (the interpreter). define: compile-time parameters, numbers and names of functions or aggregations ({"S":
     2, "F": "relu"}). size: sizes that no input's shape shows. rank: how many dimensions a pack `B...` stands for, where
     no argument of a call tells. threads: of the cpu target, 1 or 0 (usual): the pool of the process. include: folders
     in which imports are looked for, after that of the file and before std/. checked: a call whose gather or scatter

@@ -32,10 +32,10 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert bash(tmp_path, "tilec", "f.tile", "--emit", "=", "lo") == ["loops"]
     assert bash(tmp_path, "tilec", "run", "--target", "op") == ["opencl", "opencl:1"]
     targets = lambda *words: bash(tmp_path, "tilec", "run", "--target", *words)  # noqa: E731
-    assert targets("cuda", ":", "m") == targets("=", "cuda", ":", "m") == ["math=tf32"] and targets(
+    assert targets("cuda", ":", "m") == targets("=", "cuda", ":", "m") == ["math=tf32", "math=bf16"] and targets(
         "cuda", ":", "math", "=", ""
-    ) == targets("=", "cuda", ":", "math", "=") == ["tf32"]
-    assert set(targets("cuda", ":")) == {"1", "sm_90a", "math=tf32"} and targets("cpu", ":", "x86-64-v3") == [
+    ) == targets("=", "cuda", ":", "math", "=") == ["tf32", "bf16"]
+    assert set(targets("cuda", ":")) == {"1", "sm_90a", "math=tf32", "math=bf16"} and targets("cpu", ":", "x86-64-v3") == [
         "x86-64-v3"
     ]
     assert bash(tmp_path, "tilec", "bench", "--vs", "to") == ["torch"]

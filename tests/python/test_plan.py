@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilec
+from drivers import run_beside
 from test_cli import TILEC
 
 SOFTMAX = "function (X[M, N]) -> (Y) { A[i: M] = >(X[i, j]); E[i, j: M, N] = =(exp(X[i, j] - A[i])); S[i: M] = +(E[i, j]); Y[i, j: M, N] = =(E[i, j] / S[i]); }"
@@ -129,3 +130,39 @@ def test_rows_of_a_fold_have_ranges_of_their_own(target):
         np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-4)
         compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize("math, parts", [("", 3), (":math=tf32", 2), (":math=bf16", 1)])
+def test_probabilities_are_as_many_bf16_as_the_target_asks(math, parts):
+    sizes = dict(B=1, H=8, T=2048, S=2048, D=64, E=64)
+    program = tilec.compile(
+        "import \"std/attention.tile\";\n"
+        "function f(bf16 Q[B, H, T, D], bf16 K[B, H, S, D], bf16 V[B, H, S, E]) -> (O) { O = attention(Q, K, V); }",
+        target="cuda:sm_90a" + math,
+        size=sizes,
+    )
+    text = program.emit("cuda")
+    # Rounded by the maximum so far in one pass: no launch has the maximum alone.
+    assert f"tc_pack_{parts}_bf16" in text and f"tc_pack_{parts + 1}_bf16" not in text
+    assert text.count("__global__") == 2 and "Mx" not in text
+
+
+def test_probabilities_that_are_rounded_are_off_by_no_more(tmp_path):
+    text = (
+        "function f(bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (f32 O) {"
+        " X[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]));"
+        " M[h, t: H, T] = >(X[h, t, s]); P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t]));"
+        " Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]));"
+        " O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }"
+    )
+    (tmp_path / "f.tile").write_text(text)
+    target = "cuda:math=bf16"
+    plan = tilec.compile(text, target=target, size=dict(H=2, T=2048, S=2048, D=24, E=40)).emit("plan")
+    assert "mma m16n8k16.bf16" in plan
+    (tmp_path / "f.plan").write_text(plan)
+    run = [TILEC, "run", "f.tile", "Q=random:2x20x24xbf16", "K=random:2x150x24xbf16", "V=random:2x150x40xbf16"]
+    run_beside("simulated", [*run, "O=ours.npy", "--target", target, "--plan", "f.plan"], cwd=tmp_path)
+    subprocess.run([*run, "O=right.npy", "--target", "reference"], cwd=tmp_path, check=True, capture_output=True)
+    ours, right = np.load(tmp_path / "ours.npy"), np.load(tmp_path / "right.npy")
+    # |V| is at most 1, so the weighted mean is off by 2^-9 at most, and by more than f32 would be.
+    assert 2**-20 < np.abs(ours - right).max() < 2**-9

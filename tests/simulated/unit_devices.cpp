@@ -87,7 +87,7 @@ TEST_CASE("each GPU is listed, is planned for as what it is, and one that is not
       std::vector<std::string>{
           "cuda = simulated GPU (sm_80)", "cuda:1 = simulated GPU (sm_90a)", "cuda:2 = simulated GPU (sm_80)"});
   for (const auto& [name, arch, multiprocessors] : {std::tuple{"cuda", "sm_80", 108}, {"cuda:0", "sm_80", 108},
-           {"cuda:1", "sm_90a", 132}, {"cuda:2:math=tf32", "sm_80", 108}, {"cuda:1:sm_80", "sm_80", 108}}) {
+           {"cuda:1", "sm_90a", 132}, {"cuda:2:math=tf32", "sm_80", 108}, {"cuda:1:sm_80", "sm_80", 108}, {"cuda:math=bf16", "sm_80", 108}}) {
     const auto target = runtime::target_here(name);
     REQUIRE(target);
     CHECK(target->name == name);
@@ -98,7 +98,7 @@ TEST_CASE("each GPU is listed, is planned for as what it is, and one that is not
       "target `cuda:3` has no device here: 3 NVIDIA GPUs are here, and they count from 0");
   CHECK(fault_of([] { runtime::open_device("cuda:1:sm_100"); }).message ==
       "target `cuda:1:sm_100` has no device here: the GPU is simulated GPU (sm_90a)");
-  for (const char* name : {"cuda:", "cuda:x", "cuda:1:", "cuda:sm_80:1", "cuda:1:1", "cuda:-1", "cuda:math=tf32:sm_80",
+  for (const char* name : {"cuda:", "cuda:x", "cuda:1:", "cuda:sm_80:1", "cuda:1:1", "cuda:-1", "cuda:math=tf32:sm_80", "cuda:math=bf", "opencl:math=bf16",
            "cuda:99999999999999999999", "opencl:sm_80", "opencl:1:2"})
     CHECK_MESSAGE(!runtime::target_here(name), name);
 }
@@ -108,9 +108,12 @@ TEST_CASE("names of targets are read into their words and written with another d
   REQUIRE(words);
   CHECK(words->device == 1);
   CHECK(words->arch == "sm_90a");
-  CHECK(words->tf32);
+  CHECK(words->math == codegen::Math::Tf32);
   CHECK(codegen::with_device(*words, 3) == "cuda:3:sm_90a:math=tf32");
   CHECK(codegen::with_device(*codegen::target_words("cuda"), 2) == "cuda:2");
+  CHECK(codegen::with_device(*codegen::target_words("cuda:math=bf16"), 0) == "cuda:0:math=bf16");
+  CHECK(codegen::without_math("cuda:1:math=bf16") == "cuda:1");
+  CHECK(codegen::without_math("cuda:sm_80") == "cuda:sm_80");
 }
 
 TEST_CASE("threads run on three GPUs at once: copies, timed launches, graphs, and tensors that lie there") {
