@@ -20,6 +20,13 @@
 
 namespace tilec::cli {
 
+Options::Options() = default;
+Options::Options(const Options&) = default;
+Options::Options(Options&&) noexcept = default;
+Options& Options::operator=(const Options&) = default;
+Options& Options::operator=(Options&&) noexcept = default;
+Options::~Options() = default;
+
 namespace {
 
 constexpr const char* overview_text = R"(tilec: compile tensor expressions to fast CPU and GPU kernels, with gradients

@@ -14,6 +14,13 @@
 namespace tilec::cli {
 
 struct Options {
+  Options();  // these six are long, so they are compiled once, in a .cpp
+  Options(const Options&);
+  Options(Options&&) noexcept;
+  Options& operator=(const Options&);
+  Options& operator=(Options&&) noexcept;
+  ~Options();
+
   std::string command;                                 // `show` when none is written: `tilec f.tile --emit=loops`
   std::vector<std::string> words;                      // what is neither option nor command: files, codes, NAME=VALUE
   std::vector<std::pair<std::string, std::string>> forms;  // of commands that run nothing: NAME=2x3xf32, inputs and

@@ -15,12 +15,24 @@
 
 namespace tilec::codegen {
 
+Stmt::Stmt(const Stmt&) = default;
+Stmt::Stmt(Stmt&&) noexcept = default;
+Stmt& Stmt::operator=(const Stmt&) = default;
+Stmt& Stmt::operator=(Stmt&&) noexcept = default;
+Stmt::~Stmt() = default;
+
+Expr::Expr(std::int64_t value) : Expr(Constant{DType::I64, value, 0}) {}
+DType Expr::type() const { return std::visit([](const auto& n) { return n.type; }, *node_); }
+bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
+
 bool Constant::operator==(const Constant& other) const {
   return type == other.type && integer == other.integer &&
       std::bit_cast<std::int64_t>(real) == std::bit_cast<std::int64_t>(other.real);
 }
 
 // ---- spelling
+
+Expr var(std::string name) { return Variable{std::move(name), DType::I64}; }
 
 namespace {
 

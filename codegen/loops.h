@@ -142,6 +142,13 @@ struct MultiplyShared {
 struct Await { int pending = 0; std::string c; };      // the groups of MultiplyShared but the newest `pending`; behind
                                                        // one for all of them, c is read
 struct Stmt {
+  template <class T> Stmt(T of) : node(std::move(of)) {}  // NOLINT: implicit on purpose
+  Stmt(const Stmt&);  // these five are long, so they are compiled once, in a .cpp
+  Stmt(Stmt&&) noexcept;
+  Stmt& operator=(const Stmt&);
+  Stmt& operator=(Stmt&&) noexcept;
+  ~Stmt();
+
   std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows,
       CallStmt, Copy, Commit, Fragment, Pack, Multiply, MultiplyShared, Await>
       node;
@@ -181,19 +188,13 @@ Expr ceil_divide(const Expr& a, std::int64_t b);
 Expr quotient(const Expr& a, std::int64_t b);
 Expr remainder(const Expr& a, std::int64_t b);
 inline Expr i64(std::int64_t value) { return Expr(value); }
-inline Expr var(std::string name);
+Expr var(std::string name);
 
 template <class T> Expr::Expr(T node) : node_(std::make_shared<const Node>(std::move(node))) {}
-inline Expr::Expr(std::int64_t value) : node_(std::make_shared<const Node>(Constant{DType::I64, value, 0})) {}
 template <class... Cases>
 decltype(auto) Expr::match(Cases&&... cases) const {
   return std::visit(poly::Overloaded{std::forward<Cases>(cases)...}, *node_);
 }
 template <class T> const T* Expr::as() const { return std::get_if<T>(node_.get()); }
-inline DType Expr::type() const { return std::visit([](const auto& n) { return n.type; }, *node_); }
-inline bool Expr::operator==(const Expr& other) const {
-  return node_.get() == other.node_.get() || *node_ == *other.node_;
-}
-inline Expr var(std::string name) { return Variable{std::move(name), DType::I64}; }
 
 }  // namespace tilec::codegen

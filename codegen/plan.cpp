@@ -18,6 +18,22 @@
 
 namespace tilec::codegen {
 
+Compute::Compute() = default;
+Compute::Compute(const Compute&) = default;
+Compute::Compute(Compute&&) noexcept = default;
+Compute& Compute::operator=(const Compute&) = default;
+Compute& Compute::operator=(Compute&&) noexcept = default;
+Compute::~Compute() = default;
+bool Compute::operator==(const Compute&) const = default;
+
+Group::Group() = default;
+Group::Group(const Group&) = default;
+Group::Group(Group&&) noexcept = default;
+Group& Group::operator=(const Group&) = default;
+Group& Group::operator=(Group&&) noexcept = default;
+Group::~Group() = default;
+bool Group::operator==(const Group&) const = default;
+
 Plan::Plan() = default;
 Plan::Plan(const Plan&) = default;
 Plan::Plan(Plan&&) noexcept = default;

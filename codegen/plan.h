@@ -137,6 +137,13 @@ struct Ahead {
   bool operator==(const Ahead&) const = default;
 };
 struct Compute {
+  Compute();  // these six are long, so they are compiled once, in a .cpp
+  Compute(const Compute&);
+  Compute(Compute&&) noexcept;
+  Compute& operator=(const Compute&);
+  Compute& operator=(Compute&&) noexcept;
+  ~Compute();
+
   int node = -1;                                       // position in Program::nodes
   std::vector<std::string> outer;                      // serial, outermost first
   std::string n;                                       // of the lanes; empty: none
@@ -157,7 +164,7 @@ struct Compute {
     return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream;
   }
   bool set_streams();                                  // false: its form cannot
-  bool operator==(const Compute&) const = default;
+  bool operator==(const Compute&) const;
 };
 struct Loop {
   std::string index;
@@ -168,6 +175,13 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 struct Group {
+  Group();  // these six are long, so they are compiled once, in a .cpp
+  Group(const Group&);
+  Group(Group&&) noexcept;
+  Group& operator=(const Group&);
+  Group& operator=(Group&&) noexcept;
+  ~Group();
+
   std::string name;
   std::vector<Loop> loops;                             // parallel (cpu), blocks (simt)
   std::vector<Loop> tile;                              // tile.h: boxes of these indices of a contraction are the turns,
@@ -178,7 +192,7 @@ struct Group {
   std::int64_t threads = 0;                            // simt: per block
   std::vector<TensorId> kept = {};                     // simt: sums in parts, each added up in shared memory and
                                                        // written where the turn ends
-  bool operator==(const Group&) const = default;
+  bool operator==(const Group&) const;
 };
 // What the scheduler compared: lanes over n, in blocks of `rows` of m by `vectors` (0: before blocking). Cycles of its
 // model.

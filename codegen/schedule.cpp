@@ -319,7 +319,9 @@ void place(Group& group, Why& why, const poly::Program& program, const Nest& nes
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
   const Nest nest = fill_nest(fused.program, s, fused.strides);
-  Group group{fused.program.tensor(s.target.tensor).name, {}, {}, {}, {}, has_threads(target) ? threads_of_a_block : 0};
+  Group group;
+  group.name = fused.program.tensor(s.target.tensor).name;
+  group.threads = has_threads(target) ? threads_of_a_block : 0;
   place(group, why, fused.program, nest, node, target);
   Compute& leaf = group.body.front();
   leaf.ahead.clear();                                  // a plan says neither of a fill

@@ -8,6 +8,10 @@
 
 namespace tilec::codegen {
 
+void append(Body& body, Body more) {
+  for (Stmt& s : more) body.push_back(std::move(s));
+}
+
 std::string Names::fresh(const std::string& stem) {
   for (int& n = count_[stem];; ) {
     std::string name = n == 0 ? stem : fmt::format("{}_{}", stem, n);

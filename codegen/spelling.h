@@ -20,9 +20,7 @@
 namespace tilec::codegen {
 
 inline Stmt stmt(auto node) { return Stmt{std::move(node)}; }
-inline void append(Body& body, Body more) {
-  for (Stmt& s : more) body.push_back(std::move(s));
-}
+void append(Body& body, Body more);
 
 // Fresh names; indices keep theirs where they can. What the kernel calls its tensors is taken from the start.
 class Names {

@@ -21,6 +21,41 @@ Function& Function::operator=(const Function&) = default;
 Function& Function::operator=(Function&&) noexcept = default;
 Function::~Function() = default;
 
+Statement::Statement() = default;
+Statement::Statement(const Statement&) = default;
+Statement::Statement(Statement&&) noexcept = default;
+Statement& Statement::operator=(const Statement&) = default;
+Statement& Statement::operator=(Statement&&) noexcept = default;
+Statement::~Statement() = default;
+
+File::File() = default;
+File::File(const File&) = default;
+File::File(File&&) noexcept = default;
+File& File::operator=(const File&) = default;
+File& File::operator=(File&&) noexcept = default;
+File::~File() = default;
+
+namespace {
+
+int tallest(const std::vector<Expr>& list) {
+  int most = 0;
+  for (const Expr& e : list) most = std::max(most, e.height());
+  return most;
+}
+
+}  // namespace
+
+int tallest(const Number&) { return 0; }
+int tallest(const Variable&) { return 0; }
+int tallest(const Unary& n) { return n.operand.height(); }
+int tallest(const Binary& n) { return std::max(n.left.height(), n.right.height()); }
+int tallest(const Access& n) { return tallest(n.element); }
+int tallest(const Call& n) { return tallest(n.arguments); }
+int tallest(const Select& n) {
+  return std::max({n.condition.height(), n.then.height(), n.otherwise ? n.otherwise->height() : 0});
+}
+
+Expr::Expr() : Expr(Number{"0", false, 0, 0, false}, Span{}) {}
 bool Expr::operator==(const Expr& other) const { return node_.get() == other.node_.get() || *node_ == *other.node_; }
 
 std::string Name::spelled() const {

@@ -4,7 +4,6 @@
 // check and poly/build.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -97,25 +96,17 @@ struct Call {
 // `condition ? then : otherwise`; without `otherwise` only at the end of a contraction's body (`A[i] == B[j] ? C[k]`).
 struct Select { Expr condition, then; std::optional<Expr> otherwise; bool operator==(const Select&) const = default; };
 
-inline int tallest(const Number&) { return 0; }
-inline int tallest(const Variable&) { return 0; }
-inline int tallest(const Unary& n) { return n.operand.height(); }
-inline int tallest(const Binary& n) { return std::max(n.left.height(), n.right.height()); }
-inline int tallest(const std::vector<Expr>& list) {
-  int most = 0;
-  for (const Expr& e : list) most = std::max(most, e.height());
-  return most;
-}
-inline int tallest(const Access& n) { return tallest(n.element); }
-inline int tallest(const Call& n) { return tallest(n.arguments); }
-inline int tallest(const Select& n) {
-  return std::max({n.condition.height(), n.then.height(), n.otherwise ? n.otherwise->height() : 0});
-}
+int tallest(const Number&);                            // of its operands, 0 of a leaf
+int tallest(const Variable&);
+int tallest(const Unary& n);
+int tallest(const Binary& n);
+int tallest(const Access& n);
+int tallest(const Call& n);
+int tallest(const Select& n);
 template <class T>
 Expr::Expr(T node, Span span) : span_(span), height_(1 + tallest(node)) {
   node_ = std::make_shared<const Node>(std::move(node));
 }
-inline Expr::Expr() : Expr(Number{"0", false, 0, 0, false}, Span{}) {}
 template <class... Cases> struct Overloaded : Cases... { using Cases::operator()...; };
 template <class... Cases> Overloaded(Cases...) -> Overloaded<Cases...>;
 template <class... Cases>
@@ -165,6 +156,13 @@ struct Contraction {
   std::optional<Default> default_value;                // the last one written wins
 };
 struct Statement {
+  Statement();  // these six are long, so they are compiled once, in a .cpp
+  Statement(const Statement&);
+  Statement(Statement&&) noexcept;
+  Statement& operator=(const Statement&);
+  Statement& operator=(Statement&&) noexcept;
+  ~Statement();
+
   std::vector<Attribute> attributes;
   std::variant<std::monostate, Assignment, TupleAssignment, Contraction> node;  // monostate: an empty statement
   Span span;
@@ -203,6 +201,13 @@ struct Trivia { std::string text; Span span; bool own_line = false; };
 // Positions of a file's functions by name, and whose functions it may call beside its own; made once the file is whole.
 struct FileIndex;
 struct File {
+  File();  // these six are long, so they are compiled once, in a .cpp
+  File(const File&);
+  File(File&&) noexcept;
+  File& operator=(const File&);
+  File& operator=(File&&) noexcept;
+  ~File();
+
   std::vector<std::variant<Import, Dim, Function>> items;
   std::vector<Trivia> trivia;
   std::shared_ptr<const FileIndex> index = {};

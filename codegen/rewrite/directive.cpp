@@ -10,6 +10,12 @@
 
 namespace tilec::codegen {
 
+Directive::Directive(const Directive&) = default;
+Directive::Directive(Directive&&) noexcept = default;
+Directive& Directive::operator=(const Directive&) = default;
+Directive& Directive::operator=(Directive&&) noexcept = default;
+Directive::~Directive() = default;
+
 namespace {
 
 using directives::Names;
@@ -80,10 +86,10 @@ struct Reader {
 };
 
 template <std::size_t at = 0> std::optional<Directive> start(std::string_view word) {
-  if constexpr (at == std::variant_size_v<Directive>) {
+  if constexpr (at == std::variant_size_v<AnyDirective>) {
     return std::nullopt;
   } else {
-    using Kind = std::variant_alternative_t<at, Directive>;
+    using Kind = std::variant_alternative_t<at, AnyDirective>;
     return word == Kind::word ? std::optional<Directive>(Kind{}) : start<at + 1>(word);
   }
 }
@@ -91,14 +97,14 @@ template <std::size_t at = 0> std::optional<Directive> start(std::string_view wo
 using enum RewriteStage;
 constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Online, Scans, Scans, Scans, Splits, Copies,
     Copies, Copies, Copies, Panels, Rows};
-static_assert(std::size(stages) == std::variant_size_v<Directive>);
+static_assert(std::size(stages) == std::variant_size_v<AnyDirective>);
 
 template <std::size_t... at> std::string words_in_order(std::index_sequence<at...>) {
   std::string text;
   const auto add = [&](std::string_view word, RewriteStage stage, std::optional<RewriteStage> before) {
     text += fmt::format("{}{}", !before ? "" : *before == stage ? ", " : "; ", word);
   };
-  (add(std::variant_alternative_t<at, Directive>::word, stages[at],
+  (add(std::variant_alternative_t<at, AnyDirective>::word, stages[at],
        at == 0 ? std::nullopt : std::optional(stages[at - 1])),
       ...);
   return text;
@@ -113,7 +119,9 @@ std::optional<RewriteStage> stage_of(std::string_view word) {
   return directive ? std::optional(stage_of(*directive)) : std::nullopt;
 }
 
-std::string order_of_directives() { return words_in_order(std::make_index_sequence<std::variant_size_v<Directive>>()); }
+std::string order_of_directives() {
+  return words_in_order(std::make_index_sequence<std::variant_size_v<AnyDirective>>());
+}
 
 std::string_view word_of(const Directive& directive) {
   return std::visit([](const auto& d) { return std::string_view(d.word); }, directive);

@@ -32,6 +32,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -165,10 +166,19 @@ struct Share {
 
 }  // namespace directives
 
-using Directive = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
+using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
     directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks,
     directives::Windows, directives::Split, directives::Pairs, directives::Copy, directives::Stage, directives::Tile,
     directives::Panels, directives::Share>;
+struct Directive : AnyDirective {
+  template <class T> requires requires { T::word; }
+  Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose
+  Directive(const Directive&);  // these five are long, so they are compiled once, in a .cpp
+  Directive(Directive&&) noexcept;
+  Directive& operator=(const Directive&);
+  Directive& operator=(Directive&&) noexcept;
+  ~Directive();
+};
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
 // all is chosen.

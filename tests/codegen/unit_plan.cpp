@@ -371,7 +371,8 @@ TEST_CASE("a turned block has no more rows than lanes, however narrow the vector
     CAPTURE(target);
     codegen::Request request = test::request_for({}, target, 1);
     request.derivatives.front().wrt = {"A"};
-    for (const codegen::Group& group : test::compiled(text, request, codegen::Until::Plan).plan->groups)
+    const codegen::Stages stages = test::compiled(text, request, codegen::Until::Plan);
+    for (const codegen::Group& group : stages.plan->groups)
       for (const codegen::Compute& leaf : group.body)
         if (leaf.block() && leaf.block()->turned) {
           ++turned;
