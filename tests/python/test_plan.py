@@ -147,6 +147,34 @@ def test_probabilities_are_as_many_bf16_as_the_target_asks(math, parts):
     assert text.count("__global__") == 2 and "Mx" not in text
 
 
+def test_gradients_of_rounded_attention_are_off_by_what_bf16_rounds(tmp_path):
+    text = (
+        "function f(bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) {"
+        " X[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]));"
+        " M[h, t: H, T] = >(X[h, t, s]); P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t]));"
+        " Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]));"
+        " O[h, t, e: H, T, E] = =(bf16(U[h, t, e] / Z[h, t])); }"
+    )
+    (tmp_path / "f.tile").write_text(text)
+    target, sizes = "cuda:math=bf16", "H=2,T=2048,S=2048,D=24,E=40"
+    emit = [TILEC, "f.tile", "--grad", "--emit=plan", "--target", target, "--size", sizes, "-o", "f.plan"]
+    subprocess.run(emit, cwd=tmp_path, check=True, capture_output=True)
+    assert "mma m16n8k16.bf16" in (tmp_path / "f.plan").read_text()
+    inputs = [
+        "%s=random:%sxbf16" % each
+        for each in (("Q", "2x20x24"), ("K", "2x150x24"), ("V", "2x150x40"), ("dO", "2x20x40"))
+    ]
+    run = [TILEC, "run", "f.tile", "--grad", *inputs]
+    results = ["d%s=%s.npy" % (x, x) for x in "QKV"]
+    run_beside("simulated", [*run, *results, "--target", target, "--plan", "f.plan"], cwd=tmp_path)
+    right = [*run, *("d%s=right_%s.npy" % (x, x) for x in "QKV"), "--target", "reference"]
+    subprocess.run(right, cwd=tmp_path, check=True, capture_output=True)
+    for x in "QKV":
+        ours, expected = np.load(tmp_path / f"{x}.npy"), np.load(tmp_path / f"right_{x}.npy")
+        error = np.sqrt(np.mean((ours - expected) ** 2) / np.mean(expected**2))
+        assert 0 < error < 2**-7, (x, error)
+
+
 def test_probabilities_that_are_rounded_are_off_by_no_more(tmp_path):
     text = (
         "function f(bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (f32 O) {"
