@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "codegen/online_pass.h"
-#include "codegen/target_words.h"
+#include "codegen/target.h"
 #include "codegen/tensor_cores.h"
 
 namespace tilec::codegen {
@@ -57,7 +57,7 @@ class OnCores : public OnlinePass {
         instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
         of_piece_(widest / lang::bytes(instruction_.operand)),
         tall_(height_ / (threads / warp * instruction_.m)),
-        target_(storage.plan.target) {
+        math_(target_named(storage.plan.target)->math) {
     each_ = depth_ / of_quad;
   }
 
@@ -322,7 +322,7 @@ class OnCores : public OnlinePass {
     Body body;
     const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
                        blocks = sum_blocks(m);
-    const SplitFactors split = split_factors(instruction_, target_, storage_.plan.program, m.nest, m.part);
+    const SplitFactors split = split_factors(instruction_, math_, storage_.plan.program, m.nest, m.part);
     if (m.rescaled)
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
         for (std::int64_t j = 0; j < blocks; ++j)
@@ -439,7 +439,7 @@ class OnCores : public OnlinePass {
 
   const MatrixInstruction& instruction_;
   std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
-  std::string target_;
+  Math math_;                                          // what factors may be rounded to
   std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
   std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
   std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
@@ -457,13 +457,12 @@ std::int64_t SplitFactors::products() const {
   return count;
 }
 
-SplitFactors split_factors(const MatrixInstruction& instruction, std::string_view target, const poly::Program& program,
+SplitFactors split_factors(const MatrixInstruction& instruction, Math math, const poly::Program& program,
     const Nest& nest, const OnlinePart& part) {
   if (is_operand(instruction, program, nest, *part.by_row)) return {&instruction};
   const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) {
     return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps;
   });
-  const Math math = target_words(target)->math;
   if (instruction.operand != DType::BF16) return {&*bf16, math == Math::F32 ? 3 : 2, 2};
   return {&*bf16, math == Math::F32 ? 3 : math == Math::Tf32 ? 2 : 1, 1};
 }

@@ -15,10 +15,10 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "codegen/matrix_instruction.h"
+#include "codegen/target_words.h"
 #include "codegen/online.h"
 
 namespace tilec::codegen {
@@ -36,7 +36,7 @@ struct SplitFactors {
   bool multiplied(std::int64_t row, std::int64_t column) const { return row + column < of_row; }
   std::int64_t products() const;
 };
-SplitFactors split_factors(const MatrixInstruction& instruction, std::string_view target, const poly::Program& program,
+SplitFactors split_factors(const MatrixInstruction& instruction, Math math, const poly::Program& program,
     const Nest& nest, const OnlinePart& part);
 // Bytes of shared memory of a block.
 std::int64_t cores_bytes(

@@ -73,7 +73,7 @@ std::optional<Target> cuda(const TargetWords& words) {
   if (!capability) return std::nullopt;
   Target target;
   target.arch = arch;
-  target.tf32 = words.math != Math::F32;
+  target.math = words.math;
   // What one block may ask for: 227 KiB from Hopper on, 163 KiB on sm_80, 99 KiB on its small siblings, 48 KiB before.
   const int c = target.capability = *capability;
   target.shared_bytes = (c == 90 || c == 100 || c == 103 ? 227 : c == 80 || c == 87 ? 163 : c >= 80 ? 99 : 48) << 10;

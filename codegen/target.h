@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "codegen/target_words.h"
+
 namespace tilec::codegen {
 
 struct Target {
@@ -21,8 +23,7 @@ struct Target {
   int max_threads = 1024;                              // simt: per block
   std::int64_t shared_bytes = 48 << 10;                // simt: per block
   int capability = 0;                                  // cuda: 90 of sm_90a
-  bool tf32 = false;                                   // cuda: factors of sums may be rounded to 10 bits, where that is
-                                                       // asked for: `math=tf32`
+  Math math = Math::F32;                               // cuda: what factors of sums may be rounded to
   int multiprocessors = 16;                            // simt: to decide when an output is smaller than the machine
 };
 

@@ -54,11 +54,11 @@ class Spelled {
   void operator()(const codegen::PlanText& plan) { (*this)(plan.text), (*this)(plan.source); }
   void operator()(const codegen::Target& target) {
     const auto& [family, name, arch, triple, features, vector_bytes, vector_registers, l1, l2, l3, max_threads,
-        shared_bytes, capability, tf32, multiprocessors] = target;
+        shared_bytes, capability, math, multiprocessors] = target;
     (*this)(family), (*this)(name), (*this)(arch), (*this)(triple), (*this)(features), (*this)(vector_bytes),
         (*this)(vector_registers);
     (*this)(l1), (*this)(l2), (*this)(l3), (*this)(max_threads), (*this)(shared_bytes), (*this)(capability),
-        (*this)(tf32), (*this)(multiprocessors);
+        (*this)(math), (*this)(multiprocessors);
   }
   // Bound by structure, so that a new field is not forgotten here. How many threads run it is nothing that is compiled.
   void operator()(const codegen::Request& request) {

@@ -21,7 +21,7 @@ void fit_cuda(codegen::Target& target, const codegen::TargetWords& words) {
   std::optional<codegen::Target> found = codegen::target_named("cuda:" + gpu->architecture);
   if (!found) return;
   found->name = target.name;
-  found->tf32 = target.tf32;
+  found->math = target.math;
   found->multiprocessors = gpu->multiprocessors;
   found->shared_bytes = gpu->shared_bytes;
   target = std::move(*found);

@@ -5,7 +5,6 @@
 #include <limits>
 #include <variant>
 
-#include "codegen/model/pass_on_cores.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
 #include "codegen/online_cores.h"
@@ -148,7 +147,7 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     const bool product = parts[l].role == OnlinePart::Product;
     const double width =
         static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
-    const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.name, program, nests[l], parts[l]);
+    const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.math, program, nests[l], parts[l]);
     const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);
     multiplied += width * times;

@@ -30,7 +30,7 @@ std::optional<Compute> leaf_on_tensor_cores(
   const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.tf32))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();

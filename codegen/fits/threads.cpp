@@ -71,7 +71,8 @@ Misfit tensor_cores_fault(const LeafToFit& g) {
     return fmt::format(
         "`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", g.name(),
         i->name);
-  if (!multiplies(*i, g.plan.program, g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k, g.target.tf32))
+  if (!multiplies(*i, g.plan.program, g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k,
+          g.target.math != Math::F32))
     return fmt::format("`{}` rounds f32 to tf32, which a target with `math=tf32` allows", i->name);
   if (g.cores->depth > most_depth || g.cores->buffers > most_buffers ||
       std::max(g.cores->warps_m, g.cores->warps_n) > most_warps)

@@ -259,6 +259,9 @@ inline constexpr double other_registers = 24;          // of a thread, beside th
 inline constexpr double multiplied_by_warps = 2048 * 0.63;  // of a cycle by `mma.sync` of 16 bits, of an H100
 inline constexpr double of_element_on_cores = 22, of_parts = 8;  // instructions, as above, and of its three bf16
 inline constexpr std::int64_t most_results = 64;       // registers of a product or a sum of a thread
+inline constexpr double of_result = 1.5;               // registers: an element takes the place of its product, but not
+                                                       // of all at once; 199 to 255 of a thread as NVRTC 13 counts them
+inline constexpr double line_bytes = 128;              // that shared memory gives a cycle
 inline constexpr double dearer = 1.15;                 // the time that a pass may take, by what it saves of memory
 }  // namespace pass
 

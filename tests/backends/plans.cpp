@@ -435,7 +435,7 @@ class Groups {
         std::vector<const codegen::MatrixInstruction*> usable;
         for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
           if (m != n && codegen::has_instruction(target_, i) &&
-              codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.tf32))
+              codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.math != codegen::Math::F32))
             usable.push_back(&i);
         if (usable.empty()) continue;
         // which say how many threads theirs have
@@ -462,8 +462,9 @@ class Groups {
           leaf.outer.push_back(index);
           for (const auto& [all, outside] : {std::pair(&all_m, &cores.outside), std::pair(&all_n, &cores.outside_n)}) {
             all->insert(all->begin(), index);
+            const bool rounds = target_.math != codegen::Math::F32;
             const bool fits =
-                codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, target_.tf32) && random_.chance(2);
+                codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, rounds) && random_.chance(2);
             if (!fits) {
               all->erase(all->begin());
               continue;
