@@ -155,10 +155,16 @@ class _Heading(typing.NamedTuple):
     def _of_axes(self, named: dict) -> dict:
         """With what NumPy and PyTorch call a dimension, `axis=1` and `dim=1`, and several that lie side by side."""
         given = dict(named)
+        for name in ("keepdim", "keepdims"):
+            if given.get(name) is False and name not in (*self.parameters, *self.inputs):
+                del given[name]
         for name in ("dim", "axis"):
             if name not in given or name in (*self.parameters, *self.inputs, *self.former):
                 continue
             dims = given.pop(name)
+            others = [other for other in ("dim", "start_dim", "end_dim") if other in given]
+            if others and ("start_dim" in self.parameters or "dim" in self.parameters):
+                raise TypeError("%s= of %s says the same as %s=: give one of them" % (name, self.name, others[0]))
             if "start_dim" in self.parameters:
                 given.update(zip(("start_dim", "end_dim"), self._ends(name, dims)))
             elif "dim" in self.parameters:

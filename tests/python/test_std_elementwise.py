@@ -121,3 +121,32 @@ def test_ends_that_are_left_out():
     np.testing.assert_array_equal(tilec.std.clip(x, min=0.5), np.maximum(x, 0.5))
     np.testing.assert_array_equal(tilec.std.clamp(x, max=0.5), np.minimum(x, 0.5))
     np.testing.assert_array_equal(tilec.std.clip(INTEGERS, -2, 2), np.clip(INTEGERS, -2, 2))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4"])
+@pytest.mark.parametrize("name", ["softplus", "log_sigmoid", "mish", "squareplus", "log1mexp"])
+def test_of_integers_as_of_the_numbers_that_they_are(name, dtype):
+    ends = {"u1": [1, 100, 255], "i1": [1, -128, 127], "i4": [1, -7, 90]}[dtype]
+    x = np.array([v for v in ends if name != "log1mexp" or v > 0], dtype)
+    of_each = getattr(tilec.std, name)
+    np.testing.assert_array_equal(of_each(x), of_each(x.astype("f4")))
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i1", "i4"])
+def test_differences_of_integers_do_not_wrap(dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x, z = np.array([0, least, 5], dtype), np.array([1, most, 3], dtype)
+    wide = [a.astype("f8") for a in (x, z)]
+    np.testing.assert_array_equal(tilec.std.isclose(x, z, atol=1.0), np.isclose(*wide, atol=1.0))
+    np.testing.assert_array_equal(tilec.std.isclose(z, x, atol=1.0), np.isclose(*wide[::-1], atol=1.0))
+    np.testing.assert_allclose(tilec.std.lerp(x, z, 0.25), wide[0] + 0.25 * (wide[1] - wide[0]), rtol=1e-6)
+    np.testing.assert_allclose(tilec.std.dist(x, z), np.linalg.norm(wide[0] - wide[1]), rtol=1e-6)
+
+
+def test_dimensions_are_said_once():
+    x = np.ones((2, 3))
+    np.testing.assert_array_equal(tilec.std.sum(x, dim=1, keepdim=False), [3, 3])
+    with pytest.raises(TypeError, match="keeps no dimension"):
+        tilec.std.sum(x, dim=1, keepdim=True)
+    with pytest.raises(TypeError, match="dim= of .* says the same as start_dim="):
+        tilec.std.sum(x, dim=0, start_dim=1)
