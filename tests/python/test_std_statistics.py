@@ -98,3 +98,10 @@ def test_equal_numbers():
         f = program("statistics", name, (), "cpu")
         np.testing.assert_array_equal(f(x), 0)
         np.testing.assert_array_equal(f.grad()(x, np.ones(f(x).shape)), 0)
+
+
+def test_a_mean_of_nothing_is_nan():
+    from std_cases import program
+    f = program("statistics", "mean", (0, 0), "cpu")
+    assert np.isnan(f(np.zeros((0, 3)))).all() and f(np.zeros((0, 3))).shape == (3,)
+    assert f(np.zeros((3, 0))).shape == (0,)
