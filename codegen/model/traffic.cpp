@@ -19,6 +19,13 @@ double lines_of(const std::map<TensorId, Footprint>& touched) {
   return sum;
 }
 
+// Of a box that comes once, the part that does where lines of an access crowd few sets: nothing is held around it.
+std::size_t uncrowded(const std::vector<Footprint>& boxes, std::size_t at) {
+  const auto crowded = [&](std::size_t box) { return boxes[box].room > boxes[box].lines; };
+  while (at + 1 < boxes.size() && crowded(at + 1)) ++at;
+  return at;
+}
+
 // Whether blocks store few elements of a line.
 bool scatters(const std::vector<Footprint>& target) {
   return target.back().elements < scattered_elements * target.back().lines;
@@ -72,9 +79,9 @@ GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> 
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
 
-double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at, bool first) const {
+double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at) const {
   double sum = 0;
-  for (const std::vector<Footprint>& boxes : leaf.touched) sum += (first ? boxes[at].room : boxes[at].lines) * line;
+  for (const std::vector<Footprint>& boxes : leaf.touched) sum += boxes[at].lines * line;
   return sum + (scatters(leaf.touched.back()) ? scattered_room - 1 : 0) * leaf.touched.back()[at].lines * line;
 }
 
@@ -94,17 +101,17 @@ std::map<TensorId, Footprint> GroupTraffic::touched(bool turn) const {
 
 // Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is
 // streamed, and sent back. `there`: per read, whether it is there already.
-Moved GroupTraffic::add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here,
-    const std::vector<bool>& there) const {
+Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too,
+    const std::map<TensorId, double>* here, const std::vector<bool>& there, bool first) const {
   Moved moved;
-  const double times = leaf.walk.entered(at) * leaf.walk.filled;
   std::set<TensorId> counted;
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
     const TensorId id = leaf.access(a).tensor;
     if ((!written && there[a]) || (!locals_too && local(id))) continue;
-    if (!counted.insert(id).second && at == 0) continue;
-    double comes = times;                              // how often it comes, less what is there
+    if (!counted.insert(id).second && whole_box == 0) continue;
+    const std::size_t at = first ? uncrowded(leaf.touched[a], whole_box) : whole_box;
+    double comes = leaf.walk.entered(at) * leaf.walk.filled;                              // how often it comes, less what is there
     if (here != nullptr)
       if (const auto found = here->find(id); found != here->end()) comes *= 1 - found->second;
     const double ways = written && !leaf.stream ? 2 : 1;
@@ -131,16 +138,16 @@ std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, d
       // A turn holds all it touches, so every tensor comes once, with the first leaf that touches it.
       for (std::size_t r = 0; r < there.size(); ++r) there[r] = !fetched.insert(leaf.nest.reads[r].tensor).second;
       const std::size_t outside = bytes_ <= held || leaf.walk.shared == 0 ? 0 : leaf.walk.shared - 1;
-      moved.push_back(add(leaf, outside, false, outside == 0 && bytes_ <= held ? &here : nullptr, there));
+      moved.push_back(add(leaf, outside, false, outside == 0 && bytes_ <= held ? &here : nullptr, there, first));
       fetched.insert(leaf.nest.target.tensor);
       continue;
     }
     // Neighbouring turns of the loop around the region share what they both touch: the region of that whole loop comes
     // once.
     std::size_t at = 0;
-    while (at < leaf.walk.loops.size() && bytes_of(leaf, at, first) > held) ++at;
+    while (at < leaf.walk.loops.size() && bytes_of(leaf, at) > held) ++at;
     const bool whole = at == 0;
-    moved.push_back(add(leaf, whole ? 0 : at - 1, true, whole ? &here : nullptr, there));
+    moved.push_back(add(leaf, whole ? 0 : at - 1, true, whole ? &here : nullptr, there, first));
   }
   return moved;
 }

@@ -63,9 +63,9 @@ class GroupTraffic {
   const std::vector<Seen> leaves;
 
  private:
-  double bytes_of(const Seen& leaf, std::size_t at, bool first) const;
-  Moved add(const Seen& leaf, std::size_t at, bool locals_too, const std::map<TensorId, double>* here,
-      const std::vector<bool>& there) const;
+  double bytes_of(const Seen& leaf, std::size_t at) const;
+  Moved add(const Seen& leaf, std::size_t whole_box, bool locals_too, const std::map<TensorId, double>* here,
+      const std::vector<bool>& there, bool first) const;
   double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;
 
