@@ -111,7 +111,8 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
     if ((!written && there[a]) || (!locals_too && local(id))) continue;
     if (!counted.insert(id).second && whole_box == 0) continue;
     const std::size_t at = first ? uncrowded(leaf.touched[a], whole_box) : whole_box;
-    double comes = leaf.walk.entered(at) * leaf.walk.filled;                              // how often it comes, less what is there
+    // how often it comes, less what is there
+    double comes = leaf.walk.entered(at) * leaf.walk.filled;
     if (here != nullptr)
       if (const auto found = here->find(id); found != here->end()) comes *= 1 - found->second;
     const double ways = written && !leaf.stream ? 2 : 1;
