@@ -2,7 +2,7 @@
 
     bench/run.py --gpu-scan --seed 2 --count 40
 
-The contractions are those of scan.py, as large as 20 to 200 us on an H100 by its roof: the larger of its operations at 67 TF/s and the bytes of its three
+The contractions are those of contractions.py, as large as 20 to 200 us on an H100 by its roof: the larger of its operations at 67 TF/s and the bytes of its three
 tensors at 3.35 TB/s. Some blocks of each launch are executed as for gpu_static.py, at the contraction's own sizes. Figures of a row, each a factor
 over what would be without the loss:
 
@@ -21,6 +21,7 @@ import random
 import sys
 import tempfile
 
+import contractions
 import gpu_static
 import scan
 
@@ -91,7 +92,7 @@ def main(seed, count):
         print(f"not executed: {gpu_static.SIMULATED.relative_to(gpu_static.ROOT)} is not built")
         return 3, []
     rng = random.Random(seed)
-    cases = [scan.draw(rng, FLOPS, DRAM, SHORTEST, LONGEST) for _ in range(count)]
+    cases = [contractions.draw(rng, FLOPS, DRAM, SHORTEST, LONGEST) for _ in range(count)]
     rows = []
     for case in cases:
         for which in ("C", "dA", "dB"):

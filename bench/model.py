@@ -116,10 +116,10 @@ def of_more(words):
 def of_random(seed, count, words):
     if words and "random" not in words:
         return
-    import scan
+    import contractions
     rng, generator = random.Random(seed), np.random.default_rng(seed)
     for _ in range(count):
-        case = scan.draw(rng)
+        case = contractions.draw(rng)
         A, B, dC = [
             (generator.random(s, dtype=np.float32) * 2 - 1).astype("f")
             for s in (case.shape_a(), case.shape(case.b), case.shape(case.c))

@@ -19,10 +19,12 @@ def pack(build: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         (bundle / place).mkdir(parents=True)
     for file in (build / "cli/tilec", build / "runtime/libtilec.so", ROOT / "bench/gpu/run", ROOT / "LICENSE"):
         shutil.copy(file, bundle)
+    if (random := build / "random_programs").exists():
+        shutil.copy(random, bundle)
     for place, files in (
         ("python/tilec", (ROOT / "python/tilec").glob("*.py")),
         ("std", (ROOT / "std").glob("*.tile")),
-        ("gpu", [ROOT / "bench/gpu/run.py", ROOT / "bench/gpu/rows.py"]),
+        ("gpu", [ROOT / "bench/gpu/run.py", ROOT / "bench/gpu/rows.py", ROOT / "bench/contractions.py"]),
     ):
         for file in files:
             shutil.copy(file, bundle / place)

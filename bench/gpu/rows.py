@@ -7,7 +7,11 @@ whatever stands in for the CUDA driver, and holds it against PyTorch on the CPU.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import random
 from collections.abc import Callable
+
+FLOPS, BANDWIDTH = {"float32": 67e12, "bfloat16": 989e12}, 3.35e12  # of an H100
 
 MATMUL = "function (A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }"
 MATMUL_BF16 = "function (bf16 A[M, K], bf16 B[K, N]) -> (f32 C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }"
@@ -32,11 +36,36 @@ ATTENTION = """function (Q[H, T, D], K[H, S, D], V[H, S, E]) -> (O) {
   U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]);
   O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]);
 }"""
+ATTENTION_BF16 = """function (bf16 Q[H, T, D], bf16 K[H, S, D], bf16 V[H, S, E]) -> (O) {
+  Score[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]));
+  Scaled = Score / sqrt(f32(D));
+  Mx[h, t: H, T] = >(Scaled[h, t, s]);
+  P[h, t, s: H, T, S] = =(exp(Scaled[h, t, s] - Mx[h, t]));
+  Z[h, t: H, T] = +(P[h, t, s]);
+  U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]));
+  O[h, t, e: H, T, E] = =(bf16(U[h, t, e] / Z[h, t]));
+}"""
+CAUSAL = """function (Q[H, T, D], K[H, S, D], V[H, S, E]) -> (O) {
+  Score[h, t, s: H, T, S] = +(Q[h, t, d] * K[h, s, d]), s <= t;
+  Scaled[h, t, s: H, T, S] = =(Score[h, t, s] / sqrt(f32(D))), s <= t;
+  Mx[h, t: H, T] = >(Scaled[h, t, s]), s <= t;
+  P[h, t, s: H, T, S] = =(exp(Scaled[h, t, s] - Mx[h, t])), s <= t;
+  Z[h, t: H, T] = +(P[h, t, s]), s <= t;
+  U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]), s <= t;
+  O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]);
+}"""
 CONVOLUTION = """function (I[N, CI, H, W], K[CO, CI, KH, KW]) -> (O) {
   O[n, co, y, x: N, CO, H, W] = +(I[n, ci, y + j - 1, x + i - 1] * K[co, ci, j, i]);
 }"""
 CONVOLUTION_NHWC = """function (I[N, H, W, CI], K[KH, KW, CI, CO]) -> (O) {
   O[n, y, x, co: N, H, W, CO] = +(I[n, y + j - 1, x + i - 1, ci] * K[j, i, ci, co]);
+}"""
+CONVOLUTION_BF16 = """function (bf16 I[N, H, W, CI], bf16 K[KH, KW, CI, CO]) -> (O) {
+  S[n, y, x, co: N, H, W, CO] = +(f32(I[n, y + j - 1, x + i - 1, ci]) * f32(K[j, i, ci, co]));
+  O = bf16(S);
+}"""
+DEPTHWISE_NHWC = """function (I[N, H, W, C], K[KH, KW, C]) -> (O) {
+  O[n, y, x, c: N, H, W, C] = +(I[n, y + j - 1, x + i - 1, c] * K[j, i, c]);
 }"""
 DEPTHWISE = """function (I[N, C, H, W], K[C, KH, KW]) -> (O) {
   O[n, c, y, x: N, C, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[c, j, i]);
@@ -56,6 +85,7 @@ class Row:
     flop: Callable = lambda shapes: 0.0                # multiply-adds count two
     bound: str = "memory"                              # or arithmetic: what the peak is that it is held against
     goal: float = 0.9                                  # peer's time over ours
+    math: str = ""                                     # of the target: tf32, bf16; PyTorch's products may use tf32 too
 
     def inputs_of_text(self) -> list[str]:
         heading = self.text[self.text.index("(") + 1:self.text.index(")")]
@@ -94,8 +124,12 @@ def layer_norm(torch, x, gamma, beta):
     return torch.nn.functional.layer_norm(x, x.shape[1:], gamma, beta, 1e-5)
 
 
-def attention(torch, q, k, v):
-    return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None])[0]
+def attention(torch, q, k, v, causal=False):
+    return torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)[0]
+
+
+def depthwise_nhwc(torch, image, filters):
+    return depthwise(torch, image.permute(0, 3, 1, 2), filters.permute(2, 0, 1)).permute(0, 2, 3, 1)
 
 
 image, small_image = (32, 64, 56, 56), (2, 5, 9, 11)
@@ -180,6 +214,17 @@ ROWS = [
         bound="arithmetic",
         goal=0.95,
     ),
+    Row(
+        "matmul tf32 4096x4096x4096",
+        MATMUL,
+        [(4096, 4096), (4096, 4096)],
+        [(80, 90), (90, 70)],
+        lambda torch, a, b: a @ b,
+        flop=matmul_flop,
+        bound="arithmetic",
+        goal=0.95,
+        math="tf32",
+    ),
     *[
         Row(
             f"convolution {title}, NCHW",
@@ -210,6 +255,34 @@ ROWS = [
     ],
     *[
         Row(
+            f"convolution bf16 {n}x{h}x{h}x{c} {title}, NHWC",
+            CONVOLUTION_BF16,
+            [(n, h, h, c), (3, 3, c, c)],
+            [(2, 9, 11, 16), (3, 3, 16, 16)],
+            conv_nhwc,
+            wrt,
+            dtype="bfloat16",
+            bound="arithmetic",
+            goal=1.0,
+            flop=lambda shapes, n=n, h=h, c=c: convolution_flop([(n, c, h, h), (c, c, 3, 3)]),
+        )
+        for n, h, c in ((32, 56, 64), (32, 28, 256))
+        for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))
+    ],
+    *[
+        Row(
+            f"depthwise convolution {title}, NHWC",
+            DEPTHWISE_NHWC,
+            [(32, 56, 56, 128), (3, 3, 128)],
+            [(2, 9, 11, 6), (3, 3, 6)],
+            depthwise_nhwc,
+            wrt,
+            goal=1.0,
+        )
+        for title, wrt in (("forward", []), ("image gradient", ["I"]), ("filter gradient", ["K"]))
+    ],
+    *[
+        Row(
             f"depthwise convolution {title}",
             DEPTHWISE,
             [(32, 128, 56, 56), (128, 3, 3)],
@@ -231,6 +304,35 @@ ROWS = [
             bound="arithmetic",
             flop=lambda shapes: 4.0 * 16 * 1024 * 1024 * 64,
         )
+        for title, wrt in (("forward", []), ("gradient", ["Q", "K", "V"]))
+    ],
+    *[
+        Row(
+            f"attention causal 16x4096x64 {title}",
+            CAUSAL,
+            [(16, 4096, 64)] * 3,
+            [(2, 40, 8)] * 3,
+            lambda *inputs: attention(*inputs, causal=True),
+            wrt,
+            bound="arithmetic",
+            flop=lambda shapes: 2.0 * 16 * 4096 * 4096 * 64,
+        )
+        for title, wrt in (("forward", []), ("gradient", ["Q", "K", "V"]))
+    ],
+    *[
+        Row(
+            f"attention bf16{f' math={math}' if math else ''} 8x4096x64 {title}",
+            ATTENTION_BF16,
+            [(8, 4096, 64)] * 3,
+            [(2, 40, 16)] * 3,
+            attention,
+            wrt,
+            dtype="bfloat16",
+            bound="arithmetic",
+            math=math,
+            flop=lambda shapes: 4.0 * 8 * 4096 * 4096 * 64,
+        )
+        for math in ("", "bf16")
         for title, wrt in (("forward", []), ("gradient", ["Q", "K", "V"]))
     ],
     Row(
@@ -264,3 +366,35 @@ ROWS = [
         flop=lambda shapes: 2.0 * 64 * 300 * 200 * 256,
     ),
 ]
+
+
+def windowed(case, torch, image, filters):
+    """A contraction of bench/contractions.py."""
+    if case.window:
+        d, zeros = case.around()
+        held = torch.nn.functional.pad(image, [side for pair in reversed(zeros) for side in pair])
+        image = held.as_strided(*case.view(d, held.shape, held.stride()))
+    return torch.einsum(case.equation(case.c, case.indices_a(), case.b), image, filters)
+
+
+def random_rows(seed: int, count: int) -> list[Row]:
+    """Contractions that nobody thought of, and their gradients: of 20 to 200 us by the roof."""
+    import contractions
+
+    rng = random.Random(seed)
+    cases = [contractions.draw(rng, FLOPS["float32"], BANDWIDTH, 20e-6, 200e-6) for _ in range(count)]
+    return [
+        Row(
+            f"{seed}.{number} {which}{' window' if case.window else ''}",
+            case.text,
+            shapes := [tuple(case.shape_a()), tuple(case.shape(case.b))],
+            shapes,
+            functools.partial(windowed, case),
+            [] if which == "C" else [which[1]],
+            bound="roof",
+            goal=1.5,
+            flop=lambda shapes, case=case: case.flop(),
+        )
+        for number, case in enumerate(cases)
+        for which in ("C", "dA", "dB")
+    ]

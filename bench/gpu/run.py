@@ -4,6 +4,7 @@
     ./run --only REGEX       rows whose name matches; no checks
     ./run --checks [FILE…]   correctness alone: the cases of all std/*.tile, or of these (softmax norm);
                              with --only REGEX the cases whose title matches
+    ./run --scan SEED        random contractions and their gradients beside torch.einsum, and against the roof (--count of them)
     ./run --simulated        each row once, small, with arrays of the host, held against PyTorch on the CPU: for a driver that is simulated, or
                              with --target opencl for OpenCL on a CPU. All that a device's run does but its sizes and its clock
 
@@ -14,6 +15,7 @@ that reaches it. Slow rows fail nothing. Times are medians of CUDA events, ours 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import glob
 import importlib.util
 import json
@@ -28,6 +30,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUNDLE = HERE.parent  # of ./dev gpu: tilec, libtilec.so, python/, std/
+sys.path[:0] = [str(HERE), str(BUNDLE)]
+
+from rows import FLOPS, ROWS, random_rows  # noqa: E402
 TOOLKITS = "/usr/local/cuda*"
 SANITIZED = ("linear", "conv", "norm", "softmax", "scan")  # files of std/ whose cases run under compute-sanitizer
 
@@ -88,14 +93,16 @@ def find_device(log: Log, target: str) -> None:
 
 
 def checks(log: Log, target: str, names: list[str], only: str) -> bool:
-    """The cases of std/ on the device; some of them under compute-sanitizer, where it is installed."""
+    """The cases of std/ and random programs on the device; some under compute-sanitizer, where it is installed."""
     found = {}
-    files = {path.stem: str(path) for path in sorted((BUNDLE / "std").glob("*.tile"))}
+    files = {
+        path.stem: str(path) for path in sorted((BUNDLE / "std").glob("*.tile")) if "\n// ==" in path.read_text("utf-8")
+    }
     if unknown := [name for name in names if name not in files]:
         raise Missing(f"std/ has no {', '.join(unknown)}; it has {', '.join(files)}")
     chosen = names or list(files)
 
-    def case(name: str, command: list[str]) -> None:
+    def case(name: str, command: list[str]) -> None:  # beside others: most of it is compilation
         ran = subprocess.run(command, capture_output=True, text=True)
         text = ran.stdout + ran.stderr
         last = text.strip().splitlines()[-1] if text.strip() else ""
@@ -105,16 +112,23 @@ def checks(log: Log, target: str, names: list[str], only: str) -> bool:
             print(text, file=log.file, flush=True)
         log.keep("checks.json", found)
 
-    test = [str(BUNDLE / "tilec"), "test", "--target", target, "--filter", only, "--threads"]
-    for name in chosen:
-        case(f"std/{name}", [*test, "4", files[name]])
+    test = [str(BUNDLE / "tilec"), "test", "--target", target, "--threads", "2", *(["--filter", only] if only else [])]
+    cases = [(f"std/{name}", [*test, files[name]]) for name in chosen]
+    if (random := BUNDLE / "random_programs").exists() and not names and not only:
+        for seed, options in enumerate([[], [], [], ["--plans"], ["--plans"], ["--narrow"]], 1):
+            command = [str(random), "--target", target, "--seed", str(seed), "--cases", "150", "--gradients", "50"]
+            cases.insert(0, (" ".join(["random programs", str(seed), *options]), [*command, *options]))
     sanitizer = shutil.which("compute-sanitizer") or next(iter(glob.glob(f"{TOOLKITS}/bin/compute-sanitizer")), None)
     if sanitizer:
         for tool in ("memcheck", "racecheck"):
             for name in [name for name in SANITIZED if name in chosen]:
-                case(f"{tool} {name}", [sanitizer, "--tool", tool, "--error-exitcode", "9", *test, "1", files[name]])
+                cases.append(
+                    (f"{tool} {name}", [sanitizer, "--tool", tool, "--error-exitcode", "9", *test, files[name]])
+                )
     else:
         log.say("skip   compute-sanitizer: not installed")
+    with concurrent.futures.ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
+        list(pool.map(lambda one: case(*one), cases))
     if not any(re.search("[1-9]", one["last"]) for one in found.values()):
         raise Missing(f"no case's title matches {only}")
     return all(one["status"] == 0 for one in found.values())
@@ -151,11 +165,29 @@ class Place:
         torch.backends.cudnn.benchmark = True
         return about | {"device": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
 
+    def target_of(self, row) -> str:
+        return f"{self.target}:math={row.math}" if row.math and self.target.startswith("cuda") else self.target
+
+    def allow(self, row) -> None:
+        """What PyTorch may round factors to."""
+        self.torch.backends.cuda.matmul.allow_tf32 = row.math == "tf32"
+
     def copy_bandwidth(self) -> float:
         """Bytes a second, read and written, of a copy of 1 GiB."""
         a = self.torch.empty(1 << (20 if self.simulated else 28), device=self.device)
         b = self.torch.empty_like(a)
         return 2 * a.numel() * 4 / self.seconds({"copy": lambda: b.copy_(a)})["copy"]
+
+    def launches(self, call) -> dict[str, float]:
+        """Seconds of each kernel on the device."""
+        if self.simulated:
+            return {}
+        profiler = self.torch.profiler
+        with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as seen:
+            for _ in range(3):
+                call()
+            self.torch.cuda.synchronize()
+        return {event.key: event.device_time_total / 3e6 for event in seen.key_averages() if event.device_time_total}
 
     def once(self, call, count: int) -> float:
         """Seconds of a call, of `count` in a row: what the host does beside them is hidden where it is less."""
@@ -199,7 +231,7 @@ class Made:
             torch.rand(shape, device=place.device).mul_(2).sub_(1).to(getattr(torch, row.dtype))
             for shape in self.shapes
         ]
-        program = tilec.compile(row.text, target=place.target)
+        program = tilec.compile(row.text, target=place.target_of(row))
         names = row.inputs_of_text()
         self.wrt = [self.inputs[names.index(name)] for name in row.wrt]
         arguments = list(self.inputs)
@@ -244,6 +276,7 @@ def bytes_of(torch, row, shapes) -> float:
 def measured(made: Made, place: Place, compiled: bool, bandwidth: float) -> dict:
     """What a row's JSON says; a wrong number is a ValueError."""
     torch, row = place.torch, made.row
+    place.allow(row)
     calls = {"ours": made.ours, "PyTorch": made.peer()}
     entry = {"name": row.name, "error": difference(torch, made.ours(), calls["PyTorch"]())}
     if not entry["error"] <= place.tolerance[row.dtype]:  # nor NaN
@@ -259,17 +292,24 @@ def measured(made: Made, place: Place, compiled: bool, bandwidth: float) -> dict
             entry["torch.compile"] = f"{type(fault).__name__}: {fault}"
     times = place.seconds(calls)
     ours, peer = times["ours"], min(value for name, value in times.items() if name != "ours")
+    flop, moved = row.flop(made.shapes), bytes_of(torch, row, made.shapes)
     return entry | {
         "seconds": times,
         "ratio": peer / ours,
         "goal": row.goal,
-        "TFLOP/s": row.flop(made.shapes) / ours / 1e12,
-        "of copy": bytes_of(torch, row, made.shapes) / ours / bandwidth,
+        "TFLOP/s": flop / ours / 1e12,
+        "of copy": moved / ours / bandwidth,
+        "of roof": max(flop / FLOPS[row.dtype], moved / bandwidth) / ours,
+        "launches": place.launches(made.ours),
     }
 
 
 def line_of(row, entry: dict) -> str:
-    share = f"{entry['of copy']:.0%} of a copy" if row.bound == "memory" else f"{entry['TFLOP/s']:.1f} TFLOP/s"
+    share = {
+        "memory": f"{entry['of copy']:.0%} of a copy",
+        "arithmetic": f"{entry['TFLOP/s']:.1f} TFLOP/s",
+        "roof": f"{entry['of roof']:.0%} of the roof",
+    }[row.bound]
     ours, peer = entry["seconds"]["ours"], entry["ratio"] * entry["seconds"]["ours"]
     return f"{ours * 1e6:11.1f}{peer * 1e6:11.1f}  {entry['ratio']:5.2f}  {row.goal:5.2f}  {'' if entry['ratio'] >= row.goal else 'below '}{share}"
 
@@ -281,21 +321,26 @@ def measure(log: Log, chosen, place: Place, compiled: bool) -> bool:
     bandwidth = place.copy_bandwidth()
     about["copy GB/s"] = bandwidth / 1e9
     log.say(f"{about['device']}, PyTorch {about['torch']}; a copy moves {about['copy GB/s']:.0f} GB/s")
-    log.say(f"{'row':46}{'ours us':>11}{'peer us':>11}  ratio   goal")
+    log.say(f"{'row':52}{'ours us':>11}{'peer us':>11}  ratio   goal")
     rows, good = [], True
     for row in chosen:
         try:
             entry = measured(Made(row, tilec, place), place, compiled, bandwidth)
-            log.say(f"{row.name:46}{'small ok' if place.simulated else line_of(row, entry)}")
+            log.say(f"{row.name:52}{'small ok' if place.simulated else line_of(row, entry)}")
         except Exception as fault:  # noqa: BLE001: the other rows go on
             good = False
             entry = {"name": row.name, "fault": f"{type(fault).__name__}: {fault}"}
-            log.say(f"{row.name:46}FAILED {entry['fault'].splitlines()[0]}")
+            log.say(f"{row.name:52}FAILED {entry['fault'].splitlines()[0]}")
             print(entry["fault"], file=log.file, flush=True)
         rows.append(entry)
         log.keep("rows.json", {"about": about, "rows": rows})
-    ratios = [entry["ratio"] for entry in rows if "ratio" in entry]
+    done = [entry for entry in rows if "ratio" in entry]
+    ratios = [entry["ratio"] for entry in done]
     if ratios and not place.simulated:
+        if roofs := sorted(entry["of roof"] for entry in done if entry["of roof"]):
+            log.say(
+                f"roof / ours: geomean {statistics.geometric_mean(roofs):.3f}, 5 % {roofs[len(roofs) // 20]:.3f}, worst {roofs[0]:.3f}"
+            )
         log.say(
             f"gpu: {len(ratios)} rows, geomean peer / ours {statistics.geometric_mean(ratios):.2f}, worst {min(ratios):.2f}"
         )
@@ -303,18 +348,16 @@ def measure(log: Log, chosen, place: Place, compiled: bool) -> bool:
 
 
 def run(log: Log, options) -> bool:
-    sys.path.insert(0, str(HERE))
-    from rows import ROWS
-
     measures = options.checks is None
-    chosen = [row for row in ROWS if re.search(options.only, row.name)]
+    rows = ROWS if options.scan is None else random_rows(options.scan, options.count)
+    chosen = [row for row in rows if re.search(options.only, row.name)]
     if measures and not chosen:
-        raise Missing(f"no row's name matches {options.only}; there are {', '.join(row.name for row in ROWS)}")
+        raise Missing(f"no row's name matches {options.only}; there are {', '.join(row.name for row in rows)}")
     torch = find_pytorch() if measures else None
     find_nvrtc(torch and torch.version.cuda)
     find_device(log, options.target)
     good = True
-    if not measures or not (options.only or options.simulated):
+    if not measures or not (options.only or options.simulated or options.scan is not None):
         good = checks(log, options.target, options.checks or [], options.only)
     if not measures:
         return good
@@ -323,7 +366,7 @@ def run(log: Log, options) -> bool:
             f"PyTorch {torch.__version__} reaches no CUDA device: it may be built for CPUs, or for a newer driver;"
             " no row was measured"
         )
-    compiled = not options.simulated if options.compile is None else options.compile
+    compiled = not (options.simulated or options.scan is not None) if options.compile is None else options.compile
     return measure(log, chosen, Place(torch, options.target, options.simulated), compiled) and good
 
 
@@ -331,6 +374,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches; with --checks cases")
     parser.add_argument("--checks", nargs="*", metavar="FILE", help="correctness alone, of these files of std/")
+    parser.add_argument("--scan", type=int, metavar="SEED", help="random contractions in place of the rows")
+    parser.add_argument("--count", type=int, default=40, help="of --scan: how many, each with both its gradients")
     parser.add_argument("--simulated", action="store_true", help="rows small and once, on the host")
     parser.add_argument("--target", default="cuda", help="of --checks and --simulated")
     parser.add_argument(

@@ -87,7 +87,7 @@ void judge(const Ready& r, runtime::Device& device, const std::vector<runtime::M
 
 void run_batch(std::vector<Ready>& batch, runtime::Device& device) {
   const codegen::Lowered together = merged(batch);
-  const auto kernels = device.load(in_one_text(together, *codegen::target_named(together.target)));
+  const auto kernels = device.load(in_one_text(together, *runtime::target_here(together.target)));
   std::vector<runtime::Memory> memory;
   for (const codegen::Buffer& b : together.buffers) memory.push_back(device.allocate(b.count() * lang::bytes(b.dtype)));
   for (const Ready& r : batch)
@@ -124,7 +124,7 @@ template <class F> void each(std::vector<Ready>& batch, F work) {
 }
 
 template <class F> void series(int wanted, bool gradient, const Options& options, F work) {
-  const codegen::Target target = *codegen::target_named(options.target);
+  const codegen::Target target = *runtime::target_here(options.target);
   std::vector<Ready> batch;
   int made = 0;
   std::uint64_t number = options.only.value_or(0);

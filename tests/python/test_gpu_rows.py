@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 
@@ -49,6 +50,23 @@ def test_row_computes_what_its_peer_does(row):
     place = run.Place(torch, "opencl", simulated=True)
     entry = run.measured(run.Made(row, tilec, place), place, False, 1e9)
     assert entry["of copy"] > 0
+
+
+@with_torch
+def test_peer_of_a_random_contraction_is_einsum():
+    import numpy as np
+    import torch
+
+    import contractions
+    from rows import windowed
+
+    generator, drawn = random.Random(5), np.random.default_rng(5)
+    cases = [contractions.draw(generator, 1e9, 1e9, 1e-5, 1e-4) for _ in range(12)]
+    assert any(case.window for case in cases)
+    for case in cases:
+        A, B = (drawn.random(shape, dtype=np.float32) for shape in (case.shape_a(), case.shape(case.b)))
+        found = windowed(case, torch, torch.as_tensor(A), torch.as_tensor(B)).numpy()
+        np.testing.assert_allclose(found, case.expected("C", A, B, None), rtol=1e-4)
 
 
 @with_torch
