@@ -160,8 +160,8 @@ class OnTensorCores : CoreOperands {
     return body;
   }
 
-  // Turns of the reduction as one group, which begins while the group before it ends; the copies of a later turn go
-  // where the one before that has been read.
+  // Turns of the reduction as one group, which begins while the group before it ends. The copies of a later turn are
+  // asked for first: they go where the group before that one has read, and take longer than products.
   Body multiply_shared(const Expr& buffer, Body later) {
     Body body;
     const Expr at_a = let(body, "at_a", buffer * i64(depth_ * a_.side)),
@@ -180,8 +180,8 @@ class OnTensorCores : CoreOperands {
       for (std::int64_t i = 0; i < leaf_.rows; ++i)
         all.products.push_back({i * leaf_.vectors * instruction_.registers_of_c(),
             begin(a_, at_a, first_m_ + i64(i * instruction_.m), k), begin(b_, at_b, first_n_, k)});
-    body.push_back(stmt(std::move(all)));
     append(body, std::move(later));
+    body.push_back(stmt(std::move(all)));
     body.push_back(stmt(Await{1, acc_}));
     return body;
   }

@@ -450,8 +450,8 @@ void Kernel::statement(const Barrier& x) {
   if (threads_ == 1) return;
   if (guarded_) throw InternalError(fmt::format("loops: `{}`: a Barrier that not all threads reach", function_.name));
   if (copies_) say("asm volatile(\"cp.async.wait_group %0;\" :: \"n\"({}) : \"memory\");", x.pending);
-  // what this thread wrote is there for products of shared memory
-  if (from_shared_) line("asm volatile(\"fence.proxy.async;\" ::: \"memory\");");
+  // what this thread wrote is there for products of shared memory; of all memory the fence takes a third of the turn
+  if (from_shared_) line("asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   line(barrier());
 }
 

@@ -145,7 +145,7 @@ SIMULATED_MULTIPLY(m16n8k32_row_col_s32_s8_s8_s32, 2, int)
 SIMULATED_MULTIPLY(m16n8k32_row_col_s32_u8_u8_s32, 3, int)
 
 #if __CUDA_ARCH__ == 900
-inline void ptx_fence_proxy_async(int) { simulated_proxy_fence(); }
+inline void ptx_fence_proxy_async_shared__cta(int) { simulated_proxy_fence(); }
 inline void ptx_wgmma_fence_sync_aligned(int) { simulated_products_fence(); }
 inline void ptx_wgmma_commit_group_sync_aligned(int) { simulated_products_commit(); }
 // registers, and how many groups may be under way

@@ -125,7 +125,7 @@ TEST_CASE("what a kernel does wrong around wgmma is found") {
       " : \"l\"(MATRIX(a)), \"l\"(MATRIX(b)), \"n\"(0), \"n\"(0));";
   const std::vector<std::pair<std::string, std::string>> words = {
       {"WRITE", "for (int k = t; k < 4096; k += 128) a[k] = b[k] = 0x3f80;"},
-      {"FENCE", "asm volatile(\"fence.proxy.async;\" ::: \"memory\");"},
+      {"FENCE", "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");"},
       {"READY", "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");"},
       {"PRODUCT", product},
       {"COMMIT", "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");"},
