@@ -205,7 +205,7 @@ std::string spell(const Operation& operation) {
   const lang::OpInfo& row = lang::info(operation.op);
   const std::vector<Expr>& in = operation.operands;
   if (operation.op == Op::Select) return fmt::format("{} ? {} : {}", tight(in[0]), tight(in[1]), tight(in[2]));
-  if (row.symbol.empty()) return fmt::format("{}({})", row.name, list(in));
+  if (row.symbol.empty()) return fmt::format("{}{}({})", row.name, operation.below_maximum ? "_below" : "", list(in));
   if (in.size() == 1) return fmt::format("{}{}", row.symbol, tight(in[0]));
   return fmt::format("{} {} {}", tight(in[0]), row.symbol, tight(in[1]));
 }

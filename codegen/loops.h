@@ -70,8 +70,15 @@ struct Constant { DType type; std::int64_t integer = 0; double real = 0; bool op
 struct Variable { std::string name; DType type = DType::I64; bool operator==(const Variable&) const = default; };
 // type: the view's
 struct Load { std::string view; Expr offset; DType type; bool operator==(const Load&) const = default; };
-// Bool for comparisons
-struct Operation { Op op; std::vector<Expr> operands; DType type; bool operator==(const Operation&) const = default; };
+// type: Bool for comparisons. below_maximum: exp of what lies below 0 beside others of which one is 0, so that errors
+// count as shares of 1
+struct Operation {
+  Op op;
+  std::vector<Expr> operands;
+  DType type;
+  bool below_maximum = false;
+  bool operator==(const Operation&) const = default;
+};
 struct Convert { Expr operand; DType type; bool operator==(const Convert&) const = default; };             // a cast
 
 enum class Kind { Serial, Unroll, Vector, Parallel, Block, Thread };

@@ -9,6 +9,29 @@
 
 namespace tilec::codegen {
 
+namespace {
+
+bool is_maximum_of(const poly::Program& program, TensorId tensor) {
+  return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
+    const auto* s = std::get_if<poly::Statement>(&node);
+    return s && s->target.tensor == tensor && s->aggregation == Aggregation::Max;
+  });
+}
+
+// exp(x - M) for these M: what lies far below the maximum has no part in a sum that holds the maximum's 1.
+Expr below_maxima(const Expr& e, const std::vector<Expr>& maxima) {
+  if (const auto* c = e.as<Convert>()) return Convert{below_maxima(c->operand, maxima), c->type};
+  const auto* o = e.as<Operation>();
+  if (!o) return e;
+  Operation result = *o;
+  for (Expr& x : result.operands) x = below_maxima(x, maxima);
+  const Operation* difference = o->op == Op::Exp ? o->operands[0].as<Operation>() : nullptr;
+  result.below_maximum = difference && difference->op == Op::Sub && std::ranges::find(maxima, difference->operands[1]) != maxima.end();
+  return result;
+}
+
+}  // namespace
+
 std::optional<Expr> OnlinePass::is_point(std::size_t l, const Expr& row, const Expr& column, bool all) {
   const PassMember& m = members_[l];
   Ranges points = points_[l];
@@ -104,19 +127,25 @@ Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
   const PassMember& m = members_[l];
   Ranges& points = points_[l];
   points.fix(m.part.row, row_value_), points.fix(m.part.over, at.column);
+  std::vector<Expr> maxima;
   const auto read = [&](std::size_t r) -> Expr {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
     if (made == by_tensor_.end()) {
-      if (const auto own = of_rows_.find({l, r}); own != of_rows_.end())
-        return Load{own->second, i64(slot_), compute_type(storage_.plan.program.tensor(access.tensor).dtype)};
+      if (const auto own = of_rows_.find({l, r}); own != of_rows_.end()) {
+        const poly::Program& program = storage_.plan.program;
+        const Expr value = Load{own->second, i64(slot_), compute_type(program.tensor(access.tensor).dtype)};
+        if (is_maximum_of(program, access.tensor)) maxima.push_back(value);
+        return value;
+      }
       return Load{storage_.name(access.tensor), points.known_part(access.offset),
           storage_.plan.program.tensor(access.tensor).dtype};
     }
-    if (maximum_ && made->second == *maximum_) return maximum_now_;
+    if (maximum_ && made->second == *maximum_) return maxima.emplace_back(maximum_now_);
     return at.values.at(made->second);
   };
-  const Expr result = spelled(m.nest, e, read, [&](const Form& f) { return points.known_part(f); });
+  const Expr result =
+      below_maxima(spelled(m.nest, e, read, [&](const Form& f) { return points.known_part(f); }), maxima);
   points.release(m.part.row), points.release(m.part.over);
   return result;
 }

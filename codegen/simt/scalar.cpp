@@ -375,6 +375,15 @@ std::string Scalars::by_double(Op op, std::size_t count) const {
   return fmt::format("\n#ifdef cl_khr_fp64\n  {}\n#else\n  return {}(a{});\n#endif\n", precise, name, more);
 }
 
+// 2^(x log2 e) of the device: an error of x / 2^24 and of 2 ulp, and 0 for what is below the normal numbers. It takes
+// two instructions, where an exact one takes eight.
+std::string Scalars::exp_below_maximum(const std::string& operand) {
+  if (dialect_ == Dialect::OpenCl) return floats(Op::Exp, DType::F32, {operand});
+  return call(helper("tc_exp_below", "float", "float x",
+                  "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x * 1.44269504f)); return r;"),
+      {operand});
+}
+
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
   const auto shared = [&](const char* name, const std::string& body) {

@@ -41,6 +41,7 @@ class Scalars {
   // (c, descriptors of a and b)
   std::string multiply_shared(
       const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);
+  std::string exp_below_maximum(const std::string& operand);
   std::string await_all(DType type, std::int64_t registers);  // (c)
 
   const std::string& helpers() const { return helpers_; }

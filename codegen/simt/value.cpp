@@ -159,6 +159,8 @@ Value Speller::value(const Expr& expr, const Scope& scope) {
       [&](const Operation& o) {
         std::vector<Value> operands;
         for (const Expr& x : o.operands) operands.push_back(value(x, scope));
+        if (o.below_maximum && o.type == DType::F32)
+          return Value{scalars_.exp_below_maximum(converted(o.operands[0], o.type, scope).text), o.type, false, {}};
         return apply(o.op, operands, o.type);
       },
       [&](const Convert& c) { return convert(value(c.operand, scope), c.type); });

@@ -81,6 +81,10 @@ inline void ptx_cvt_f32_f16(int, float& r, unsigned short x) { r = (float)simula
 inline void ptx_cvt_rn_f16_f32(int, unsigned short& r, float x) {
   r = x != x ? 0x7fff : simulated_bits<unsigned short>((_Float16)x);
 }
+inline void ptx_ex2_approx_ftz_f32(int, float& r, float x) {
+  r = __builtin_exp2f(x);
+  if (__builtin_fabsf(r) < 0x1p-126f) r = 0;
+}
 // NaN wins and becomes canonical; +0 is more than -0
 inline void ptx_max_NaN_f32(int, float& r, float a, float b) {
   r = a != a || b != b ? __uint_as_float(0x7fffffff)
