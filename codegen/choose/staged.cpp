@@ -48,10 +48,12 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
   const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp,
                elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
-  const double issued = warps * (elements + sides / 4) + copied / warp * gpu::issued_of_copy,
+  const double of_copy = gpu::issued_of_copy + (t.masked ? gpu::issued_of_rows : 0);
+  const double issued = warps * (elements + sides / 4) + copied / warp * of_copy,
                shared = warps * sides * gpu::turns_of_operand + copied / warp;
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
-  const double waits = (held < 2 ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
+  const double waits =
+      (held < 2 && elements < gpu::sums_that_hide ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
   const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
       static_cast<double>(t.height() * t.width()) * moved.result;
   return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
@@ -72,6 +74,7 @@ TileChoice thread_tile(
     if (!best || now < least * model::threads::better_tile) best = t, least = now;
   };
   if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
+    if (!masked) weigh(16, 8, 16, 256);                // beside what bounds rows its registers would spill
     for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
       for (const std::int64_t lanes : {16, 8})
         for (const std::int64_t threads : {256, 128}) weigh(r, v, lanes, threads);
