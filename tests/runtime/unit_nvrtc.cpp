@@ -160,19 +160,25 @@ TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor
 // Sizes that divide by accesses of 16 bytes and sizes that do not; the border of an image; operands that lie along the
 // reduction, or across.
 TEST_CASE("staged contractions do not spill") {
-  const auto kernels = [](const std::string& text, const test::Sizes& sizes, const std::string& architecture) {
-    const codegen::Stages stages =
-        test::compiled(text, test::request_for(sizes, "cuda:" + architecture), codegen::Until::Lowered);
+  const auto kernels = [](const std::string& text, const test::Sizes& sizes, const std::string& architecture,
+                           const std::string& plan = "") {
+    codegen::Request request = test::request_for(sizes, "cuda:" + architecture);
+    if (!plan.empty()) request.plan = codegen::PlanText{plan, 0};
+    const codegen::Stages stages = test::compiled(text, request, codegen::Until::Lowered);
     CHECK(stages.plan->groups.front().body.front().is<codegen::forms::Staged>());
     return kernels_of(*stages.lowered);
   };
   for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
-    const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
-        {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture);
-    // two blocks fit
-    CHECK(compiled(large, architecture).kernels.front().registers *
-            simt::launch(large.front(), simt::Dialect::Cuda).threads <=
-        65536 / 2);
+    const auto blocks = [&](const std::string& tile) {  // that fit
+      const auto large = kernels("function f(A[M, K], B[K, N]) -> (C) { C[i, j: M, N] = +(A[i, k] * B[k, j]); }",
+          {{"M", 4096}, {"N", 4096}, {"K", 512}}, architecture,
+          "group C  threads 256\n  contract C  m i  n j  k k  block " + tile + "  lanes 16  stage 8\n");
+      return 65536 /
+          (compiled(large, architecture).kernels.front().registers *
+              simt::launch(large.front(), simt::Dialect::Cuda).threads);
+    };
+    CHECK(blocks("16x8") == 1);
+    CHECK(blocks("8x8") == 2);
     compiled(kernels("function f(A[K, M], B[N, K]) -> (C) { C[i, j: M, N] = +(A[k, i] * B[j, k]); }",
                  {{"M", 1021}, {"N", 509}, {"K", 251}}, architecture),
         architecture);
