@@ -614,16 +614,18 @@ TILEC_API void tilec_python_calls_destroy(tilec_python_calls* calls);
 
 /* A call that `kernel` runs: sources[k] is the position of the argument that is its input k. `makers` is a tuple of a
  * callable and a tuple of its arguments for each result that the call makes. The caller keeps the kernel and the makers
- * alive as long as `calls`. Gives the number of the call, or -1 where an argument is no array, no float and no tensor
- * of a type that was told, or an output cannot be written. */
+ * alive as long as `calls`. Of tensors in a GPU's memory, all of one library: `workspace` is what tilec_kernel_run_on
+ * takes, that of the stream that the library is at, and so is the call; NULL: the kernel needs none, and the call is of
+ * every stream. Gives the number of the call, or -1 where an argument is no array, no float and no tensor of a type that
+ * was told, or an output cannot be written. */
 TILEC_API int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel, void* arguments,
-    void* outputs, void* makers, const int32_t* sources);
+    void* outputs, void* makers, const int32_t* sources, void* workspace);
 
 /* Greater for a call that was used later. */
 TILEC_API uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number);
 
-/* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL. Gives a new reference:
- * the result, or the tuple of results; None where no call is known or it failed (what is wrong will be said when it is
+/* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL; on a GPU it starts it on
+ * the stream that the library is at, and waits for nothing. Gives a new reference: the result, or the tuple of results; None where no call is known or it failed (what is wrong will be said when it is
  * prepared again); NULL where Python has an exception. */
 TILEC_API void* tilec_python_call(tilec_python_calls* calls, void* arguments, void* outputs);
 

@@ -65,6 +65,7 @@ class Calls:
             tuple(out or ()),
             makers,
             (c.c_int32 * max(1, len(sources)))(*sources),
+            torch.workspace(prepared, torch.current_stream(prepared.gpu)) if torch and prepared.on_gpu else None,
         )
         if number >= 0:
             self._known[number] = (

@@ -9,17 +9,20 @@ the library (`run`). NumPy needs none: None stands for it. No library is importe
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import sys
 
 import numpy as np
 
-from ._call import address, bfloat16, number_as
+from ._call import Seen, address, bfloat16, number_as
 from . import _library as _c
 from .errors import check
 
 _ON_HOST = (1, 3, 13)                                         # DLPack's kDLCPU, kDLCUDAHost, kDLCUDAManaged
+_ON_GPU = 2                                                   # kDLCUDA
+GPU_ALIGNMENT = 16                                            # what a kernel there reads at once
 
 # Element types that Tile has not, by their names in PyTorch, and what can be passed instead.
 _NARROW = (
@@ -32,10 +35,10 @@ _NARROW = (
 )
 
 
-def refuse_device(name: str, where) -> None:
+def refuse_device(name: str, where, is_gpu: bool = False) -> None:
     raise ValueError(
-        "%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch"
-        % (name, where)
+        "%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch%s"
+        % (name, where, ", or compile the program for the GPU, by tilec.compile(…, target=\"cuda\")" if is_gpu else "")
     )
 
 
@@ -65,6 +68,7 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # of builds for GPUs
         self.forward_ad, self.pre_dispatch, self.proxy = (
             torch.autograd.forward_ad,
             torch._C.DispatchKey.PreDispatch,
@@ -141,7 +145,7 @@ class Torch:
         if value.layout is not torch.strided:
             raise TypeError("%s: a tensor of layout %s has no strides; pass .to_dense()" % (name, value.layout))
         if value.device.type != "cpu":
-            refuse_device(name, value.device)
+            refuse_device(name, value.device, value.is_cuda)
         try:
             freed = self.is_freed(value)
         except Exception:                                     # no memory of its own
@@ -166,20 +170,21 @@ class Torch:
             ) from fault
 
     def key(self, values, out) -> "list | None":
-        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its
-        address, none is a tensor, or PyTorch traces."""
+        """What NumPy's dtype, shape and strides are for arrays, and the GPU where they lie on one. None: something
+        among them is not to be taken by its address, none is a tensor, they do not lie together, or PyTorch traces."""
         if self.is_traced():
             return None
         key, tensor, parameter = [], *self.kinds
-        some = False
+        places = set()                                        # numbers of GPUs; -1: the CPU
         for value in values:
             kind = type(value)
             if kind is tensor or kind is parameter:
                 if not self.lies_plain(value):
                     return None
-                some = True
+                places.add(value.get_device())
                 key.append((value.dtype, value.shape, value.stride()))
             elif kind is np.ndarray:
+                places.add(-1)
                 key.append((value.dtype, value.shape, value.strides))
             elif kind is float or value is None:
                 key.append(kind)
@@ -191,13 +196,19 @@ class Torch:
             kind = type(value)
             if (kind is not tensor and kind is not parameter) or not self.lies_plain(value):
                 return None
+            places.add(value.get_device())
             key.append((value.shape, value.stride(), value.dtype))
-        return key if some else None
+        if len(places) != 1 or not any(type(value) in self.kinds for value in values):
+            return None
+        gpu = places.pop()
+        if gpu >= 0:
+            key += ["gpu", gpu]
+        return key
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
         return (
-            value.is_cpu
+            (value.is_cpu or value.is_cuda)
             and not value.is_neg()
             and not (value.requires_grad and self.grad_enabled())
             and not self.is_dual(value)
@@ -227,6 +238,8 @@ class Torch:
 
     def differs(self, value, array) -> bool:
         """Is what became an argument a copy?"""
+        if isinstance(array, Seen):
+            return array.address != value.data_ptr()
         return (
             array.size > 0 and address(array) != value.data_ptr() if type(value) in self.kinds else array is not value
         )
@@ -239,11 +252,82 @@ class Torch:
 
     def makers(self, prepared) -> list:
         """What makes the tensors of a kernel's outputs. The device is said, as another may be PyTorch's default."""
+        device = self.device_of(prepared)
         def maker(shape, dtype):
-            return functools.partial(self.torch.empty, *(shape or ((),)), dtype=self.type_of(dtype), device=self.host)
+            return functools.partial(self.torch.empty, *(shape or ((),)), dtype=self.type_of(dtype), device=device)
         return [maker(shape, dtype) for _, dtype, shape in prepared.outputs]
 
+    def device_of(self, prepared):
+        return self.torch.device("cuda", prepared.gpu) if prepared.on_gpu else self.host
+
+    def current_stream(self, gpu: int) -> int:
+        """Of a GPU, the one that PyTorch's work goes to now."""
+        if self.raw_stream is not None:
+            return self.raw_stream(gpu)
+        return self.torch.cuda.current_stream(gpu).cuda_stream
+
+    def workspace(self, prepared, stream: int):
+        """Memory for a kernel's runs on a stream. None: it needs none."""
+        if not prepared.workspace_bytes:
+            return None
+        key = self.name, stream
+        if key not in prepared.workspaces:
+            made = self.torch.empty(
+                prepared.workspace_bytes, dtype=self.torch.uint8, device=self.torch.device("cuda", prepared.gpu)
+            )
+            prepared.workspaces.setdefault(key, made)
+        return prepared.workspaces[key].data_ptr()
+
+    def run_on_gpu(self, prepared, values, out=None, stream: "int | None" = None):
+        """Tensors in a GPU's memory: the kernel starts on the stream, which is PyTorch's own if none is said, and is
+        not waited for."""
+        self.check_not_traced()
+        torch, device = self.torch, self.device_of(prepared)
+        now = self.current_stream(prepared.gpu)
+        other = stream is not None and stream != now
+        # what is made here is PyTorch's to give away when the stream is done with it
+        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device)) if other else contextlib.nullcontext():
+            ins, outs = prepared.blocks()
+            taken = []                                        # which live to the end of this call
+            for k, (position, dtype, shape) in enumerate(prepared.sources):
+                value = values[position] if position is not None else None
+                if not isinstance(value, torch.Tensor):
+                    if value is not None:
+                        number_as(prepared.names[position], value, dtype)   # says what does not fit
+                    kind = self.type_of(dtype)
+                    value = (
+                        torch.empty(shape, dtype=kind, device=device)
+                        if value is None
+                        else torch.full((), value, dtype=kind, device=device)
+                    )
+                elif value.data_ptr() % GPU_ALIGNMENT:
+                    value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device).copy_(
+                        value.detach()
+                    )
+                taken.append(value)
+                ins[k] = value.data_ptr() or self.nowhere(value)
+            if out is None:
+                if prepared.of_torch is None:
+                    prepared.of_torch = self.makers(prepared)
+                out = [make() for make in prepared.of_torch]
+            written = [
+                torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
+                if value.data_ptr() % GPU_ALIGNMENT
+                else value
+                for value in out
+            ]
+            for k, value in enumerate(written):
+                outs[k] = value.data_ptr() or self.nowhere(value)
+            at = now if stream is None else stream
+            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, self.workspace(prepared, at), at))
+            for value, to in zip(written, out):
+                if value is not to:
+                    to.detach().copy_(value)
+        return out[0] if len(out) == 1 else tuple(out)
+
     def run(self, prepared, values, out=None):
+        if prepared.on_gpu:
+            return self.run_on_gpu(prepared, values, out)
         self.check_not_traced()
         ins, outs = prepared.blocks()
         tensor, parameter = self.kinds
@@ -277,7 +361,7 @@ class Torch:
     def nowhere(self, tensor) -> int:
         """An address for a tensor without elements, which has none of its own, as have those that PyTorch makes while
         it traces."""
-        if type(tensor) not in self.kinds or not tensor.is_cpu or tensor.numel():
+        if type(tensor) not in self.kinds or not (tensor.is_cpu or tensor.is_cuda) or tensor.numel():
             raise TypeError(
                 "a %s has no memory: where PyTorch traces or transforms, call tilec.torch.op(program)"
                 % type(tensor).__name__
@@ -445,4 +529,4 @@ def check_host(name: str, value) -> None:
     if where is not None:
         kind = int(where()[0])
         if kind not in _ON_HOST:
-            refuse_device(name, "a device (DLPack's device type %d)" % kind)
+            refuse_device(name, "a device (DLPack's device type %d)" % kind, kind == _ON_GPU)

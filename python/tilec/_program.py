@@ -165,6 +165,7 @@ class Program(Runnable):
         )
         said = last_said()
         pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
+        pair.forward.placed(values), pair.backward.placed(values)
         settle_sizes(self.inputs, values, pair.sizes)
         self._hear(said)
         return pair
