@@ -17,9 +17,9 @@ import numpy as np
 
 from . import _library as _c
 from ._arguments import as_argument, check_type, counted
-from ._call import Prepared, Seen, number_as
+from ._call import Prepared, Seen, as_compiled, number_as, spelled
 from ._libraries import GPU_ALIGNMENT, of_torch
-from .errors import check
+from .errors import ArgumentTypeError, ShapeError, check
 
 
 def on_gpu(value) -> bool:
@@ -28,6 +28,11 @@ def on_gpu(value) -> bool:
     if kind is np.ndarray or kind is float or kind is int:
         return False
     return bool(getattr(value, "is_cuda", False)) or hasattr(value, "__cuda_array_interface__")
+
+
+def is_place(library) -> bool:
+    """Are the arrays of a library on a GPU?"""
+    return isinstance(library, Place)
 
 
 def seen(name: str, value, gpu: int) -> Seen:
@@ -104,8 +109,34 @@ class Place:
             )
         return self.see("workspace", prepared.workspaces[key]).address
 
-    def run(self, prepared: Prepared, arguments: typing.Sequence, out: "list | None", stream: int) -> typing.Any:
+    def packed(self, name: str, value) -> typing.Any:
+        """The same, row-major."""
+        raise ValueError("%s has strides: pass a contiguous array" % name)
+
+    def as_compiled(self, name: str, value, dtype: np.dtype, shape: "tuple[int, ...]") -> typing.Any:
+        """An array or a number as code takes it that is compiled for one type and shape, row-major."""
+        if not on_gpu(value):
+            if shape:
+                raise ValueError("%s lies in the memory of the CPU, and other arrays in the GPU's: move it there" % name)
+            return as_compiled(name, as_argument(name, value), dtype, shape)
+        there = self.see(name, value)
+        if there.dtype != dtype:
+            raise ArgumentTypeError("%s is %s but is given %s" % (name, spelled(dtype), spelled(there.dtype)))
+        if there.shape != shape:
+            raise ShapeError(
+                "%s is %s but is given %s" % (name, list(shape) or "a scalar", list(there.shape) or "a scalar")
+            )
+        return value if there.is_row_major else self.packed(name, value)
+
+    def run(
+        self,
+        prepared: Prepared,
+        arguments: typing.Sequence,
+        out: "list | None" = None,
+        stream: "int | None" = None,
+    ) -> typing.Any:
         """A kernel on arrays and numbers, in the order of the program's inputs. Gives the arrays it wrote."""
+        stream = self.stream() if stream is None else stream
         keep, pointers = [], []
         for position, dtype, shape in prepared.sources:
             value = None if position is None else arguments[position]
@@ -162,7 +193,16 @@ class TorchPlace(Place):
     def stream(self) -> int:
         return self.library.current_stream(self.device.index)
 
-    def run(self, prepared: Prepared, arguments: typing.Sequence, out: "list | None", stream: int) -> typing.Any:
+    def packed(self, name: str, value) -> typing.Any:
+        return value.contiguous()
+
+    def run(
+        self,
+        prepared: Prepared,
+        arguments: typing.Sequence,
+        out: "list | None" = None,
+        stream: "int | None" = None,
+    ) -> typing.Any:
         made = self.library.run_on_gpu(prepared, arguments, out, stream)
         if out is not None:
             self.library.written(out)
@@ -198,6 +238,10 @@ class CupyPlace(Place):
             made = self.cupy.empty_like(value)
             made[...] = value
             return made
+
+    def packed(self, name: str, value) -> typing.Any:
+        with self.device:
+            return self.cupy.ascontiguousarray(value)
 
 
 def _place_of(value) -> Place:

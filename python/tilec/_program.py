@@ -11,6 +11,7 @@ import numpy as np
 from . import _library as _c
 from ._arguments import as_argument, encoded, fit
 from ._call import Block, settle_sizes
+from ._device import Call as GpuCall, on_gpu
 from ._libraries import library_of_call
 from ._package import row_major
 from ._pair import Backward, Pair
@@ -122,6 +123,9 @@ class Program(Runnable):
         """
         self._check_differentiable()
         given = self._by_position(arguments, named)
+        if self._of_cuda and any(map(on_gpu, given)):
+            call = GpuCall(self, self.outputs, given, None, None)
+            return self._pair(call.values, of, wrt)(call.arguments, call.place, given)
         library = library_of_call(self.inputs, given)
         values = self._as_arguments(given)
         pair = self._pair(values, of, wrt)
