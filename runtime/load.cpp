@@ -72,6 +72,9 @@ class DeviceModule final : public Module {
       addresses.push_back(static_cast<char*>(workspace) + buffers_[k].offset);
     device_->run_at(*kernels_, addresses, stream);
   }
+  void copy_on(void* to, const void* from, std::int64_t bytes, void* stream) const override {
+    device_->copy_at(to, from, bytes, stream);
+  }
 
  private:
   void run_on_copies(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
@@ -241,10 +244,17 @@ void Module::take_launches(const Module& inner) {
   code += inner.code;
 }
 
-void Module::run_on(void* const*, void* const*, void*, void*) const {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device")
+namespace {
+
+RuntimeError does_more() {
+  return argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device")
       .hint("`tilec_kernel_run` takes memory of the host");
 }
+
+}  // namespace
+
+void Module::run_on(void* const*, void* const*, void*, void*) const { throw does_more(); }
+void Module::copy_on(void*, const void*, std::int64_t, void*) const { throw does_more(); }
 
 void check_machine(const codegen::Package& package) {
   if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features);

@@ -49,6 +49,8 @@ class Module {
                                                            // device
   virtual std::int64_t device_workspace() const { return 0; }
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
+  // Bytes there, before what is started on the stream next.
+  virtual void copy_on(void* to, const void* from, std::int64_t bytes, void* stream) const;
 
  protected:
   void take(const codegen::Package& from, int for_threads);  // its name, ports and launches

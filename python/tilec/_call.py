@@ -110,12 +110,23 @@ class Seen(typing.NamedTuple):
 
     @property
     def is_row_major(self) -> bool:
-        step = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides)):
-            if size > 1 and stride != step:
-                return 0 in self.shape
-            step *= size
-        return True
+        dense = dense_strides(self.shape)
+        return 0 in self.shape or all(
+            size == 1 or stride == step for size, stride, step in zip(self.shape, self.strides, dense)
+        )
+
+    def row_major(self) -> "Seen":
+        """One like it that is."""
+        return self._replace(strides=dense_strides(self.shape))
+
+
+def dense_strides(shape: "tuple[int, ...]") -> "tuple[int, ...]":
+    """Those of a row-major array, in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
 
 
 def gpu_of(values) -> "int | None":
@@ -213,6 +224,7 @@ class Prepared:
         # them
         self.workspaces: "dict[tuple[str, int], typing.Any]" = {}
         self.workspace_bytes = lib.tilec_kernel_device_workspace(handle)
+        self.added = frozenset(k for k in range(len(self.outputs)) if lib.tilec_kernel_adds(handle, k))
 
     def placed(self, values) -> "Prepared":
         """Of a call with these."""

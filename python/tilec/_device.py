@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _library as _c
 from ._arguments import as_argument, check_type, counted
-from ._call import Prepared, Seen, as_compiled, number_as, spelled
+from ._call import Prepared, Seen, as_compiled, dense_strides, number_as, spelled
 from ._libraries import GPU_ALIGNMENT, of_torch
 from .errors import ArgumentTypeError, ShapeError, check
 
@@ -49,14 +49,6 @@ def _is_scalar(value) -> bool:
     return isinstance(value, np.ndarray) and not value.ndim
 
 
-def _row_major(shape: "tuple[int, ...]") -> "tuple[int, ...]":
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 class Place:
     """Arrays of any library, by __cuda_array_interface__. It makes none."""
     name = "this library"
@@ -76,8 +68,10 @@ class Place:
         shape, steps = tuple(about["shape"]), about.get("strides")
         if steps is not None and any(step % dtype.itemsize for step in steps):
             raise ValueError("%s has strides that are no multiples of its element size: copy it" % name)
-        strides = _row_major(shape) if steps is None else tuple(step // dtype.itemsize for step in steps)
-        return Seen(dtype, shape, strides, about["data"][0] or 0, self.gpu(value))
+        address = about["data"][0] or 0
+        is_dense = steps is None or address % GPU_ALIGNMENT    # of another address a kernel takes a copy
+        strides = dense_strides(shape) if is_dense else tuple(step // dtype.itemsize for step in steps)
+        return Seen(dtype, shape, strides, address, self.gpu(value))
 
     def is_writable(self, value) -> bool:
         return not value.__cuda_array_interface__["data"][1]
@@ -94,10 +88,6 @@ class Place:
         """A number there."""
         return self.empty(what, value.shape, value.dtype, stream)
 
-    def aligned(self, value, stream: int) -> typing.Any:
-        """An array whose address a kernel takes."""
-        return value                                          # C says that it is not
-
     def workspace(self, prepared: Prepared, stream: int) -> "int | None":
         if not prepared.workspace_bytes:
             return None
@@ -109,9 +99,11 @@ class Place:
             )
         return self.see("workspace", prepared.workspaces[key]).address
 
-    def packed(self, name: str, value) -> typing.Any:
-        """The same, row-major."""
-        raise ValueError("%s has strides: pass a contiguous array" % name)
+    def packed(self, name: str, value, stream: int) -> typing.Any:
+        """A row-major copy."""
+        raise ValueError(
+            "%s has strides, or an address that is no multiple of %d: pass a contiguous copy" % (name, GPU_ALIGNMENT)
+        )
 
     def as_compiled(self, name: str, value, dtype: np.dtype, shape: "tuple[int, ...]") -> typing.Any:
         """An array or a number as code takes it that is compiled for one type and shape, row-major."""
@@ -126,7 +118,7 @@ class Place:
             raise ShapeError(
                 "%s is %s but is given %s" % (name, list(shape) or "a scalar", list(there.shape) or "a scalar")
             )
-        return value if there.is_row_major else self.packed(name, value)
+        return value if there.is_row_major else self.packed(name, value, self.stream())
 
     def run(
         self,
@@ -150,7 +142,7 @@ class Place:
                     stream,
                 )
             elif self.see(name, value).address % GPU_ALIGNMENT:
-                value = self.aligned(value, stream)
+                value = self.packed(prepared.names[position], value, stream)
             keep.append(value)
             pointers.append(self.see(name, value).address)
         made = (
@@ -158,17 +150,36 @@ class Place:
             if out is None
             else out
         )
-        written = [self.see(name, value).address for value, (name, _, _) in zip(made, prepared.outputs)]
+        written = [
+            self._to_write(prepared, k, value, stream) if out is not None else value for k, value in enumerate(made)
+        ]
         check(
             _c.lib.tilec_kernel_run_on(
                 prepared.handle,
                 prepared.input_block(*pointers),
-                prepared.output_block(*written),
+                prepared.output_block(
+                    *[self.see(name, value).address for value, (name, _, _) in zip(written, prepared.outputs)]
+                ),
                 self.workspace(prepared, stream),
                 stream,
             )
         )
+        for value, to in zip(written, made):
+            if value is not to:
+                self.copy(to, value, stream)
         return made[0] if len(made) == 1 else tuple(made)
+
+
+    def _to_write(self, prepared: Prepared, output: int, value, stream: int) -> typing.Any:
+        """What a kernel writes in the place of an array of the caller's, which it may not take as it lies."""
+        name = "out= for " + prepared.outputs[output][0]
+        there = self.see(name, value)
+        if there.address % GPU_ALIGNMENT or (output in prepared.added and not there.is_row_major):
+            return self.packed(name, value, stream)
+        return value
+
+    def copy(self, to, value, stream: int) -> None:
+        raise NotImplementedError                             # nothing is made here that would have to be
 
 
 class TorchPlace(Place):
@@ -182,7 +193,8 @@ class TorchPlace(Place):
         if value.dtype not in self.library.taken or value.layout is not self.torch.strided or value.is_neg():
             self.library.view(name, value)                    # says what is wrong
         dtype, shape = self.library.numpy_type(value.dtype), tuple(value.shape)
-        return Seen(dtype, shape, tuple(value.stride()), value.data_ptr(), value.device.index)
+        strides = dense_strides(shape) if self.library.is_misaligned(value) else tuple(value.stride())
+        return Seen(dtype, shape, strides, value.data_ptr(), value.device.index)
 
     def gpu(self, value) -> "int | None":
         return value.device.index
@@ -193,7 +205,7 @@ class TorchPlace(Place):
     def stream(self) -> int:
         return self.library.current_stream(self.device.index)
 
-    def packed(self, name: str, value) -> typing.Any:
+    def packed(self, name: str, value, stream: int) -> typing.Any:
         return value.contiguous()
 
     def run(
@@ -233,15 +245,13 @@ class CupyPlace(Place):
         with self.device, self.cupy.cuda.ExternalStream(stream):
             return self.cupy.full((), value.item(), value.dtype)
 
-    def aligned(self, value, stream: int) -> typing.Any:
+    def packed(self, name: str, value, stream: int) -> typing.Any:
         with self.device, self.cupy.cuda.ExternalStream(stream):
-            made = self.cupy.empty_like(value)
-            made[...] = value
-            return made
+            return self.cupy.array(value, order="C")
 
-    def packed(self, name: str, value) -> typing.Any:
-        with self.device:
-            return self.cupy.ascontiguousarray(value)
+    def copy(self, to, value, stream: int) -> None:
+        with self.device, self.cupy.cuda.ExternalStream(stream):
+            to[...] = value
 
 
 def _place_of(value) -> Place:

@@ -202,8 +202,12 @@ class Torch:
             return None
         gpu = places.pop()
         if gpu >= 0:
-            key += ["gpu", gpu]
+            key += ["gpu", gpu, *map(self.is_misaligned, values), *map(self.is_misaligned, out or ())]
         return key
+
+    def is_misaligned(self, value) -> bool:
+        """Of a tensor on a GPU: a kernel takes a row-major copy, whatever its strides."""
+        return type(value) in self.kinds and value.data_ptr() % GPU_ALIGNMENT != 0
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
@@ -278,6 +282,10 @@ class Torch:
             prepared.workspaces.setdefault(key, made)
         return prepared.workspaces[key].data_ptr()
 
+    def packed(self, value):
+        """A row-major copy."""
+        return value.detach().clone(memory_format=self.torch.contiguous_format)
+
     def run_on_gpu(self, prepared, values, out=None, stream: "int | None" = None):
         """Tensors in a GPU's memory: the kernel starts on the stream, which is PyTorch's own if none is said, and is
         not waited for."""
@@ -301,9 +309,7 @@ class Torch:
                         else torch.full((), value, dtype=kind, device=device)
                     )
                 elif value.data_ptr() % GPU_ALIGNMENT:
-                    value = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device).copy_(
-                        value.detach()
-                    )
+                    value = self.packed(value)
                 taken.append(value)
                 ins[k] = value.data_ptr() or self.nowhere(value)
             if out is None:
@@ -311,10 +317,10 @@ class Torch:
                     prepared.of_torch = self.makers(prepared)
                 out = [make() for make in prepared.of_torch]
             written = [
-                torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=device)
-                if value.data_ptr() % GPU_ALIGNMENT
+                self.packed(value)
+                if value.data_ptr() % GPU_ALIGNMENT or (k in prepared.added and not value.is_contiguous())
                 else value
-                for value in out
+                for k, value in enumerate(out)
             ]
             for k, value in enumerate(written):
                 outs[k] = value.data_ptr() or self.nowhere(value)

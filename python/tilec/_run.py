@@ -223,15 +223,12 @@ class Runnable:
         call = GpuCall(
             self, self.outputs if out is None else self._results(arguments), arguments, out, stream
         )
-        if accumulate is not False and self._outputs_to_add(accumulate, out):
-            raise ValueError(
-                "accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs)
-            )
-        found = self._cache.get(call.key(self._sizes))
+        added = self._outputs_to_add(accumulate, out) if accumulate is not False else ()
+        found = self._cache.get((*call.key(self._sizes), added))
         if found is None:
-            found = self._prepare(call.values, strided(call.written))
+            found = self._prepare(call.values, call.written or None, added)
             self._sizes = self._sizes | found.sizes
-            self._insert(call.key(self._sizes), found)
+            self._insert((*call.key(self._sizes), added), found)
         found.used = next(self._uses)
         return call.run(found)
 
@@ -375,7 +372,10 @@ class Runnable:
             if isinstance(array, np.ndarray) and any(s % array.itemsize for s in array.strides):
                 raise ValueError("out= for %s has strides that are no multiples of its element size" % name)
         there = [array for array in out or () if isinstance(array, Seen)]
-        results = Block(list(zip(named, (out if not there else strided(there)) or ())), add)
+        written = out or ()
+        if there:                                             # what is added to is row-major there, perhaps a copy
+            written = [array.row_major() for array in there] if add else strided(there) or ()
+        results = Block(list(zip(named, written)), add)
         handle = ctypes.c_void_p()
         try:
             check(
