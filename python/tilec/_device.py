@@ -73,6 +73,9 @@ class Place:
         strides = dense_strides(shape) if is_dense else tuple(step // dtype.itemsize for step in steps)
         return Seen(dtype, shape, strides, address, self.gpu(value))
 
+    def address(self, value) -> int:
+        return value.__cuda_array_interface__["data"][0] or 0
+
     def is_writable(self, value) -> bool:
         return not value.__cuda_array_interface__["data"][1]
 
@@ -97,7 +100,7 @@ class Place:
             prepared.workspaces.setdefault(
                 key, self.empty(what, (prepared.workspace_bytes,), np.dtype(np.uint8), stream)
             )
-        return self.see("workspace", prepared.workspaces[key]).address
+        return self.address(prepared.workspaces[key])
 
     def packed(self, name: str, value, stream: int) -> typing.Any:
         """A row-major copy."""
@@ -129,37 +132,21 @@ class Place:
     ) -> typing.Any:
         """A kernel on arrays and numbers, in the order of the program's inputs. Gives the arrays it wrote."""
         stream = self.stream() if stream is None else stream
-        keep, pointers = [], []
-        for position, dtype, shape in prepared.sources:
-            value = None if position is None else arguments[position]
-            name = "an input that is not read" if position is None else "the value of %s" % prepared.names[position]
-            if value is None:
-                value = self.empty(name, shape, dtype, stream)
-            elif not on_gpu(value):
-                value = self.filled(
-                    name,
-                    value if _is_scalar(value) else number_as(prepared.names[position], value, dtype),
-                    stream,
-                )
-            elif self.see(name, value).address % GPU_ALIGNMENT:
-                value = self.packed(prepared.names[position], value, stream)
-            keep.append(value)
-            pointers.append(self.see(name, value).address)
-        made = (
-            [self.empty("the output %s" % name, shape, dtype, stream) for name, dtype, shape in prepared.outputs]
-            if out is None
-            else out
-        )
-        written = [
-            self._to_write(prepared, k, value, stream) if out is not None else value for k, value in enumerate(made)
+        taken = [
+            self._to_read(prepared, source, None if source[0] is None else arguments[source[0]], stream)
+            for source in prepared.sources
         ]
+        if out is None:
+            made = written = [
+                self.empty("the output %s" % name, shape, dtype, stream) for name, dtype, shape in prepared.outputs
+            ]
+        else:
+            made, written = out, [self._to_write(prepared, k, value, stream) for k, value in enumerate(out)]
         check(
             _c.lib.tilec_kernel_run_on(
                 prepared.handle,
-                prepared.input_block(*pointers),
-                prepared.output_block(
-                    *[self.see(name, value).address for value, (name, _, _) in zip(written, prepared.outputs)]
-                ),
+                prepared.input_block(*map(self.address, taken)),
+                prepared.output_block(*map(self.address, written)),
                 self.workspace(prepared, stream),
                 stream,
             )
@@ -169,12 +156,23 @@ class Place:
                 self.copy(to, value, stream)
         return made[0] if len(made) == 1 else tuple(made)
 
+    def _to_read(self, prepared: Prepared, source: tuple, value, stream: int) -> typing.Any:
+        """What a kernel reads: an array of the caller's, or one made of a number."""
+        position, dtype, shape = source
+        if value is None:
+            return self.empty("an input that is not read", shape, dtype, stream)
+        name = prepared.names[position]
+        if not on_gpu(value):
+            number = value if _is_scalar(value) else number_as(name, value, dtype)
+            return self.filled("the value of " + name, number, stream)
+        return self.packed(name, value, stream) if self.address(value) % GPU_ALIGNMENT else value
 
     def _to_write(self, prepared: Prepared, output: int, value, stream: int) -> typing.Any:
         """What a kernel writes in the place of an array of the caller's, which it may not take as it lies."""
         name = "out= for " + prepared.outputs[output][0]
-        there = self.see(name, value)
-        if there.address % GPU_ALIGNMENT or (output in prepared.added and not there.is_row_major):
+        if self.address(value) % GPU_ALIGNMENT or (
+            output in prepared.added and not self.see(name, value).is_row_major
+        ):
             return self.packed(name, value, stream)
         return value
 
@@ -233,6 +231,9 @@ class CupyPlace(Place):
     def dtype(self, value) -> np.dtype:
         return getattr(value, "dtype", None) or super().dtype(value)  # the interface has no name for bf16
 
+    def address(self, value) -> int:
+        return value.data.ptr
+
     def stream(self) -> int:
         with self.device:                                     # each GPU has a current one
             return self.cupy.cuda.get_current_stream().ptr
@@ -261,7 +262,7 @@ def _place_of(value) -> Place:
     return CupyPlace(cupy, value) if isinstance(value, getattr(cupy, "ndarray", ())) else Place()
 
 
-def _number_of(stream) -> int:
+def number_of(stream) -> int:
     """A stream's handle: a number, or what libraries call it."""
     if isinstance(stream, int) and not isinstance(stream, bool):
         if stream < 0:
@@ -289,7 +290,7 @@ def refuse_stream(title: str, target: str) -> typing.NoReturn:
 class Call:
     """The arguments of one call on the GPU, looked at."""
 
-    def __init__(self, program, outputs: "tuple[str, ...]", arguments: typing.Sequence, out, stream):
+    def __init__(self, program, outputs: "tuple[str, ...]", arguments: typing.Sequence, out, stream: "int | None"):
         arrays = [value for value in arguments if on_gpu(value)]
         if not arrays:
             raise ValueError(
@@ -297,7 +298,7 @@ class Call:
                 % (program.name or "the function")
             )
         self.place, self.gpu, self.own = _place_of(arrays[0]), _place_of(arrays[0]).gpu(arrays[0]), program._gpu
-        self.stream: int = self.place.stream() if stream is None else _number_of(stream)
+        self.stream: int = self.place.stream() if stream is None else stream
         self.values = [self._seen(name, value) for name, value in zip(program.inputs, arguments)]
         self.arguments = [a if isinstance(value, Seen) else value for a, value in zip(arguments, self.values)]
         self.out: "list | None" = None

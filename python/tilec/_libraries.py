@@ -68,7 +68,9 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
-        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # of builds for GPUs
+        # of builds for GPUs
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.is_capturing = torch.cuda.is_current_stream_capturing
         self.forward_ad, self.pre_dispatch, self.proxy = (
             torch.autograd.forward_ad,
             torch._C.DispatchKey.PreDispatch,
@@ -207,7 +209,7 @@ class Torch:
 
     def is_misaligned(self, value) -> bool:
         """Of a tensor on a GPU: a kernel takes a row-major copy, whatever its strides."""
-        return type(value) in self.kinds and value.data_ptr() % GPU_ALIGNMENT != 0
+        return isinstance(value, self.torch.Tensor) and value.data_ptr() % GPU_ALIGNMENT != 0
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
@@ -271,16 +273,18 @@ class Torch:
         return self.torch.cuda.current_stream(gpu).cuda_stream
 
     def workspace(self, prepared, stream: int):
-        """Memory for a kernel's runs on a stream. None: it needs none."""
+        """Memory for a kernel's runs on a stream. None: it needs none. While a graph is captured it is of that run, and
+        the graph's."""
         if not prepared.workspace_bytes:
             return None
-        key = self.name, stream
-        if key not in prepared.workspaces:
-            made = self.torch.empty(
-                prepared.workspace_bytes, dtype=self.torch.uint8, device=self.torch.device("cuda", prepared.gpu)
-            )
-            prepared.workspaces.setdefault(key, made)
-        return prepared.workspaces[key].data_ptr()
+        key, captures = (self.name, stream), self.is_capturing()
+        kept = None if captures else prepared.workspaces.get(key)
+        if kept is not None:
+            return kept
+        made = self.torch.empty(
+            prepared.workspace_bytes, dtype=self.torch.uint8, device=self.torch.device("cuda", prepared.gpu)
+        )
+        return made if captures else prepared.workspaces.setdefault(key, made)
 
     def packed(self, value):
         """A row-major copy."""
@@ -292,9 +296,10 @@ class Torch:
         self.check_not_traced()
         torch, device = self.torch, self.device_of(prepared)
         now = self.current_stream(prepared.gpu)
-        other = stream is not None and stream != now
-        # what is made here is PyTorch's to give away when the stream is done with it
-        with torch.cuda.stream(torch.cuda.ExternalStream(stream, device)) if other else contextlib.nullcontext():
+        at = now if stream is None else stream
+        here = torch.cuda.current_stream(device) if at != now else None
+        # what is made there is that stream's to give away again, and is used by the one that PyTorch is at
+        with torch.cuda.stream(torch.cuda.ExternalStream(at, device)) if here is not None else contextlib.nullcontext():
             ins, outs = prepared.blocks()
             taken = []                                        # which live to the end of this call
             for k, (position, dtype, shape) in enumerate(prepared.sources):
@@ -316,6 +321,8 @@ class Torch:
                 if prepared.of_torch is None:
                     prepared.of_torch = self.makers(prepared)
                 out = [make() for make in prepared.of_torch]
+                for each in out if here is not None else ():
+                    each.record_stream(here)
             written = [
                 self.packed(value)
                 if value.data_ptr() % GPU_ALIGNMENT or (k in prepared.added and not value.is_contiguous())
@@ -324,16 +331,16 @@ class Torch:
             ]
             for k, value in enumerate(written):
                 outs[k] = value.data_ptr() or self.nowhere(value)
-            at = now if stream is None else stream
-            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, self.workspace(prepared, at), at))
+            room = self.workspace(prepared, at)
+            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, room.data_ptr() if room is not None else None, at))
             for value, to in zip(written, out):
                 if value is not to:
                     to.detach().copy_(value)
         return out[0] if len(out) == 1 else tuple(out)
 
-    def run(self, prepared, values, out=None):
+    def run(self, prepared, values, out=None, stream: "int | None" = None):
         if prepared.on_gpu:
-            return self.run_on_gpu(prepared, values, out)
+            return self.run_on_gpu(prepared, values, out, stream)
         self.check_not_traced()
         ins, outs = prepared.blocks()
         tensor, parameter = self.kinds

@@ -12,7 +12,7 @@ from . import _library as _c
 from ._again import Calls
 from ._arguments import as_argument, as_outputs, as_written, check_type, names_to_add
 from ._call import Block, Prepared, Seen, in_64_bits, settle_sizes
-from ._device import Call as GpuCall, check_outputs, on_gpu, refuse_stream, seen, strided
+from ._device import Call as GpuCall, check_outputs, number_of, on_gpu, refuse_stream, seen, strided
 from ._grouped import by_position as in_order, has_groups
 from ._libraries import Torch, library_of, library_of_call, note_written, torch_if_met
 from .errors import ArgumentTypeError, Diagnostic, Error, ShapeError, check, hear, said as last_said
@@ -93,7 +93,7 @@ class Runnable:
         **named: typing.Any,
     ) -> typing.Any:
         if stream is not None:
-            return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
+            return self._run_foreign(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
             arguments = tuple(self._by_position(arguments, named))
         if accumulate is False:
@@ -155,11 +155,14 @@ class Runnable:
                 raise
         return self._run(plain, out, accumulate, library)
 
-    def _run_foreign(self, arguments: typing.Sequence, out, accumulate):
+    def _run_foreign(self, arguments: typing.Sequence, out, accumulate, stream=None):
         """A call with arrays that are not NumPy's, or with what must become an array first."""
+        if stream is not None and not self._of_cuda:
+            refuse_stream(self.name or "the function", self._recipe.options["target"])
         there = next((value for value in arguments if on_gpu(value)), None) if self._of_cuda else None
         results = self.outputs if out is None else self._results(arguments)
-        if there is None:
+        at = None if stream is None else number_of(stream)
+        if there is None and at is None:
             given = None if out is None else as_outputs(results, out)
         else:
             library_of(there)                                 # which is met now
@@ -168,11 +171,11 @@ class Runnable:
         if torch is not None and (given is None or len(given) == len(results)):
             try:
                 found = self._prepared_for(torch, arguments, given, accumulate)
-                if found is not None:
-                    made = torch.run(found, arguments, given)
+                if found is not None and (at is None or found.on_gpu):
+                    made = torch.run(found, arguments, given, at)
                     if given is not None:
                         torch.written(given)
-                    if accumulate is False:
+                    if accumulate is False and at is None:
                         self._remember(found, arguments, given, torch)
                     return made
             # a tensor without memory of its own: what it is will be said
@@ -182,8 +185,8 @@ class Runnable:
             except ShapeError as fault:                       # one that C cannot address is copied
                 if fault.code != "E0556":
                     raise
-        if there is not None:
-            return self._run_on_gpu(arguments, out, accumulate, None)
+        if there is not None or at is not None:
+            return self._run_on_gpu(arguments, out, accumulate, at)
         if has_groups(arguments):
             return self._run(self._by_position(arguments, {}), out, accumulate, None)
         library = library_of_call(self.inputs, arguments)
@@ -218,11 +221,7 @@ class Runnable:
 
     def _run_on_gpu(self, arguments: typing.Sequence, out, accumulate, stream):
         """A call on arrays in the GPU's memory, which is not waited for."""
-        if not self._of_cuda:
-            refuse_stream(self.name or "the function", self._recipe.options["target"])
-        call = GpuCall(
-            self, self.outputs if out is None else self._results(arguments), arguments, out, stream
-        )
+        call = GpuCall(self, self.outputs if out is None else self._results(arguments), arguments, out, stream)
         added = self._outputs_to_add(accumulate, out) if accumulate is not False else ()
         found = self._cache.get((*call.key(self._sizes), added))
         if found is None:

@@ -34,7 +34,8 @@ class CupyDevice:
 class CupyArray(Array):
     def __init__(self, *arguments, gpu=0, **named):
         super().__init__(*arguments, **named)
-        self.device = CupyDevice(gpu)
+        self.device, about = CupyDevice(gpu), self.__cuda_array_interface__
+        self.data, self.dtype = types.SimpleNamespace(ptr=about["data"][0]), np.dtype(about["typestr"])
 
 cupy = sys.modules["cupy"] = types.ModuleType("cupy")           # as far as tilec looks
 cupy.ndarray, cupy.made, cupy.now, cupy.gpu = CupyArray, [], [77], [0]

@@ -6,12 +6,12 @@ Not so: dispatch. PyTorch runs its own operations on these tensors as it does on
 """
 
 import ctypes
-import types
 
 import torch
 import torch._dynamo                                          # which looks at what is changed here
 
 STREAM = [0]                                                  # that PyTorch is at
+CAPTURES = [False]                                            # does it write a graph down?
 
 
 class _Api(ctypes.Structure):
@@ -59,6 +59,7 @@ _says_gpu()
 for _name in ("empty", "full", "zeros", "empty_strided"):
     setattr(torch, _name, _without_device(getattr(torch, _name)))
 torch._C._cuda_getCurrentRawStream = lambda gpu: STREAM[-1]
+torch.cuda.is_current_stream_capturing = lambda: CAPTURES[-1]
 
 import tilec
 from tilec import _again, _library
