@@ -85,12 +85,15 @@ class Extended final : public Module {
     run_with(held, in, out, [&](void* const* ins, void* const* outs) { inner_->run_in(ins, outs, workspace); });
   }
 
-  // What outputs held is copied there, behind what the inner module needs. What checks found would have to be waited for.
+  // What outputs held is copied there, behind what the inner module needs. What checks found would have to be waited
+  // for.
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (!checks_.empty()) return Module::run_on(in, out, workspace, stream);
     std::vector<void*> ins(in, in + inputs.size());
     for (std::size_t k = 0; k < added.size(); ++k) {
       const Port& port = outputs[added[k]];
+      if (port.strides != row_major(port.shape))
+        throw argument_error(messages::bad_tensor, port.name, "it has strides, and is added to on a device");
       ins.push_back(static_cast<char*>(workspace) + held_there_[k]);
       inner_->copy_on(ins.back(), out[added[k]], byte_count(port.name, port.dtype, port.shape), stream);
     }

@@ -332,7 +332,8 @@ class Torch:
             for k, value in enumerate(written):
                 outs[k] = value.data_ptr() or self.nowhere(value)
             room = self.workspace(prepared, at)
-            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, room.data_ptr() if room is not None else None, at))
+            place = room.data_ptr() if room is not None else None
+            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, place, at))
             for value, to in zip(written, out):
                 if value is not to:
                     to.detach().copy_(value)

@@ -52,8 +52,7 @@ class Program(Runnable):
     `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result, rounded once to
     O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     A dict or a named tuple gives inputs by name, f({"X": x}, G=g), a tuple of arrays those next in order, f((x, g)).
-    Of target cuda, contiguous arrays in a GPU's memory are read and written there, and the call returns before they
-    are: tensors of PyTorch, arrays of CuPy, with `out=` of any library with __cuda_array_interface__. It starts behind
+    Of target cuda, arrays in a GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy, with `out=` of any library with __cuda_array_interface__. It starts behind
     the work of `stream=`, a number (CUstream) or a library's stream; None: the one that the library is at. Of other
     targets, `stream=` is a ValueError.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost

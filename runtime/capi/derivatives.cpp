@@ -141,7 +141,8 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     pair.inputs = p.inputs, pair.name = p.name;          // no cotangents: they come later
     std::shared_ptr<const runtime::Specialisation> made;
     if (const tilec_status status =
-            specialise(pair, in, arguments_of(results, result_count, pair, Side::Output, function, Reads::Shapes), made);
+            specialise(
+                pair, in, arguments_of(results, result_count, pair, Side::Output, function, Reads::Shapes), made);
         status != TILEC_OK)
       return status;
     auto first = kernel_of(made->module), second = kernel_of(made->backward);

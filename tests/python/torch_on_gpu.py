@@ -8,7 +8,8 @@ Not so: dispatch. PyTorch runs its own operations on these tensors as it does on
 import ctypes
 
 import torch
-import torch._dynamo                                          # which looks at what is changed here
+import torch._decomp.decompositions_for_jvp                    # these two look at what is changed here
+import torch._dynamo
 
 STREAM = [0]                                                  # that PyTorch is at
 CAPTURES = [False]                                            # does it write a graph down?
