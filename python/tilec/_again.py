@@ -60,7 +60,7 @@ class Calls:
         if torch is not None:
             self.torch = torch
             if prepared.on_gpu and prepared.workspace_bytes:
-                room = prepared.workspaces.get((torch.name, torch.current_stream(prepared.gpu)))
+                room = prepared.workspaces.get((torch.name, torch.on_gpu.stream(prepared.gpu)))
                 if room is None:                              # a graph is captured, whose memory it was
                     return
         number = _c.python.tilec_python_calls_add(

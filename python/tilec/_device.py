@@ -18,7 +18,8 @@ import numpy as np
 from . import _library as _c
 from ._arguments import as_argument, check_type, counted
 from ._call import Prepared, Seen, as_compiled, dense_strides, number_as, spelled
-from ._libraries import GPU_ALIGNMENT, of_torch
+from ._libraries import of_torch
+from ._torch_gpu import GPU_ALIGNMENT
 from .errors import ArgumentTypeError, ShapeError, check
 
 
@@ -191,7 +192,7 @@ class TorchPlace(Place):
         if value.dtype not in self.library.taken or value.layout is not self.torch.strided or value.is_neg():
             self.library.view(name, value)                    # says what is wrong
         dtype, shape = self.library.numpy_type(value.dtype), tuple(value.shape)
-        strides = dense_strides(shape) if self.library.is_misaligned(value) else tuple(value.stride())
+        strides = dense_strides(shape) if self.library.on_gpu.is_misaligned(value) else tuple(value.stride())
         return Seen(dtype, shape, strides, value.data_ptr(), value.device.index)
 
     def gpu(self, value) -> "int | None":
@@ -201,7 +202,7 @@ class TorchPlace(Place):
         return True
 
     def stream(self) -> int:
-        return self.library.current_stream(self.device.index)
+        return self.library.on_gpu.stream(self.device.index)
 
     def packed(self, name: str, value, stream: int) -> typing.Any:
         return value.contiguous()
@@ -213,7 +214,7 @@ class TorchPlace(Place):
         out: "list | None" = None,
         stream: "int | None" = None,
     ) -> typing.Any:
-        made = self.library.run_on_gpu(prepared, arguments, out, stream)
+        made = self.library.on_gpu.run(prepared, arguments, out, stream)
         if out is not None:
             self.library.written(out)
         return made

@@ -9,7 +9,6 @@ the library (`run`). NumPy needs none: None stands for it. No library is importe
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 import sys
@@ -18,11 +17,11 @@ import numpy as np
 
 from ._call import Seen, address, bfloat16, number_as
 from . import _library as _c
+from ._torch_gpu import TorchOnGpu
 from .errors import check
 
 _ON_HOST = (1, 3, 13)                                         # DLPack's kDLCPU, kDLCUDAHost, kDLCUDAManaged
 _ON_GPU = 2                                                   # kDLCUDA
-GPU_ALIGNMENT = 16                                            # what a kernel there reads at once
 
 # Element types that Tile has not, by their names in PyTorch, and what can be passed instead.
 _NARROW = (
@@ -68,9 +67,7 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
-        # of builds for GPUs
-        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-        self.is_capturing = torch.cuda.is_current_stream_capturing
+        self.on_gpu = TorchOnGpu(self)
         self.forward_ad, self.pre_dispatch, self.proxy = (
             torch.autograd.forward_ad,
             torch._C.DispatchKey.PreDispatch,
@@ -204,12 +201,8 @@ class Torch:
             return None
         gpu = places.pop()
         if gpu >= 0:
-            key += ["gpu", gpu, *map(self.is_misaligned, values), *map(self.is_misaligned, out or ())]
+            key += ["gpu", gpu, *map(self.on_gpu.is_misaligned, (*values, *(out or ())))]
         return key
-
-    def is_misaligned(self, value) -> bool:
-        """Of a tensor on a GPU: a kernel takes a row-major copy, whatever its strides."""
-        return isinstance(value, self.torch.Tensor) and value.data_ptr() % GPU_ALIGNMENT != 0
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
@@ -266,82 +259,9 @@ class Torch:
     def device_of(self, prepared):
         return self.torch.device("cuda", prepared.gpu) if prepared.on_gpu else self.host
 
-    def current_stream(self, gpu: int) -> int:
-        """Of a GPU, the one that PyTorch's work goes to now."""
-        if self.raw_stream is not None:
-            return self.raw_stream(gpu)
-        return self.torch.cuda.current_stream(gpu).cuda_stream
-
-    def workspace(self, prepared, stream: int):
-        """Memory for a kernel's runs on a stream. None: it needs none. While a graph is captured it is of that run, and
-        the graph's."""
-        if not prepared.workspace_bytes:
-            return None
-        key, captures = (self.name, stream), self.is_capturing()
-        kept = None if captures else prepared.workspaces.get(key)
-        if kept is not None:
-            return kept
-        made = self.torch.empty(
-            prepared.workspace_bytes, dtype=self.torch.uint8, device=self.torch.device("cuda", prepared.gpu)
-        )
-        return made if captures else prepared.workspaces.setdefault(key, made)
-
-    def packed(self, value):
-        """A row-major copy."""
-        return value.detach().clone(memory_format=self.torch.contiguous_format)
-
-    def run_on_gpu(self, prepared, values, out=None, stream: "int | None" = None):
-        """Tensors in a GPU's memory: the kernel starts on the stream, which is PyTorch's own if none is said, and is
-        not waited for."""
-        self.check_not_traced()
-        torch, device = self.torch, self.device_of(prepared)
-        now = self.current_stream(prepared.gpu)
-        at = now if stream is None else stream
-        here = torch.cuda.current_stream(device) if at != now else None
-        # what is made there is that stream's to give away again, and is used by the one that PyTorch is at
-        with torch.cuda.stream(torch.cuda.ExternalStream(at, device)) if here is not None else contextlib.nullcontext():
-            ins, outs = prepared.blocks()
-            taken = []                                        # which live to the end of this call
-            for k, (position, dtype, shape) in enumerate(prepared.sources):
-                value = values[position] if position is not None else None
-                if not isinstance(value, torch.Tensor):
-                    if value is not None:
-                        number_as(prepared.names[position], value, dtype)   # says what does not fit
-                    kind = self.type_of(dtype)
-                    value = (
-                        torch.empty(shape, dtype=kind, device=device)
-                        if value is None
-                        else torch.full((), value, dtype=kind, device=device)
-                    )
-                elif value.data_ptr() % GPU_ALIGNMENT:
-                    value = self.packed(value)
-                taken.append(value)
-                ins[k] = value.data_ptr() or self.nowhere(value)
-            if out is None:
-                if prepared.of_torch is None:
-                    prepared.of_torch = self.makers(prepared)
-                out = [make() for make in prepared.of_torch]
-                for each in out if here is not None else ():
-                    each.record_stream(here)
-            written = [
-                self.packed(value)
-                if value.data_ptr() % GPU_ALIGNMENT or (k in prepared.added and not value.is_contiguous())
-                else value
-                for k, value in enumerate(out)
-            ]
-            for k, value in enumerate(written):
-                outs[k] = value.data_ptr() or self.nowhere(value)
-            room = self.workspace(prepared, at)
-            place = room.data_ptr() if room is not None else None
-            check(_c.lib.tilec_kernel_run_on(prepared.handle, ins, outs, place, at))
-            for value, to in zip(written, out):
-                if value is not to:
-                    to.detach().copy_(value)
-        return out[0] if len(out) == 1 else tuple(out)
-
     def run(self, prepared, values, out=None, stream: "int | None" = None):
         if prepared.on_gpu:
-            return self.run_on_gpu(prepared, values, out, stream)
+            return self.on_gpu.run(prepared, values, out, stream)
         self.check_not_traced()
         ins, outs = prepared.blocks()
         tensor, parameter = self.kinds

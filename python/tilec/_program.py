@@ -250,7 +250,7 @@ class Program(Runnable):
         """
         if not isinstance(budget, (int, float)) or not budget > 0:
             raise ValueError("budget= is a number of seconds above 0, not %r" % (budget,))
-        values = self._as_arguments(self._by_position(arguments, named))
+        values = self._on_host("tune", self._by_position(arguments, named))
         self._refuse_beyond(values, self._prepare)
         block = Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
         raised: "list[BaseException]" = []
@@ -318,7 +318,7 @@ class Program(Runnable):
             raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
         if vjp and accumulate is not False:
             raise TypeError("accumulate= is not there with vjp=True: save f.grad(…) with accumulate=")
-        given = row_major([as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
+        given = row_major(self._on_host("save", self._by_position(arguments, named)))
         self._refuse_beyond(
             given,
             (
@@ -385,10 +385,17 @@ class Program(Runnable):
         check(_c.lib.tilec_estimate(self._handle, block.structs, block.count, ctypes.byref(cost)), self._heard())
         return stats_of(self._prepare(values, None), cost)
 
+    def _on_host(self, method: str, arguments: list) -> list:
+        """As arguments of what takes none in a GPU's memory."""
+        there = next((name for name, value in zip(self.inputs, arguments) if on_gpu(value)), None)
+        if there is not None and self._of_cuda:
+            raise ValueError("%s() takes arrays of the host, and %s lies on a GPU: copy it" % (method, there))
+        return [as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+
     def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
         """Calls the program `runs` times, and once before that, and gives the median time of each launch. Results are
         thrown away. print() shows a table."""
-        values = self._as_arguments(self._by_position(arguments, named))
+        values = self._on_host("profile", self._by_position(arguments, named))
         prepared = self._prepare(values, None)
         return profile_of(prepared, values, fit("runs=", runs, 1, 2**31))
 

@@ -140,7 +140,11 @@ class Function:
         program = self.program
         program._as_arguments([v if is_tensor(v) else None for v in values])
         call = GpuCall(program, program.outputs, list(map(plain, values)), None, None)
-        return [v.item() if isinstance(v, np.ndarray) else v for v in call.arguments]
+        device, library = next(v.device for v in values if is_tensor(v)), of_torch()
+        return [
+            library.on_gpu.number(name, v, v.dtype, device) if isinstance(v, np.ndarray) else v
+            for name, v in zip(program.inputs, call.arguments)
+        ]
 
 
 class _Kernels:
@@ -172,6 +176,8 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, function: Function, wrt: "tuple[int, ...]", *values):
         made, taken = function.pair(values, wrt)
+        if made.forward.on_gpu:                               # where a number with a type has become a tensor
+            values = tuple(v if is_tensor(v) else t for v, t in zip(values, taken))
         results = made.library.run(made.forward, taken)
         if not made.floats:
             ctx.mark_non_differentiable(*as_tuple(results))

@@ -101,7 +101,7 @@ def kept_by(path: str, pair) -> str:
 def _laid_out(tensor, sizes, strides):
     """A tensor with these strides; those of a dimension of one element do not matter."""
     tensor = tensor.detach().resolve_neg()
-    if of_torch().is_misaligned(tensor) and tensor.is_cuda:
+    if tensor.is_cuda and of_torch().on_gpu.is_misaligned(tensor):
         return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
     if tensor.stride() == strides or all(size == 1 or a == b for size, a, b in zip(sizes, tensor.stride(), strides)):
         return tensor

@@ -153,8 +153,31 @@ def test_a_call_that_was_met_is_one_launch_on_pytorchs_stream():
     """)
 
 
+def test_numbers_have_the_type_they_are_given():
+    run("simulated", """
+        scale = tilec.compile("function s(X, S) -> (Y) { Y = X * S; }", target="cuda")
+        for call in (scale, tilec.torch.function(scale)):
+            for number, kind in ((2.0, torch.float32), (np.float64(2), torch.float64), (np.array(2.0), torch.float64), (torch.tensor(2.0), torch.float32)):
+                for a in (A, A.clone().requires_grad_()):
+                    if a.requires_grad and call is scale:
+                        continue
+                    Y = call(a, number)
+                    assert Y.dtype is kind
+                    close(Y, (A * 2).to(kind))
+        cut = tilec.compile("function h(X[N], S) -> (Y) { Y[i: S] = =(X[i]); }", target="cuda")
+        for size in (3, 4, np.int64(5)):
+            close(cut(A[0], size), A[0, :size])
+    """)
+
+
 def test_mistakes_are_named():
     run("fake", """
+        for method in (f.tune, f.profile):
+            with pytest.raises(ValueError, match="takes arrays of the host, and A lies on a GPU"):
+                method(A, B)
+        with pytest.raises(ValueError, match="takes arrays of the host, and A lies on a GPU"):
+            f.save("nowhere", A, B)
+        assert f.stats(A, B).launches and f.plan(A.t().contiguous().t(), B)
         cpu = tilec.compile(MATMUL)
         recorded = A.clone().requires_grad_()
         for call in (cpu, tilec.torch.function(cpu)):
