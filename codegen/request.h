@@ -42,6 +42,8 @@ struct Request {
   Target target;
   int threads_hint = 0;                                // 0: as many as the machine has
   std::map<std::string, std::vector<std::int64_t>> strides;  // per input, in elements; absent: row-major
+  bool in_place = false;                               // of a device: they are those of its own memory, and the
+                                                       // caller's tensors lie there
   std::optional<PlanText> plan;                        // how it is compiled, or part of that: what it does not say is
                                                        // chosen
   // per position among the outputs: one tensor may be several of them

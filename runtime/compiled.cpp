@@ -63,12 +63,12 @@ class Spelled {
   // Bound by structure, so that a new field is not forgotten here. How many threads run it is nothing that is compiled.
   void operator()(const codegen::Request& request) {
     const auto& [signature, sizes, asked_sizes, sizes_from, derivatives, outputs, accumulate, split, pair, room,
-        keeps_rewrites, checked, target, threads_hint, strides, plan, output_strides] = request;
+        keeps_rewrites, checked, target, threads_hint, strides, in_place, plan, output_strides] = request;
     (*this)(signature.function), (*this)(signature.inputs), (*this)(signature.defines), (*this)(signature.omitted),
         (*this)(signature.ranks), (*this)(sizes), (*this)(asked_sizes), (*this)(sizes_from), (*this)(derivatives),
         (*this)(outputs);
     (*this)(accumulate), (*this)(split), (*this)(pair), (*this)(room), (*this)(keeps_rewrites), (*this)(checked),
-        (*this)(target), (*this)(strides), (*this)(plan), (*this)(output_strides);
+        (*this)(target), (*this)(strides), (*this)(in_place), (*this)(plan), (*this)(output_strides);
     static_cast<void>(threads_hint);
   }
 

@@ -61,6 +61,7 @@ constexpr Result out_of_memory_result = 2;             // CUDA_ERROR_OUT_OF_MEMO
   X(cuMemAlloc_v2, Result (*)(Address*, std::size_t)) X(cuMemFree_v2, Result (*)(Address))                             \
   X(cuMemcpyHtoD_v2, Result (*)(Address, const void*, std::size_t))                                                    \
   X(cuMemcpyDtoH_v2, Result (*)(void*, Address, std::size_t))                                                          \
+  X(cuMemcpyDtoDAsync_v2, Result (*)(Address, Address, std::size_t, Stream))                                           \
   X(cuModuleLoadData, Result (*)(Module*, const void*)) X(cuModuleUnload, Result (*)(Module))                          \
   X(cuModuleGetFunction, Result (*)(Function*, Module, const char*))                                                   \
   X(cuFuncSetAttribute, Result (*)(Function, int, int))                                                                \
@@ -360,6 +361,7 @@ class Cuda : public Device {
   std::shared_ptr<const Kernels> load(const codegen::Package& package) override;
   void run(const Kernels& kernels, std::span<const Memory> memory, std::vector<double>* milliseconds) override;
   void run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream) override;
+  void copy_at(void* to, const void* from, std::int64_t bytes, void* stream) override;
   void wait() override;
 
  private:
@@ -496,6 +498,16 @@ void Cuda::run_at(const Kernels& kernels, std::span<void* const> addresses, void
   const Current current(*gpu_);
   if (mine.launches.run(mine.busy, addresses, static_cast<Stream>(stream))) return;
   for (const Started& step : mine.busy) start(step, addresses, stream);
+}
+
+void Cuda::copy_at(void* to, const void* from, std::int64_t bytes, void* stream) {
+  if (bytes == 0) return;
+  const std::lock_guard lock(mutex_);
+  const Current current(*gpu_);
+  const auto at = [](const void* p) { return static_cast<Address>(reinterpret_cast<std::uintptr_t>(p)); };
+  check(
+      api().cuMemcpyDtoDAsync_v2(at(to), at(from), static_cast<std::size_t>(bytes), static_cast<Stream>(stream)),
+      "cuMemcpyDtoDAsync", gpu_->name);
 }
 
 void Cuda::wait() {

@@ -11,10 +11,18 @@
 
 namespace tilec::runtime {
 
-void Device::run_at(const Kernels&, std::span<void* const>, void*) {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the memory of " + describe() + " has no addresses")
+namespace {
+
+RuntimeError has_no_addresses(const Device& device) {
+  return argument_error(
+      messages::bad_call, "tilec_kernel_run_on", "the memory of " + device.describe() + " has no addresses")
       .hint("`tilec_kernel_run` takes memory of the host");
 }
+
+}  // namespace
+
+void Device::run_at(const Kernels&, std::span<void* const>, void*) { throw has_no_addresses(*this); }
+void Device::copy_at(void*, const void*, std::int64_t, void*) { throw has_no_addresses(*this); }
 
 namespace {
 

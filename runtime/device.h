@@ -53,6 +53,8 @@ class Device {
   // The same on addresses of the caller's in this device's memory, behind what its `stream` (a CUstream; null: the
   // default one) has to do. Waits for nothing.
   virtual void run_at(const Kernels& kernels, std::span<void* const> addresses, void* stream);
+  // Bytes of this device's memory to another place there, on that stream.
+  virtual void copy_at(void* to, const void* from, std::int64_t bytes, void* stream);
   virtual void wait() = 0;
 };
 

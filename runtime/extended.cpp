@@ -57,9 +57,11 @@ class Extended final : public Module {
     // what adds has a name of its own
     for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].name = extension.outputs[k];
     workspace_ = rounded(inner_->workspace());
+    device_workspace_ = rounded(inner_->device_workspace());
     for (const std::size_t k : added) {
-      held_at_.push_back(workspace_);
-      workspace_ += rounded(byte_count(outputs[k].name, outputs[k].dtype, outputs[k].shape));
+      held_at_.push_back(workspace_), held_there_.push_back(device_workspace_);
+      const std::int64_t bytes = byte_count(outputs[k].name, outputs[k].dtype, outputs[k].shape);
+      workspace_ += rounded(bytes), device_workspace_ += rounded(bytes);
     }
   }
 
@@ -72,7 +74,7 @@ class Extended final : public Module {
 
   // What outputs held lies behind what the inner module needs.
   std::int64_t workspace() const override { return workspace_; }
-  std::int64_t device_workspace() const override { return inner_->device_workspace(); }
+  std::int64_t device_workspace() const override { return device_workspace_; }
   void run_in(void* const* in, void* const* out, void* workspace) const override {
     std::vector<Tensor> held;
     for (std::size_t k = 0; k < added.size(); ++k) {
@@ -81,6 +83,21 @@ class Extended final : public Module {
           {kDLCPU, 0}, nullptr});
     }
     run_with(held, in, out, [&](void* const* ins, void* const* outs) { inner_->run_in(ins, outs, workspace); });
+  }
+
+  // What outputs held is copied there, behind what the inner module needs. What checks found would have to be waited
+  // for.
+  void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
+    if (!checks_.empty()) return Module::run_on(in, out, workspace, stream);
+    std::vector<void*> ins(in, in + inputs.size());
+    for (std::size_t k = 0; k < added.size(); ++k) {
+      const Port& port = outputs[added[k]];
+      if (port.strides != row_major(port.shape))
+        throw argument_error(messages::bad_tensor, port.name, "it has strides, and is added to on a device");
+      ins.push_back(static_cast<char*>(workspace) + held_there_[k]);
+      inner_->copy_on(ins.back(), out[added[k]], byte_count(port.name, port.dtype, port.shape), stream);
+    }
+    inner_->run_on(ins.data(), out, workspace, stream);
   }
 
  private:
@@ -137,6 +154,8 @@ class Extended final : public Module {
   std::shared_ptr<const Module> inner_;
   std::int64_t workspace_ = 0;
   std::vector<std::int64_t> held_at_;
+  std::int64_t device_workspace_ = 0;
+  std::vector<std::int64_t> held_there_;                 // the same on a device
   std::vector<poly::IndexCheck> checks_;
   std::shared_ptr<const std::vector<lang::Source>> sources_;
   Spare<std::vector<Tensor>> spare_;

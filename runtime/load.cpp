@@ -26,14 +26,22 @@ DLDevice place_of(std::string_view target) {
 // Host tensors go to the device and back in every call; buffers stay for the next one.
 class DeviceModule final : public Module {
  public:
-  explicit DeviceModule(const codegen::Package& from)
-      : target_(from.target),
+  DeviceModule(const codegen::Package& from, bool in_place)
+      : in_place_(in_place),
+        target_(from.target),
         place_(place_of(from.target)),
         buffers_(from.buffers),
         workspace_(from.workspace),
         device_(open_device(from.target)),
         kernels_(device_->load(from)) {
     take(from, 0);
+    for (std::size_t k = 0; k < inputs.size() + outputs.size(); ++k) {
+      const Port& port = k < inputs.size() ? inputs[k] : outputs[k - inputs.size()];
+      is_packed_ = is_packed_ && port.strides == row_major(port.shape);
+      if (!in_place && byte_count(port.name, port.dtype, port.shape) != buffers_[k].bytes)
+        throw machine_error(messages::bad_package, name, "a port has another size than its buffer");
+    }
+    if (in_place && !is_packed_) package = nullptr;      // which does not say that its strides are those of the device
   }
 
   // After fork() the device belongs to the parent: its memory is not ours to release.
@@ -49,22 +57,31 @@ class DeviceModule final : public Module {
   }
 
   bool has_device() const override { return true; }
+  bool takes_strides() const override { return in_place_; }
   DLDevice device() const override { return place_; }
   std::int64_t device_workspace() const override {
     return buffers_.size() > inputs.size() + outputs.size() ? workspace_ : 0;
   }
   void run_on(void* const* in, void* const* out, void* workspace, void* stream) const override {
     if (generation() != generation_) throw device_of_parent(target_);
-    std::vector<void*> addresses(in, in + inputs.size());
+    std::vector<void*> addresses;
+    addresses.reserve(buffers_.size());
+    addresses.assign(in, in + inputs.size());
     addresses.insert(addresses.end(), out, out + outputs.size());
     for (std::size_t k = addresses.size(); k < buffers_.size(); ++k)
       addresses.push_back(static_cast<char*>(workspace) + buffers_[k].offset);
     device_->run_at(*kernels_, addresses, stream);
   }
+  void copy_on(void* to, const void* from, std::int64_t bytes, void* stream) const override {
+    device_->copy_at(to, from, bytes, stream);
+  }
 
  private:
   void run_on_copies(void* const* in, void* const* out, std::vector<double>* milliseconds) const {
     if (generation() != generation_) throw device_of_parent(target_);
+    if (in_place_ && !is_packed_)
+      throw argument_error(messages::bad_call, "tilec_kernel_run", "the kernel is of strided tensors on its device")
+          .hint("specialise the program for tensors of the host");
     std::unique_ptr<std::vector<Memory>> held = spare_.take();
     if (!held) held = new_memory();
     std::vector<Memory>& memory = *held;
@@ -101,6 +118,7 @@ class DeviceModule final : public Module {
     return memory;
   }
 
+  bool in_place_, is_packed_ = true;                     // packed: all ports are row-major
   std::string target_;
   DLDevice place_;
   std::vector<codegen::Place> buffers_;
@@ -226,10 +244,17 @@ void Module::take_launches(const Module& inner) {
   code += inner.code;
 }
 
-void Module::run_on(void* const*, void* const*, void*, void*) const {
-  throw argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device")
+namespace {
+
+RuntimeError does_more() {
+  return argument_error(messages::bad_call, "tilec_kernel_run_on", "the kernel does more than run on its device")
       .hint("`tilec_kernel_run` takes memory of the host");
 }
+
+}  // namespace
+
+void Module::run_on(void* const*, void* const*, void*, void*) const { throw does_more(); }
+void Module::copy_on(void*, const void*, std::int64_t, void*) const { throw does_more(); }
 
 void check_machine(const codegen::Package& package) {
   if (const std::string why = package.code.empty() ? std::string() : cannot_run(package.architecture, package.features);
@@ -238,8 +263,8 @@ void check_machine(const codegen::Package& package) {
         .hint("`--emit=asm` and `--emit=object` need no such machine");
 }
 
-std::shared_ptr<const Module> load_device(const codegen::Package& package) {
-  return std::make_shared<DeviceModule>(package);
+std::shared_ptr<const Module> load_device(const codegen::Package& package, bool in_place) {
+  return std::make_shared<DeviceModule>(package, in_place);
 }
 
 Halves load_halves(const codegen::Package& package, int threads) {

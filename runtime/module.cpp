@@ -69,7 +69,7 @@ std::shared_ptr<const Module> load_reference(const poly::Program& program, const
 }
 
 std::shared_ptr<const Module> load(const codegen::Package& package, const codegen::Request& request) {
-  if (has_threads(request.target)) return load_device(package);
+  if (has_threads(request.target)) return load_device(package, request.in_place);
   if (request.target.name != "cpu") check_machine(package);
   return load_cpu(package, request.threads_hint);
 }

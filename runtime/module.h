@@ -40,14 +40,17 @@ class Module {
   // its own: nothing is allocated. 0: a run needs none, or has it where the caller cannot give it (a device).
   virtual std::int64_t workspace() const { return 0; }
   virtual void run_in(void* const* inputs, void* const* outputs, void*) const { run(inputs, outputs); }
-  // On row-major tensors in the memory of the module's device, and device_workspace() bytes there: started on `stream`
+  // On tensors in the memory of the module's device, and device_workspace() bytes there: started on `stream`
   // (a CUstream; null: the default one), not waited for. Not where has_device() is false: the host's memory is all
   // there is.
   virtual bool has_device() const { return false; }
+  virtual bool takes_strides() const { return !has_device(); }  // those of its ports, in run_on; false: row-major
   virtual DLDevice device() const { return {kDLCPU, 0}; }  // where it takes its tensors from: of run_on, if it has a
                                                            // device
   virtual std::int64_t device_workspace() const { return 0; }
   virtual void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
+  // Bytes there, before what is started on the stream next.
+  virtual void copy_on(void* to, const void* from, std::int64_t bytes, void* stream) const;
 
  protected:
   void take(const codegen::Package& from, int for_threads);  // its name, ports and launches
@@ -72,7 +75,8 @@ std::shared_ptr<const Module> load_reference(const poly::Program& program, const
 // Machine code in this process (cpu.cpp), and a GPU or PoCL behind a Device. `threads`: 1, or 0 for the pool of the
 // process.
 std::shared_ptr<const Module> load_cpu(const codegen::Package& package, int threads);
-std::shared_ptr<const Module> load_device(const codegen::Package& package);
+// in_place: tensors lie in the device's memory as the ports say, and not row-major
+std::shared_ptr<const Module> load_device(const codegen::Package& package, bool in_place = false);
 
 Port port_of(const poly::Tensor& tensor);              // row-major
 std::string without_mark(const std::string& name);     // `#a` is `a` to the API

@@ -116,6 +116,9 @@ Caller::Caller(const Module& module) : module_(module) {
   for (const Port& port : module.inputs) inputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
   for (const Port& port : module.outputs)
     outputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
+  if (module.takes_strides()) return;
+  for (const auto* ports : {&module.inputs, &module.outputs})
+    for (const Port& port : *ports) if (port.strides != row_major(port.shape)) strided_ = port.name;
 }
 
 void Caller::check(const Port& port, const Layout& layout, const void* data) const {
@@ -186,8 +189,6 @@ void Caller::check_outputs(void* const* outputs) const {
 void Caller::check_on_device(const Port& port, const Layout& layout, const void* data) const {
   constexpr std::uintptr_t aligned = 16;               // what a thread loads at once
   if (empty(layout)) return;
-  if (port.strides != row_major(port.shape))
-    throw argument_error(messages::bad_tensor, port.name, "it has strides, and memory of a device is row-major");
   if (reinterpret_cast<std::uintptr_t>(data) % aligned != 0)
     throw argument_error(messages::bad_tensor, port.name,
         fmt::format("its address {:#x} is no multiple of {}", reinterpret_cast<std::uintptr_t>(data), aligned))
@@ -207,6 +208,8 @@ void Caller::run_on(void* const* inputs, void* const* outputs, void* workspace, 
     throw argument_error(
         messages::bad_tensor, "workspace", fmt::format("it is NULL, and the kernel needs {} bytes", bytes));
   if (bytes > 0) check_workspace(inputs, outputs, workspace, bytes);
+  if (!strided_.empty())
+    throw argument_error(messages::bad_tensor, strided_, "it has strides, and memory of a device is row-major");
   check_outputs(outputs);
   for (std::size_t o = 0; o < outputs_.size(); ++o) check_on_device(module_.outputs[o], outputs_[o], outputs[o]);
   for (std::size_t k = 0; k < inputs_.size(); ++k) {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +44,7 @@ class Caller {
   // Module::run_timed
   void run_timed(void* const* inputs, void* const* outputs, std::vector<double>& milliseconds) const;
   // Module::run_on. Nothing is copied there: an input that shares memory with an output is refused, as are strides
-  // (E0559). Without a device: run, of no stream.
+  // that the module does not take (E0559). Without a device: run, of no stream.
   void run_on(void* const* inputs, void* const* outputs, void* workspace, void* stream) const;
 
  private:
@@ -58,6 +59,7 @@ class Caller {
 
   const Module& module_;
   std::vector<Layout> inputs_, outputs_;
+  std::string strided_;                                  // a port of a device whose strides the module does not take
 };
 
 }  // namespace tilec::runtime

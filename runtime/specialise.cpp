@@ -200,7 +200,7 @@ void run(const Module& module, const std::vector<Tensor>& inputs, const std::vec
 }
 
 codegen::Request as_compiled(codegen::Request request) {
-  if (has_threads(request.target)) request.strides.clear(), request.output_strides.clear();
+  if (has_threads(request.target) && !request.in_place) request.strides.clear(), request.output_strides.clear();
   return request;
 }
 
@@ -376,7 +376,8 @@ bool Callable::is_cotangent(const std::string& name) const {
 namespace {
 
 // Tensors in a GPU's memory are computed with where they lie, all on one; a target that names a GPU is that one.
-void follow_tensors(
+// False: none are there.
+bool follow_tensors(
     const std::vector<Argument>& arguments, const std::vector<Argument>& results, codegen::Target& target) {
   const Argument* first = nullptr;
   for (const std::vector<Argument>* all : {&arguments, &results})
@@ -388,13 +389,14 @@ void follow_tensors(
         throw argument_error(messages::wrong_device, a.name, fmt::format("GPU {}'s", here))
             .hint(fmt::format("`{}` lies in GPU {}'s: copy one to the other's GPU", first->name, there));
     }
-  if (first == nullptr) return;
+  if (first == nullptr) return false;
   const auto device = static_cast<std::size_t>(first->tensor->device.device_id);
   const auto words = codegen::target_words(target.name);
   if (!words || words->kind != "cuda" || words->device.value_or(device) != device)
     throw argument_error(messages::wrong_device, first->name, fmt::format("GPU {}'s", device))
         .hint(fmt::format("compile for `cuda:{}`, or for `cuda`, which runs where its tensors lie", device));
   if (device != words->device.value_or(0)) target = *target_here(codegen::with_device(*words, device));
+  return true;
 }
 
 }  // namespace
@@ -403,7 +405,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     const std::vector<Argument>& results, lang::Diagnostics& diagnostics) const try {
   codegen::Request request;
   std::optional<poly::Program> program = outline(arguments, request, diagnostics);
-  follow_tensors(arguments, results, request.target);
+  const bool on_gpu = follow_tensors(arguments, results, request.target);
   if (program && std::ranges::any_of(results, &Argument::unwanted))
     program = codegen::restricted(*program, request.outputs = wanted(*program, results));
   if (!program || !have_extents(*this, request, diagnostics)) return std::nullopt;
@@ -444,6 +446,7 @@ std::optional<codegen::Request> Callable::request_for(const std::vector<Argument
     if (!result->tensor->is_row_major()) request.output_strides[o] = result->tensor->strides;
   }
   if (!fits) return std::nullopt;
+  request.in_place = on_gpu && !(request.strides.empty() && request.output_strides.empty());
   return request;
 } catch (const poly::SizeError& error) {
   diagnostics.report(error.span, messages::size_arithmetic, error.what());

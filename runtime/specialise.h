@@ -46,8 +46,8 @@ struct Specialisation {
                                                        // disk
 };
 
-// A device module packs on the way, so its kernels are compiled for row-major tensors, whatever the strides of the
-// caller's.
+// A device module packs tensors of the host on the way, so its kernels are compiled for row-major ones, whatever the
+// strides of the caller's.
 codegen::Request as_compiled(codegen::Request request);
 
 // How many specialisations a program keeps where its caller does not say: TILEC_KERNELS, else 128.

@@ -435,14 +435,14 @@ TILEC_API tilec_status tilec_kernel_run_timed(
     const tilec_kernel* kernel, const void* const* inputs, void* const* outputs, double* milliseconds);
 
 /* Runs a kernel of target "cuda…" where its tensors are and returns at once: inputs[k] and outputs[k] are addresses of
- * row-major tensors in the GPU's memory (CUdeviceptr, in its primary context, aligned to 16): of the GPU that the
- * target names, else of the one that the tensors lay on that the program was specialised for (kDLCUDA; tensors of the
- * CPU say none: the first). What is current in the calling thread is as before afterwards. The work starts behind what
- * `stream` has to do (a CUstream or cudaStream_t;
- * NULL: the default stream); what is behind it on that stream finds the results. `workspace`:
- *       tilec_kernel_device_workspace(kernel) bytes of the
- * GPU's, aligned to 64, for one run at a time; NULL where that is 0. Nothing is copied: an input that shares memory
- * with an output is refused, as are other strides (E0559), and kernels of target opencl. An address that is none of the
+ * tensors in the GPU's memory (CUdeviceptr, in its primary context, aligned to 16): of the GPU that the target names,
+ * else of the one that the tensors lay on that the program was specialised for (kDLCUDA; tensors of the CPU say none:
+ * the first). They have the strides of those tensors, and are row-major where it was specialised for the CPU's. What is
+ * current in the calling thread is as before afterwards. The work starts behind what `stream` has to do (a CUstream or
+ * cudaStream_t; NULL: the default stream); what is behind it on that stream finds the results. `workspace`:
+ * tilec_kernel_device_workspace(kernel) bytes of the GPU's, aligned to 64, for one run at a time; NULL where that is 0.
+ * Nothing is copied but what TILEC_ADD adds to, which is row-major: an input that shares memory with an output is
+ * refused, as are strides of the CPU's tensors (E0559), and kernels of target opencl. An address that is none of the
  * GPU's is found by the driver, later.
  *
  * A kernel of the CPU (cpu, reference) has no streams: `stream` is NULL, and the call is tilec_kernel_run_in, which is
@@ -614,17 +614,20 @@ TILEC_API void tilec_python_calls_destroy(tilec_python_calls* calls);
 
 /* A call that `kernel` runs: sources[k] is the position of the argument that is its input k. `makers` is a tuple of a
  * callable and a tuple of its arguments for each result that the call makes. The caller keeps the kernel and the makers
- * alive as long as `calls`. Gives the number of the call, or -1 where an argument is no array, no float and no tensor
- * of a type that was told, or an output cannot be written. */
+ * alive as long as `calls`. Of tensors in a GPU's memory, all of one library: `workspace` is what tilec_kernel_run_on
+ * takes, that of the stream that the library is at, and so is the call; NULL: the kernel needs none, and the call is of
+ * every stream. Gives the number of the call, or -1 where an argument is no array, no float and no tensor of a type
+ * that was told, or an output cannot be written. */
 TILEC_API int tilec_python_calls_add(tilec_python_calls* calls, const tilec_kernel* kernel, void* arguments,
-    void* outputs, void* makers, const int32_t* sources);
+    void* outputs, void* makers, const int32_t* sources, void* workspace);
 
 /* Greater for a call that was used later. */
 TILEC_API uint64_t tilec_python_calls_used(tilec_python_calls* calls, int number);
 
-/* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL. Gives a new reference:
- * the result, or the tuple of results; None where no call is known or it failed (what is wrong will be said when it is
- * prepared again); NULL where Python has an exception. */
+/* Finds the call that has the types, shapes and strides of these, and runs it, without the GIL; on a GPU it starts it
+ * on the stream that the library is at, and waits for nothing. Gives a new reference: the result, or the tuple of
+ * results; None where no call is known or it failed (what is wrong will be said when it is prepared again); NULL where
+ * Python has an exception. */
 TILEC_API void* tilec_python_call(tilec_python_calls* calls, void* arguments, void* outputs);
 
 #ifdef __cplusplus

@@ -56,8 +56,13 @@ class Calls:
             makers = tuple(part for made in prepared.new for part in (np.empty, made))
         else:
             makers = tuple(part for maker in torch.makers(prepared) for part in (maker, ()))
+        room = None
         if torch is not None:
             self.torch = torch
+            if prepared.on_gpu and prepared.workspace_bytes:
+                room = prepared.workspaces.get((torch.name, torch.on_gpu.stream(prepared.gpu)))
+                if room is None:                              # a graph is captured, whose memory it was
+                    return
         number = _c.python.tilec_python_calls_add(
             self.handle,
             prepared.handle,
@@ -65,6 +70,7 @@ class Calls:
             tuple(out or ()),
             makers,
             (c.c_int32 * max(1, len(sources)))(*sources),
+            room.data_ptr() if room is not None else None,
         )
         if number >= 0:
             self._known[number] = (

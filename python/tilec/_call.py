@@ -100,18 +100,53 @@ else:
         return array.ctypes.data
 
 
+class Seen(typing.NamedTuple):
+    """An array in a GPU's memory, as C is told of it: not of its elements."""
+    dtype: np.dtype
+    shape: "tuple[int, ...]"
+    strides: "tuple[int, ...]"                                # in elements
+    address: int
+    gpu: "int | None"                                         # None: its library does not say, and nobody else has yet
+
+    @property
+    def is_row_major(self) -> bool:
+        dense = dense_strides(self.shape)
+        return 0 in self.shape or all(
+            size == 1 or stride == step for size, stride, step in zip(self.shape, self.strides, dense)
+        )
+
+    def row_major(self) -> "Seen":
+        """One like it that is."""
+        return self._replace(strides=dense_strides(self.shape))
+
+
+def dense_strides(shape: "tuple[int, ...]") -> "tuple[int, ...]":
+    """Those of a row-major array, in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def gpu_of(values) -> "int | None":
+    """Where the arrays of a call lie that were seen on a GPU. None: there are none, or their library does not say."""
+    return next((value.gpu for value in values if isinstance(value, Seen)), None)
+
+
 class Block:
     """Arguments in C's form. Keeps what they point to alive."""
 
-    # [(name or None, array that C can take, or number)]; names of results that are added to
+    # [(name or None, array that C can take, Seen, or number)]; names of results that are added to
     def __init__(self, items, add=(), stand_in=False):
         self.count = len(items)
         self.structs = (_c.Argument * max(1, self.count))()
         self.keep = []
         for struct, (name, value) in zip(self.structs, items):
             struct.name = name.encode() if name else None
-            if isinstance(value, np.ndarray):
-                struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(self.tensor(value))
+            if isinstance(value, (np.ndarray, Seen)):
+                made = self.tensor(value) if isinstance(value, np.ndarray) else self.seen(value)
+                struct.kind, struct.tensor = _c.ADD if name in add else _c.TENSOR, c.pointer(made)
             elif isinstance(value, (bool, int)):
                 struct.kind, struct.integer = plain_number(name, value, stand_in)
             else:
@@ -124,6 +159,12 @@ class Block:
         )
         self.keep += [shape, strides, array]
         return _c.DLTensor(address(array), _c.DLDevice(1, 0), rank, dl_type(array.dtype), shape, strides, 0)
+
+    def seen(self, array):
+        rank = len(array.shape)
+        shape, strides = [(c.c_int64 * max(1, rank))(*each) for each in (array.shape, array.strides)]
+        self.keep += [shape, strides]
+        return _c.DLTensor(None, _c.DLDevice(2, array.gpu), rank, dl_type(array.dtype), shape, strides, 0)
 
 
 def as_compiled(name: str, value, dtype: np.dtype, shape: "tuple[int, ...]"):
@@ -178,6 +219,17 @@ class Prepared:
         self.sizes = set(range(len(names))) - {position for position, _, _ in self.sources}
         self.local = threading.local()
         self.run = lib.tilec_kernel_run
+        self.on_gpu, self.gpu = False, None                   # where its arrays lie; None: where the program runs
+        # memory of its own there, by library and by stream, on which runs follow each other, whatever thread starts
+        # them
+        self.workspaces: "dict[tuple[str, int], typing.Any]" = {}
+        self.workspace_bytes = lib.tilec_kernel_device_workspace(handle)
+        self.added = frozenset(k for k in range(len(self.outputs)) if lib.tilec_kernel_adds(handle, k))
+
+    def placed(self, values) -> "Prepared":
+        """Of a call with these."""
+        self.on_gpu, self.gpu = any(isinstance(value, Seen) for value in values), gpu_of(values)
+        return self
 
     def __del__(self):
         if _c is not None and getattr(self, "handle", None):

@@ -15,11 +15,13 @@ import sys
 
 import numpy as np
 
-from ._call import address, bfloat16, number_as
+from ._call import Seen, address, bfloat16, number_as
 from . import _library as _c
+from ._torch_gpu import TorchOnGpu
 from .errors import check
 
 _ON_HOST = (1, 3, 13)                                         # DLPack's kDLCPU, kDLCUDAHost, kDLCUDAManaged
+_ON_GPU = 2                                                   # kDLCUDA
 
 # Element types that Tile has not, by their names in PyTorch, and what can be passed instead.
 _NARROW = (
@@ -32,10 +34,10 @@ _NARROW = (
 )
 
 
-def refuse_device(name: str, where) -> None:
+def refuse_device(name: str, where, is_gpu: bool = False) -> None:
     raise ValueError(
-        "%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch"
-        % (name, where)
+        "%s lies on %s: a call takes arrays in the memory of the CPU; copy it there, with .cpu() in PyTorch%s"
+        % (name, where, ", or compile the program for the GPU, by tilec.compile(…, target=\"cuda\")" if is_gpu else "")
     )
 
 
@@ -65,6 +67,7 @@ class Torch:
         self.numpy_types = {theirs: dtype for dtype, theirs in self.types.items()}
         self.taken = frozenset(self.types.values()) | {torch.bfloat16}
         self.written = torch.autograd.graph.increment_version
+        self.on_gpu = TorchOnGpu(self)
         self.forward_ad, self.pre_dispatch, self.proxy = (
             torch.autograd.forward_ad,
             torch._C.DispatchKey.PreDispatch,
@@ -141,7 +144,7 @@ class Torch:
         if value.layout is not torch.strided:
             raise TypeError("%s: a tensor of layout %s has no strides; pass .to_dense()" % (name, value.layout))
         if value.device.type != "cpu":
-            refuse_device(name, value.device)
+            refuse_device(name, value.device, value.is_cuda)
         try:
             freed = self.is_freed(value)
         except Exception:                                     # no memory of its own
@@ -166,20 +169,21 @@ class Torch:
             ) from fault
 
     def key(self, values, out) -> "list | None":
-        """What NumPy's dtype, shape and strides are for arrays. None: something among them is not to be taken by its
-        address, none is a tensor, or PyTorch traces."""
+        """What NumPy's dtype, shape and strides are for arrays, and the GPU where they lie on one. None: something
+        among them is not to be taken by its address, none is a tensor, they do not lie together, or PyTorch traces."""
         if self.is_traced():
             return None
         key, tensor, parameter = [], *self.kinds
-        some = False
+        places = set()                                        # numbers of GPUs; -1: the CPU
         for value in values:
             kind = type(value)
             if kind is tensor or kind is parameter:
                 if not self.lies_plain(value):
                     return None
-                some = True
+                places.add(value.get_device())
                 key.append((value.dtype, value.shape, value.stride()))
             elif kind is np.ndarray:
+                places.add(-1)
                 key.append((value.dtype, value.shape, value.strides))
             elif kind is float or value is None:
                 key.append(kind)
@@ -191,13 +195,19 @@ class Torch:
             kind = type(value)
             if (kind is not tensor and kind is not parameter) or not self.lies_plain(value):
                 return None
+            places.add(value.get_device())
             key.append((value.shape, value.stride(), value.dtype))
-        return key if some else None
+        if len(places) != 1 or not any(type(value) in self.kinds for value in values):
+            return None
+        gpu = places.pop()
+        if gpu >= 0:
+            key += ["gpu", gpu, *map(self.on_gpu.is_misaligned, (*values, *(out or ())))]
+        return key
 
     def lies_plain(self, value) -> bool:
         """Is a tensor what its address, shape and strides say, and does autograd not follow it?"""
         return (
-            value.is_cpu
+            (value.is_cpu or value.is_cuda)
             and not value.is_neg()
             and not (value.requires_grad and self.grad_enabled())
             and not self.is_dual(value)
@@ -227,6 +237,8 @@ class Torch:
 
     def differs(self, value, array) -> bool:
         """Is what became an argument a copy?"""
+        if isinstance(array, Seen):
+            return array.address != value.data_ptr()
         return (
             array.size > 0 and address(array) != value.data_ptr() if type(value) in self.kinds else array is not value
         )
@@ -239,11 +251,17 @@ class Torch:
 
     def makers(self, prepared) -> list:
         """What makes the tensors of a kernel's outputs. The device is said, as another may be PyTorch's default."""
+        device = self.device_of(prepared)
         def maker(shape, dtype):
-            return functools.partial(self.torch.empty, *(shape or ((),)), dtype=self.type_of(dtype), device=self.host)
+            return functools.partial(self.torch.empty, *(shape or ((),)), dtype=self.type_of(dtype), device=device)
         return [maker(shape, dtype) for _, dtype, shape in prepared.outputs]
 
-    def run(self, prepared, values, out=None):
+    def device_of(self, prepared):
+        return self.torch.device("cuda", prepared.gpu) if prepared.on_gpu else self.host
+
+    def run(self, prepared, values, out=None, stream: "int | None" = None):
+        if prepared.on_gpu:
+            return self.on_gpu.run(prepared, values, out, stream)
         self.check_not_traced()
         ins, outs = prepared.blocks()
         tensor, parameter = self.kinds
@@ -277,7 +295,7 @@ class Torch:
     def nowhere(self, tensor) -> int:
         """An address for a tensor without elements, which has none of its own, as have those that PyTorch makes while
         it traces."""
-        if type(tensor) not in self.kinds or not tensor.is_cpu or tensor.numel():
+        if type(tensor) not in self.kinds or not (tensor.is_cpu or tensor.is_cuda) or tensor.numel():
             raise TypeError(
                 "a %s has no memory: where PyTorch traces or transforms, call tilec.torch.op(program)"
                 % type(tensor).__name__
@@ -445,4 +463,4 @@ def check_host(name: str, value) -> None:
     if where is not None:
         kind = int(where()[0])
         if kind not in _ON_HOST:
-            refuse_device(name, "a device (DLPack's device type %d)" % kind)
+            refuse_device(name, "a device (DLPack's device type %d)" % kind, kind == _ON_GPU)

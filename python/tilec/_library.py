@@ -261,7 +261,7 @@ def _load_python() -> c.PyDLL:
             "tilec_python_calls_destroy": (None, [handle]),
             "tilec_python_calls_add": (
                 c.c_int,
-                [handle, handle, c.py_object, c.py_object, c.py_object, c.POINTER(c.c_int32)],
+                [handle, handle, c.py_object, c.py_object, c.py_object, c.POINTER(c.c_int32), handle],
             ),
             "tilec_python_calls_used": (c.c_uint64, [handle, c.c_int]),
             "tilec_python_call": (c.py_object, [handle, c.py_object, c.py_object]),

@@ -5,6 +5,7 @@ import typing
 
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled
+from ._device import is_place
 from ._grouped import by_position
 from ._libraries import library_of_call, version_of
 
@@ -22,12 +23,15 @@ class Pair:
         self.sizes = self.forward.sizes
 
     def __call__(self, values: list, library=None, given: typing.Sequence = ()):
-        """Values as as_argument() gives them, of the arguments `given`; results in `library`, None: NumPy."""
+        """Values as as_argument() gives them, of the arguments `given`, and arrays on a GPU as they are; results in
+        `library`, None: NumPy."""
         made = self.forward(values, None) if library is None else library.run(self.forward, values)
         made = list(made) if isinstance(made, tuple) else [made]
         outputs = made[: self.count]
         known = dict(zip(self.inputs, values))
-        known.update((name, as_argument(name, value)) for name, value in zip(self.names, made))
+        known.update(
+            (name, value if is_place(library) else as_argument(name, value)) for name, value in zip(self.names, made)
+        )
         tensors = [
             (name, value)
             for name, value in [*zip(self.inputs, given), *zip(self.names, outputs)]
@@ -78,6 +82,14 @@ class Backward:
                     % (name, tensor._version, version)
                 )
         given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
+        if is_place(self._library):
+            return self._library.run(
+                pair.backward,
+                [
+                    self._library.as_compiled(name, given[name], dtype, shape) if name in given else self._held[name]
+                    for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)
+                ],
+            )
         library = library_of_call(given, given.values())
         library = self._library or library
         values = [as_compiled(name, as_argument(name, given[name]), dtype, shape) if name in given else self._held[name]

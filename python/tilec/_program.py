@@ -11,6 +11,7 @@ import numpy as np
 from . import _library as _c
 from ._arguments import as_argument, encoded, fit
 from ._call import Block, settle_sizes
+from ._device import Call as GpuCall, on_gpu
 from ._libraries import library_of_call
 from ._package import row_major
 from ._pair import Backward, Pair
@@ -51,8 +52,7 @@ class Program(Runnable):
     `accumulate=True`, or the names of some outputs, the call adds to what they hold: O = O + result, rounded once to
     O's type. An input may share memory with `out=`: it is copied first. Outputs may share none.
     A dict or a named tuple gives inputs by name, f({"X": x}, G=g), a tuple of arrays those next in order, f((x, g)).
-    Of target cuda, contiguous arrays in a GPU's memory are read and written there, and the call returns before they
-    are: tensors of PyTorch, arrays of CuPy, with `out=` of any library with __cuda_array_interface__. It starts behind
+    Of target cuda, arrays in a GPU's memory are read and written there, and the call returns before they are: tensors of PyTorch, arrays of CuPy, with `out=` of any library with __cuda_array_interface__. It starts behind
     the work of `stream=`, a number (CUstream) or a library's stream; None: the one that the library is at. Of other
     targets, `stream=` is a ValueError.
     Specialised on first use for the shapes, element types and strides it is called with; later calls of the kind cost
@@ -122,6 +122,9 @@ class Program(Runnable):
         """
         self._check_differentiable()
         given = self._by_position(arguments, named)
+        if self._of_cuda and any(map(on_gpu, given)):
+            call = GpuCall(self, self.outputs, given, None, None)
+            return self._pair(call.values, of, wrt)(call.arguments, call.place, given)
         library = library_of_call(self.inputs, given)
         values = self._as_arguments(given)
         pair = self._pair(values, of, wrt)
@@ -165,6 +168,7 @@ class Program(Runnable):
         )
         said = last_said()
         pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
+        pair.forward.placed(values), pair.backward.placed(values)
         settle_sizes(self.inputs, values, pair.sizes)
         self._hear(said)
         return pair
@@ -246,7 +250,7 @@ class Program(Runnable):
         """
         if not isinstance(budget, (int, float)) or not budget > 0:
             raise ValueError("budget= is a number of seconds above 0, not %r" % (budget,))
-        values = self._as_arguments(self._by_position(arguments, named))
+        values = self._on_host("tune", self._by_position(arguments, named))
         self._refuse_beyond(values, self._prepare)
         block = Block([(n, v) for n, v in zip(self.inputs, values) if v is not None])
         raised: "list[BaseException]" = []
@@ -314,7 +318,7 @@ class Program(Runnable):
             raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
         if vjp and accumulate is not False:
             raise TypeError("accumulate= is not there with vjp=True: save f.grad(…) with accumulate=")
-        given = row_major([as_argument(n, v) for n, v in zip(self.inputs, self._by_position(arguments, named))])
+        given = row_major(self._on_host("save", self._by_position(arguments, named)))
         self._refuse_beyond(
             given,
             (
@@ -381,10 +385,17 @@ class Program(Runnable):
         check(_c.lib.tilec_estimate(self._handle, block.structs, block.count, ctypes.byref(cost)), self._heard())
         return stats_of(self._prepare(values, None), cost)
 
+    def _on_host(self, method: str, arguments: list) -> list:
+        """As arguments of what takes none in a GPU's memory."""
+        there = next((name for name, value in zip(self.inputs, arguments) if on_gpu(value)), None)
+        if there is not None and self._of_cuda:
+            raise ValueError("%s() takes arrays of the host, and %s lies on a GPU: copy it" % (method, there))
+        return [as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+
     def profile(self, /, *arguments: typing.Any, runs: int = 10, **named: typing.Any) -> Profile:
         """Calls the program `runs` times, and once before that, and gives the median time of each launch. Results are
         thrown away. print() shows a table."""
-        values = self._as_arguments(self._by_position(arguments, named))
+        values = self._on_host("profile", self._by_position(arguments, named))
         prepared = self._prepare(values, None)
         return profile_of(prepared, values, fit("runs=", runs, 1, 2**31))
 

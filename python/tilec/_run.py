@@ -11,10 +11,10 @@ import numpy as np
 from . import _library as _c
 from ._again import Calls
 from ._arguments import as_argument, as_outputs, as_written, check_type, names_to_add
-from ._call import Block, Prepared, in_64_bits, settle_sizes
-from ._device import Call as GpuCall, Placed, on_gpu, refuse_stream
+from ._call import Block, Prepared, Seen, in_64_bits, settle_sizes
+from ._device import Call as GpuCall, check_outputs, number_of, on_gpu, refuse_stream, seen, strided
 from ._grouped import by_position as in_order, has_groups
-from ._libraries import Torch, library_of_call, note_written, torch_if_met
+from ._libraries import Torch, library_of, library_of_call, note_written, torch_if_met
 from .errors import ArgumentTypeError, Diagnostic, Error, ShapeError, check, hear, said as last_said
 
 if typing.TYPE_CHECKING:
@@ -36,6 +36,8 @@ class Runnable:
         lib = _c.lib
         self._recipe = recipe
         self._of_cuda: bool = recipe.options["target"].startswith("cuda")
+        # the GPU that it runs on where arrays do not say where they lie
+        self._gpu: int = next((int(word) for word in recipe.options["target"].split(":") if word.isdigit()), 0)
         self._kernels: int = recipe.options["kernels"] or _usual_kernels()
         self._uses = itertools.count()
         self._sizes: "set[int]" = set()                       # positions of arguments whose values are compiled in
@@ -57,8 +59,7 @@ class Runnable:
         )
         self._same = [self.outputs[lib.tilec_output_first(handle, k)] for k in range(len(self.outputs))]
         self._calls = Calls()
-        # kernels by the kind of call: Prepared, and Placed on a GPU
-        self._cache: "dict[tuple, typing.Any]" = {}
+        self._cache: "dict[tuple, Prepared]" = {}             # kernels by the kind of call
         self._pairs: "dict[tuple, Pair]" = {}
         # outputs of calls without the inputs at these positions
         self._made: "dict[tuple[int, ...], tuple[str, ...]]" = {}
@@ -92,7 +93,7 @@ class Runnable:
         **named: typing.Any,
     ) -> typing.Any:
         if stream is not None:
-            return self._run_on_gpu(self._by_position(arguments, named), out, accumulate, stream)
+            return self._run_foreign(self._by_position(arguments, named), out, accumulate, stream)
         if named or len(arguments) != len(self.inputs):
             arguments = tuple(self._by_position(arguments, named))
         if accumulate is False:
@@ -154,21 +155,27 @@ class Runnable:
                 raise
         return self._run(plain, out, accumulate, library)
 
-    def _run_foreign(self, arguments: typing.Sequence, out, accumulate):
+    def _run_foreign(self, arguments: typing.Sequence, out, accumulate, stream=None):
         """A call with arrays that are not NumPy's, or with what must become an array first."""
-        if self._of_cuda and any(map(on_gpu, arguments)):
-            return self._run_on_gpu(arguments, out, accumulate, None)
+        if stream is not None and not self._of_cuda:
+            refuse_stream(self.name or "the function", self._recipe.options["target"])
+        there = next((value for value in arguments if on_gpu(value)), None) if self._of_cuda else None
         results = self.outputs if out is None else self._results(arguments)
-        given = None if out is None else as_outputs(results, out)
+        at = None if stream is None else number_of(stream)
+        if there is None and at is None:
+            given = None if out is None else as_outputs(results, out)
+        else:
+            library_of(there)                                 # which is met now
+            given = None if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
         torch = torch_if_met()
-        if torch is not None:
+        if torch is not None and (given is None or len(given) == len(results)):
             try:
                 found = self._prepared_for(torch, arguments, given, accumulate)
-                if found is not None:
-                    made = torch.run(found, arguments, given)
+                if found is not None and (at is None or found.on_gpu):
+                    made = torch.run(found, arguments, given, at)
                     if given is not None:
                         torch.written(given)
-                    if accumulate is False:
+                    if accumulate is False and at is None:
                         self._remember(found, arguments, given, torch)
                     return made
             # a tensor without memory of its own: what it is will be said
@@ -178,6 +185,8 @@ class Runnable:
             except ShapeError as fault:                       # one that C cannot address is copied
                 if fault.code != "E0556":
                     raise
+        if there is not None or at is not None:
+            return self._run_on_gpu(arguments, out, accumulate, at)
         if has_groups(arguments):
             return self._run(self._by_position(arguments, {}), out, accumulate, None)
         library = library_of_call(self.inputs, arguments)
@@ -201,10 +210,9 @@ class Runnable:
             plain = self._as_arguments(arguments)
             if any(torch.differs(value, array) for value, array in zip(arguments, plain)):
                 return None
+            written = None if out is None else self._as_written(self._results(plain), out)
             try:
-                found = self._prepare(
-                    plain, None if out is None else as_written(self._results(plain), out), accumulate or ()
-                )
+                found = self._prepare(plain, written, accumulate or ())
             except ShapeError as fault:
                 raise self._about_cotangents(arguments, fault) from None
             self._keep(key, arguments, found)
@@ -213,24 +221,15 @@ class Runnable:
 
     def _run_on_gpu(self, arguments: typing.Sequence, out, accumulate, stream):
         """A call on arrays in the GPU's memory, which is not waited for."""
-        title = self.name or "the function"
-        if not self._of_cuda:
-            refuse_stream(title, self._recipe.options["target"])
-        call = GpuCall(
-            title, self.inputs, self.outputs if out is None else self._results(arguments), arguments, out, stream
-        )
-        if accumulate is not False and self._outputs_to_add(accumulate, out):
-            raise ValueError(
-                "accumulate= is not there in the GPU's memory: add the result to %s" % ", ".join(self.outputs)
-            )
-        placed = self._cache.get(call.key(self._sizes))
-        if placed is None:
-            placed = call.prepare(self._handle, self._heard())
-            self._hear(last_said())
-            self._sizes = self._sizes | placed.sizes
-            self._insert(call.key(self._sizes), placed)
-        placed.used = next(self._uses)
-        return call.run(placed)
+        call = GpuCall(self, self.outputs if out is None else self._results(arguments), arguments, out, stream)
+        added = self._outputs_to_add(accumulate, out) if accumulate is not False else ()
+        found = self._cache.get((*call.key(self._sizes), added))
+        if found is None:
+            found = self._prepare(call.values, call.written or None, added)
+            self._sizes = self._sizes | found.sizes
+            self._insert((*call.key(self._sizes), added), found)
+        found.used = next(self._uses)
+        return call.run(found)
 
     def _about_cotangents(self, arguments: typing.Sequence, fault: ShapeError) -> ShapeError:
         left_out = [n for n, v in zip(self.inputs, arguments) if v is _ONE and "`%s`" % n in str(fault)]
@@ -243,7 +242,15 @@ class Runnable:
         return ShapeError("%s\n%s" % (said, fault), fault.diagnostics)
 
     def _as_arguments(self, arguments: typing.Sequence) -> list:
-        return [as_argument(name, value) for name, value in zip(self.inputs, arguments)]
+        return [
+            seen(name, value, self._gpu) if self._of_cuda and on_gpu(value) else as_argument(name, value)
+            for name, value in zip(self.inputs, arguments)
+        ]
+
+    def _as_written(self, results: "tuple[str, ...]", out: list) -> list:
+        if self._of_cuda and all(map(on_gpu, out)):
+            return [seen("out= for " + name, value, self._gpu) for name, value in zip(results, out)]
+        return as_written(results, out)
 
     def _join_outputs(self, key: list, accumulate, out) -> "tuple[str, ...] | bool":
         """The outputs that a call adds to, which join its key. False: to none."""
@@ -272,7 +279,7 @@ class Runnable:
             self._sizes = self._sizes | prepared.sizes
         self._insert(self._with_sizes(key, arguments), prepared)
 
-    def _insert(self, key: tuple, prepared: "Prepared | Placed") -> None:
+    def _insert(self, key: tuple, prepared: Prepared) -> None:
         prepared.used = next(self._uses)
         self._cache[key] = prepared
         if len(self._cache) > self._kernels:
@@ -361,9 +368,13 @@ class Runnable:
         named = self.outputs if out is None else self._results(arguments)
         for name, array in zip(named, out or ()):
             check_type("out= for " + name, array.dtype)
-            if any(s % array.itemsize for s in array.strides):
+            if isinstance(array, np.ndarray) and any(s % array.itemsize for s in array.strides):
                 raise ValueError("out= for %s has strides that are no multiples of its element size" % name)
-        results = Block(list(zip(named, out or ())), add)
+        there = [array for array in out or () if isinstance(array, Seen)]
+        written = out or ()
+        if there:                                             # what is added to is row-major there, perhaps a copy
+            written = [array.row_major() for array in there] if add else strided(there) or ()
+        results = Block(list(zip(named, written)), add)
         handle = ctypes.c_void_p()
         try:
             check(
@@ -378,9 +389,10 @@ class Runnable:
             given = ", ".join("%s is %s" % (name, array.dtype) for name, array in zip(named, out))
             raise ArgumentTypeError("out= for %s: %s" % (given, fault), fault.diagnostics) from None
         said = last_said()
-        prepared = Prepared(_c.made(handle), self.inputs)
+        prepared = Prepared(_c.made(handle), self.inputs).placed(arguments)
         settle_sizes(self.inputs, arguments, prepared.sizes)
         self._hear(said)
+        check_outputs(prepared, there)
         return prepared
 
 
@@ -388,6 +400,8 @@ def kind_of(value) -> object:
     """What a specialisation depends on; what no i64 holds is another program."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.strides
+    if isinstance(value, Seen):
+        return value.dtype, value.shape, value.strides, value.gpu
     return np.uint64 if isinstance(value, int) and _LARGE <= value < 2 * _LARGE else type(value)
 
 

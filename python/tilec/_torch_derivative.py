@@ -103,7 +103,7 @@ def with_numbers(tensors, numbers) -> list:
 @torch.library.custom_op(
     "tilec::derivative",
     mutates_args=(),
-    device_types="cpu",
+    device_types=("cpu", "cuda"),
     schema="(str path, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]",
 )
 def _derivative(path, tensors, numbers):

@@ -7,11 +7,13 @@ with create_graph=True the gradient is the function of program.grad(…), which 
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch.autograd import forward_ad
 
 from . import Program
 from ._arguments import as_argument
+from ._device import Call as GpuCall
 from ._libraries import of_torch, one_library
 
 
@@ -31,6 +33,14 @@ def as_tuple(results) -> tuple:
 
 def is_tensor(value) -> bool:
     return isinstance(value, torch.Tensor)
+
+
+def plain(value):
+    """A tensor as its address, shape and strides say it is."""
+    if not is_tensor(value):
+        return value
+    value = value.detach().resolve_neg()
+    return value if type(value) is Tensor else value.as_subclass(Tensor)
 
 
 def is_transformed() -> bool:
@@ -106,6 +116,9 @@ class Function:
         """Kernels of a call with these, differentiated by inputs at these positions; and values that they take."""
         library = of_torch()
         key = library.key(values, None)
+        if key is None and any(is_tensor(v) and v.is_cuda for v in values):
+            values = self._on_one_gpu(values)
+            key = library.key(values, None)
         kept = None
         if key is not None:
             kept = self._pairs.get((wrt, self.program._with_sizes(key, values)))
@@ -120,6 +133,18 @@ class Function:
             for old in list(self._pairs)[: -self.program._kernels]:
                 self._pairs.pop(old, None)
         return kept, values
+
+    def _on_one_gpu(self, values) -> list:
+        """The values of a call there, as they are taken by address. ValueError: one lies elsewhere, or the program is
+        none for it."""
+        program = self.program
+        program._as_arguments([v if is_tensor(v) else None for v in values])
+        call = GpuCall(program, program.outputs, list(map(plain, values)), None, None)
+        device, library = next(v.device for v in values if is_tensor(v)), of_torch()
+        return [
+            library.on_gpu.number(name, v, v.dtype, device) if isinstance(v, np.ndarray) else v
+            for name, v in zip(program.inputs, call.arguments)
+        ]
 
 
 class _Kernels:
@@ -151,6 +176,8 @@ class _Recorded(torch.autograd.Function):
     @staticmethod
     def forward(ctx, function: Function, wrt: "tuple[int, ...]", *values):
         made, taken = function.pair(values, wrt)
+        if made.forward.on_gpu:                               # where a number with a type has become a tensor
+            values = tuple(v if is_tensor(v) else t for v, t in zip(values, taken))
         results = made.library.run(made.forward, taken)
         if not made.floats:
             ctx.mark_non_differentiable(*as_tuple(results))
@@ -189,7 +216,9 @@ class _Recorded(torch.autograd.Function):
             ports = [made.forward.outputs[k] for k in made.floats]
             seeds = [
                 (
-                    torch.zeros(shape, dtype=made.library.type_of(dtype), device=made.library.host)
+                    torch.zeros(
+                        shape, dtype=made.library.type_of(dtype), device=made.library.device_of(made.forward)
+                    )
                     if seed is None
                     else seed
                 )
@@ -203,7 +232,9 @@ class _Recorded(torch.autograd.Function):
         else:
             known += [seed.contiguous().resolve_neg() for seed in seeds]
             wanted = [known[k] for k in made.wanted]
-            if not made.direct or any(type(seed) is not Tensor for seed in seeds):
+            if made.forward.on_gpu:
+                wanted = list(map(plain, wanted))
+            elif not made.direct or any(type(seed) is not Tensor for seed in seeds):
                 wanted = [as_argument(name, value) for name, value in zip(made.names, wanted)]
             gradients = made.library.run(made.backward, wanted)
         for place, gradient in zip(made.gradients, as_tuple(gradients)):

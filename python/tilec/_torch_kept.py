@@ -11,14 +11,16 @@ import functools
 import numpy as np
 import torch
 
+from ._call import Seen
 from ._libraries import of_torch
 from ._torch_derivative import derived, with_numbers
 from ._torch_function import as_tuple, is_tensor, is_transformed
 
 
 def layout_of(values) -> "str | None":
-    """What a pair of kernels is compiled for: type, sizes and strides of each tensor, "-" for a number. None: they are
-    not known, or a transform wants the operator itself. A tensor with gaps or repeats is row-major there, a copy.
+    """What a pair of kernels is compiled for: type, sizes and strides of each tensor, and its GPU if it is on one; "-"
+    for a number. None: they are not known, or a transform wants the operator itself. A tensor with gaps or repeats is
+    row-major there, a copy.
     """
     if is_transformed():
         return None
@@ -41,6 +43,7 @@ def layout_of(values) -> "str | None":
                 [
                     str(value.dtype)[len("torch.") :],
                     *(",".join(map(str, each)) for each in (value.shape, _dense_strides(value))),
+                    *([str(value.device.index or 0)] if value.device.type == "cuda" else []),
                 ]
             )
         )
@@ -67,9 +70,12 @@ def _described(layout: str) -> list:
         if part == "-":
             found.append(None)
             continue
-        dtype, sizes, strides = part.split(":")
+        dtype, sizes, strides, *gpu = part.split(":")
         sizes, strides = (tuple(map(int, each.split(","))) if each else () for each in (sizes, strides))
         kind = of_torch().numpy_type(getattr(torch, dtype))
+        if gpu:
+            found.append((sizes, strides, Seen(kind, sizes, strides, 0, int(gpu[0]))))
+            continue
         memory = np.empty(
             1 + sum((size - 1) * stride for size, stride in zip(sizes, strides)) if 0 not in sizes else 1, kind
         )
@@ -95,15 +101,17 @@ def kept_by(path: str, pair) -> str:
 def _laid_out(tensor, sizes, strides):
     """A tensor with these strides; those of a dimension of one element do not matter."""
     tensor = tensor.detach().resolve_neg()
+    if tensor.is_cuda and of_torch().on_gpu.is_misaligned(tensor):
+        return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
     if tensor.stride() == strides or all(size == 1 or a == b for size, a, b in zip(sizes, tensor.stride(), strides)):
         return tensor
-    return torch.empty_strided(sizes, strides, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 @torch.library.custom_op(
     "tilec::forward",
     mutates_args=(),
-    device_types="cpu",
+    device_types=("cpu", "cuda"),
     schema="(str path, str wrt, str layout, str kept, Tensor?[] tensors, Scalar[] numbers) -> Tensor[]",
 )
 def _forward(path, wrt, layout, kept, tensors, numbers):
@@ -128,7 +136,7 @@ def _(path, wrt, layout, kept, tensors, numbers):
 @torch.library.custom_op(
     "tilec::backward",
     mutates_args=(),
-    device_types="cpu",
+    device_types=("cpu", "cuda"),
     schema="(str path, str wrt, str layout, Tensor?[] wanted, Scalar[] numbers) -> Tensor[]",
 )
 def _backward(path, wrt, layout, wanted, numbers):

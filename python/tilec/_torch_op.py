@@ -63,7 +63,9 @@ class Op:
         values = self._in_order(arguments, named)
         if torch.compiler.is_compiling() or is_traced(values):
             return self.overload(*self._spread(values))
-        if torch.is_autocast_enabled("cpu"):
+        if (torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda")) and any(
+            is_tensor(v) and torch.is_autocast_enabled(v.device.type) for v in values
+        ):
             values = self._cast(values)
         return self._function(*values)
 
@@ -139,7 +141,8 @@ class Op:
         if library is None:
             library = _SPACES[space] = torch.library.Library(space, "FRAGMENT")
         self.overload = getattr(getattr(torch.ops, space), short).default
-        library.impl(short, self._run, "CPU")
+        for key in ("CPU", "CUDA"):
+            library.impl(short, self._run, key)
         library.impl(short, self._under_autograd, "Autograd", with_keyset=True)
         torch.library.register_fake(self.name, self._fake)
         torch.library.register_vmap(self.name, self._vmap)

@@ -66,18 +66,22 @@ def _text(layer: Layer, name: str, call: str, tensors: "list[str]") -> str:
 
 
 @functools.lru_cache(maxsize=None)
-def _operator(name: str, text: str, checked: bool, threads: int) -> Op:
-    """One for each text. Its name says the text, so that processes agree on it; beside `<std/…>` lies no file that an
-    import could mean."""
+def _operator(name: str, text: str, checked: bool, threads: int, target: str) -> Op:
+    """One for each text and target. Its name says the text, so that processes agree on it; beside `<std/…>` lies no
+    file that an import could mean."""
     known = hashlib.sha256(repr((text, checked, threads)).encode()).hexdigest()[:12]
     return op(
-        compile_tile(text, function=name, name="<std/%s>" % name, checked=checked, threads=threads),
-        "tilec::%s_%s" % (name, known),
+        compile_tile(text, function=name, name="<std/%s>" % name, checked=checked, threads=threads, target=target),
+        "tilec::%s_%s%s" % (name, known, "" if target == "cpu" else "_" + target),
     )
 
 
+_UNCHECKED = "its indices are looked at, which a program on a GPU does not do"
+
+
 class _Tile:
-    """How a module is computed: `op` with the tensors of these names."""
+    """How a module is computed: an operator of `ops`, by the device of what it is called with, with the tensors of these
+    names. `doubles`: those for f64, where they are others."""
 
     def __init__(self, kind: type, module: nn.Module, threads: int):
         reader = _Reader(module)
@@ -85,13 +89,31 @@ class _Tile:
         self.tensors = [name for name in layer.tensors if getattr(reader, name, None) is not None]
         self.shaped, self.narrow, self.threads = layer.shaped, layer.narrow, threads
         name = kind.__name__.lower() + "_layer"
+        has_gpu = torch.cuda.is_available() and not layer.checked
+        if layer.checked and any(getattr(reader, tensor).is_cuda for tensor in self.tensors):
+            raise Uncovered(_UNCHECKED)
+
+        def operators(call: str) -> "dict[str, Op]":
+            text = _text(layer, name, call, self.tensors)
+            return {
+                target: _operator(name, text, layer.checked, threads, target)
+                for target in (("cpu", "cuda") if has_gpu else ("cpu",))
+            }
+
         self.call = layer.call.format_map(_Values(values, reader))
-        self.op = _operator(name, _text(layer, name, self.call, self.tensors), layer.checked, threads)
-        self.double = None
+        self.ops = self.doubles = operators(self.call)
         if layer.double is not None:
-            call = layer.call.format_map(_Values({**values, **layer.double}, reader))
-            self.double = _operator(name, _text(layer, name, call, self.tensors), layer.checked, threads)
+            self.doubles = operators(layer.call.format_map(_Values({**values, **layer.double}, reader)))
         self.reads = reader.names
+
+    def op(self, like: torch.Tensor) -> Op:
+        found = (self.doubles if like.dtype is torch.float64 else self.ops).get(like.device.type)
+        if found is None:
+            raise ValueError(
+                "the input lies on %s, where %s is not computed%s"
+                % (like.device, self.call, ": " + _UNCHECKED if like.is_cuda else "")
+            )
+        return found
 
 
 class _Replaced:
@@ -128,9 +150,10 @@ class _Replaced:
     def _compute(self, *inputs):
         tile = self._tile
         values = [*inputs, *[getattr(self, name) for name in tile.tensors]]
-        if tile.narrow and torch.is_autocast_enabled("cpu"):
-            values = [value.to(torch.get_autocast_dtype("cpu")) for value in values]
-        return (tile.op if tile.double is None or inputs[0].dtype is not torch.float64 else tile.double)(*values)
+        kind = inputs[0].device.type
+        if tile.narrow and torch.is_autocast_enabled(kind):
+            values = [value.to(torch.get_autocast_dtype(kind)) for value in values]
+        return tile.op(inputs[0])(*values)
 
     def forward(self, input, *others):
         return self._tile.shaped(self._compute, input, *others)
@@ -233,7 +256,7 @@ def _refuse(module: nn.Module) -> "type":
     if isinstance(module, nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
         raise Uncovered("its parameters have no sizes yet: call it once before")
     for name, tensor in [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]:
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", "cuda"):
             raise Uncovered("%s lies on %s" % (name, tensor.device))
         if tensor.dtype not in of_torch().taken:
             raise Uncovered("%s is of %s, which is none of Tile's types" % (name, tensor.dtype))
@@ -263,7 +286,8 @@ def replace(model: nn.Module, *types: type, threads: int = 0) -> Replacement:
     the objects they are, with their parameters, hooks and attributes, and are instances of their types still:
     state_dict(), deepcopy, pickle, .to() and torch.compile(fullgraph=True) go on working, and an attribute that is
     changed later (train(), eval() too) changes the function. A layer with inplace=True gives a tensor of its own and
-    leaves its input, which the list says.
+    leaves its input, which the list says. A model may lie on the CPU or on a GPU, and be moved: a layer runs where its
+    input lies; one that looks at indices (embeddings) is left on a GPU.
     Listed as left are modules of the types given, or without types all modules without children, that are not replaced.
     threads: as in tilec.compile.
     TypeError: model is no module, or a type no type of modules.

@@ -28,7 +28,7 @@ except ImportError as fault:
     raise ImportError("tilec.jax needs JAX: pip install jax") from fault
 import jax.extend.core
 import jax.numpy as jnp
-# for what no public module has, where it is as we know it; JAX 0.10
+# for what no public module has, where it is as we know it; JAX 0.10 and 0.11
 from jax._src import core as _core
 from jax._src.interpreters import ad as _ad
 from jax.interpreters import ad, batching, mlir, xla
@@ -425,6 +425,12 @@ def _linearize(is_vjp: bool, moves, *primals, op: _Op):
     return outs, results, list(primals), push
 
 
+def _linearize_structured(is_vjp: bool, moves, *primals, op: _Op):
+    """The same for JAX 0.11, where residuals may have a structure of their own beside: none do here."""
+    outs, moved, residuals, linear = _linearize(is_vjp, moves, *primals, op=op)
+    return outs, moved, residuals, None, lambda residuals, _structure, *tangents: linear(residuals, *tangents)
+
+
 def _transpose(cotangents, *arguments, op: _Op):
     if not isinstance(op, _Tangent) or any(map(ad.is_undefined_primal, arguments[:op.start])):
         raise NotImplementedError(
@@ -471,9 +477,11 @@ ad.primitive_jvps[tilec_p] = _jvp
 ad.primitive_transposes[tilec_p] = _transpose
 batching.primitive_batchers[tilec_p] = _batch
 _insert = getattr(_core, "auto_insert_reshard", None)
+_rule = inspect.signature(getattr(_ad, "fallback_linearize_rule", lambda: None)).parameters
+_has_structured = "structured_residuals" in getattr(_ad.LinearizeTrace, "__annotations__", ())
 # Without it JAX linearizes by the jvp: backward then computes again what forward could have kept.
-if list(inspect.signature(getattr(_ad, "fallback_linearize_rule", len)).parameters)[1:2] == ["_is_vjp"]:
-    _ad.primitive_linearizations[tilec_p] = _linearize
+if list(_rule)[1:2] in (["_is_vjp"], ["is_vjp"]):
+    _ad.primitive_linearizations[tilec_p] = _linearize_structured if _has_structured else _linearize
 
 
 # ---- The function

@@ -130,7 +130,8 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     const tilec_program& p = need(program, function, "program");
     static_cast<void>(need(forward, function, "forward"));
     static_cast<void>(need(backward, function, "backward"));
-    const std::vector<runtime::Argument> in = arguments_of(arguments, argument_count, p, Side::Input, function);
+    const std::vector<runtime::Argument> in =
+        arguments_of(arguments, argument_count, p, Side::Input, function, Reads::Shapes);
     const codegen::Request request =
         pair_request(*p.callable, derivative_from({of, of_count}, {wrt, wrt_count}, function), function);
     tilec_program pair{
@@ -140,7 +141,8 @@ tilec_status tilec_vjp(const tilec_program* program, const char* const* of, size
     pair.inputs = p.inputs, pair.name = p.name;          // no cotangents: they come later
     std::shared_ptr<const runtime::Specialisation> made;
     if (const tilec_status status =
-            specialise(pair, in, arguments_of(results, result_count, pair, Side::Output, function), made);
+            specialise(
+                pair, in, arguments_of(results, result_count, pair, Side::Output, function, Reads::Shapes), made);
         status != TILEC_OK)
       return status;
     auto first = kernel_of(made->module), second = kernel_of(made->backward);

@@ -49,10 +49,12 @@ tilec_status emitted(const tilec_program* program, const char* name, const tilec
   runtime::ask_for(*stage, request);
   if (stage->family && *stage->family != request.target.family)
     request.target = *runtime::target_here(runtime::default_target(*stage, request.target.name, false));
+  const bool is_package = stage->name == "package";
+  if (is_package) request.in_place = false;              // it does not say where tensors lie
   codegen::Stages stages;
   if (stage->of != runtime::StageInfo::Of::Text) {
     auto computed = codegen::compile(
-        callable.file(), stage->name == "package" ? runtime::as_compiled(request) : request, stage->until, diagnostics);
+        callable.file(), is_package ? runtime::as_compiled(request) : request, stage->until, diagnostics);
     if (!computed) return failed(diagnostics, callable.sources());
     stages = std::move(*computed);
   }

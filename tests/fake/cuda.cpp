@@ -92,6 +92,10 @@ API cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
   if (const int told = within("cuMemcpyDtoH_v2")) return told;
   return std::memcpy(to, reinterpret_cast<void*>(from), bytes), 0;
 }
+API cuMemcpyDtoDAsync_v2(unsigned long long, unsigned long long, std::size_t, void* stream) {
+  fake.stream = stream;
+  return within("cuMemcpyDtoDAsync_v2");
+}
 
 // A module is the text it was made of.
 API cuModuleLoadData(void** module, const void* image) {

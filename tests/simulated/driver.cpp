@@ -125,6 +125,13 @@ API cuMemcpyDtoH_v2(void* to, Address from, std::size_t bytes) {
   if (!initialised(from, bytes)) return fault(launch_failed, "a copy of elements that nobody has written");
   return std::memcpy(to, reinterpret_cast<void*>(from), bytes), ok;
 }
+// Memory of the host is no allocation's, and is taken as it is.
+API cuMemcpyDtoDAsync_v2(Address to, Address from, std::size_t bytes, void*) {
+  WITHIN
+  if (const int result = finish(current())) return result;
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return inside(to, bytes, &current()) ? written(to, bytes) : void(), ok;
+}
 
 API cuModuleLoadData(Loaded** module, const char* cubin) {
   WITHIN
