@@ -13,9 +13,9 @@ Expr differ(const Expr& a, const Expr& b) { return Operation{Op::Xor, {a, b}, DT
 
 }  // namespace
 
-CoreOperands::CoreOperands(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names,
+CoreOperands::CoreOperands(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
     std::int64_t height, std::int64_t width)
-    : StagedBlock(nest, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height, width),
+    : StagedBlock(nests, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height, width),
       cores_(*leaf.as<forms::TensorCores>()),
       instruction_(*matrix_instruction(cores_.instruction)),
       bytes_(lang::bytes(instruction_.operand)),

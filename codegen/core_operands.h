@@ -41,8 +41,8 @@ class CoreOperands : protected StagedBlock {
   struct OfThread { Expr row, low, high; };
 
   // `height` x `width` values of m and n are a block.
-  CoreOperands(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t height,
-      std::int64_t width);
+  CoreOperands(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+      std::int64_t height, std::int64_t width);
 
   Operand operand(const poly::Expr& factor, std::vector<std::size_t> dims, std::int64_t values, bool by_m) const;
   // How many elements go to shared memory at a time: as many as always lie side by side at a multiple of their bytes

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "codegen/figures.h"
+#include "codegen/finishing.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -347,6 +348,7 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
                                plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m()));
   if (const auto* scan = leaf.as<forms::Scan>())
     return fmt::format("a scan: each element along {} goes on from the one before, {}", scan->along, side);
+  if (leaf.is<forms::Finish>()) return "each element by the thread that has its sum, before anything is written";
   if (leaf.is<forms::Gather>()) return fmt::format("rows are copied from where the index says, {}", side);
   if (leaf.is<forms::Scatter>())
     return "rows are added to where the index says, in the order of the index: the same result each time, no atomics";
@@ -471,8 +473,9 @@ std::string explain_group(const Plan& plan, std::size_t k, const model::Predicti
   text += explain_loops(group, why, threads);
   text += "     predicted: " + explain_prediction(prediction, target);
   if (!locals.empty())
-    text +=
-        fmt::format("     {} of a turn stay in cache and are never in memory as a whole\n", fmt::join(locals, ", "));
+    text += fmt::format("     {} {}\n", fmt::join(locals, ", "),
+        finishes(group) ? "stay in registers and are in no memory"
+                        : "of a turn stay in cache and are never in memory as a whole");
   if (!kept.empty())
     text +=
         fmt::format("     {} of a turn are added up in shared memory and written behind it\n", fmt::join(kept, ", "));

@@ -8,6 +8,7 @@
 
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/threads.h"
+#include "codegen/finishing.h"
 #include "codegen/fits/leaf_to_fit.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/tile.h"
@@ -18,8 +19,8 @@ namespace {
 
 constexpr std::int64_t most_threads_of_a_block = 1024;
 
-// A buffer of a turn holds consecutive elements: some rows of the last loop, and one of each loop around it.
-Misfit locals_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<std::string>& rows) {
+// What nobody else needs, and once.
+Misfit needed_fault(const Plan& plan, const Group& group, const Group& chosen) {
   for (std::size_t k = 0; k < group.locals.size(); ++k) {
     const std::string& name = plan.program.tensor(group.locals[k]).name;
     if (std::find(chosen.locals.begin(), chosen.locals.end(), group.locals[k]) == chosen.locals.end())
@@ -27,6 +28,12 @@ Misfit locals_fault(const Plan& plan, const Group& group, const Group& chosen, c
     if (std::count(group.locals.begin(), group.locals.end(), group.locals[k]) > 1)
       return fmt::format("local `{}` is given twice", name);
   }
+  return std::nullopt;
+}
+
+// A buffer of a turn holds consecutive elements: some rows of the last loop, and one of each loop around it.
+Misfit locals_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<std::string>& rows) {
+  if (Misfit why = needed_fault(plan, group, chosen)) return why;
   if (group.locals.empty()) return std::nullopt;
   if (group.loops.empty()) return "locals belong to the turns of a loop, and there is none";
   for (std::size_t l = 0; l < group.loops.size(); ++l) {
@@ -62,6 +69,12 @@ Misfit kept_fault(const Plan& plan, Group group, const Group& chosen, const Stri
   return fmt::format("what stays in a turn takes {} bytes of shared memory", bytes);
 }
 
+Misfit finished_fault(const Plan& plan, const Group& group, const Group& chosen) {
+  if (!group.loops.empty() || !group.kept.empty())
+    return "statements that finish a sum go over its elements, and have no loops around them";
+  return needed_fault(plan, group, chosen);
+}
+
 const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& sets) {
   const auto same = [](int node, const Compute& leaf) { return node == leaf.node; };
   const auto at = std::find_if(sets.begin(), sets.end(), [&](const Fused::Set& set) {
@@ -76,7 +89,8 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
     const Strides& strides, const Target& target) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
   // Contractions in tiles say how many threads theirs have.
-  const bool tiles = chosen.body.size() == 1 &&
+  const bool finished = finishes(chosen);
+  const bool tiles = (chosen.body.size() == 1 || finished) &&
       (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
   const bool pass = chosen.body.front().is<forms::Online>();
   const bool other_threads =
@@ -100,6 +114,7 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
     return group.loops.empty() && group.locals == chosen.locals
         ? std::nullopt
         : Misfit("a pass has no loops around it, and keeps what it computes on its way");
+  if (finished) return finished_fault(plan, group, chosen);
   if (chosen.body.size() == 1)
     return group.locals.empty() && group.kept.empty() ? std::nullopt
                                                       : Misfit("a launch of one statement has no locals");
@@ -119,7 +134,11 @@ Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, con
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape)
     return leaf == chosen ? std::nullopt : Misfit("the leaf of a gather, scatter or sort has one form only");
   const LeafToFit given{plan, group, leaf, chosen, strides, target};
+  if (leaf.is<forms::Finish>() || chosen.is<forms::Finish>())
+    return leaf == chosen ? std::nullopt : Misfit("a leaf that finishes sums has one form only");
   if (leaf.is<forms::Online>() || chosen.is<forms::Online>()) return pass_fault(given);
+  if (finishes(group) && !leaf.is<forms::Staged>() && !leaf.is<forms::TensorCores>())
+    return "only sums of which a block of threads has a tile are finished: with `stage`, or `mma`";
   for (const auto& fault : {surrounding_fault, walk_fault, role_fault, form_fault, size_fault, part_fault})
     if (Misfit why = fault(given)) return why;
   return has_threads(target) ? thread_fault(given) : std::nullopt;
@@ -129,7 +148,7 @@ Compute chosen_leaf(
     const Plan& plan, const Group& group, const Compute& chosen, const Strides& strides, const Target& target) {
   const auto* intrinsic = std::get_if<poly::Intrinsic>(&plan.program.nodes[static_cast<std::size_t>(chosen.node)]);
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
-  if (chosen.is<forms::Online>()) return chosen;
+  if (chosen.is<forms::Online>() || finishes(group)) return chosen;
   const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
   const Facts turn = facts(nest, loops_of_turn(group), target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/choose/finish.h"
 #include "codegen/choose/rows.h"
 #include "codegen/clock.h"
 #include "codegen/cover.h"
@@ -97,7 +98,7 @@ constexpr Pass passes[] = {
     {RewriteStage::Online, "online", pass_online},
     {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
-    {RewriteStage::Rows, "rows", share_rows_that_pay},
+    {RewriteStage::Finishes, "finishes", finish_sums},     {RewriteStage::Rows, "rows", share_rows_that_pay},
 };
 
 // False: one of them does not apply.

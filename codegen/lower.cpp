@@ -48,6 +48,24 @@ Body spell_intrinsic(
   return spell_sort(nest, group, storage, intrinsic, names);
 }
 
+// What is no leaf after the other; none: it is that.
+std::optional<Body> one_speller(
+    const Plan& plan, const Group& group, const std::vector<Nest>& nests, const Storage& storage, Names& names) {
+  if (const poly::Intrinsic* intrinsic = alone(plan, group))
+    return spell_intrinsic(nests.front(), group, storage, *intrinsic, names);
+  const Compute& first = group.body.front();
+  if (first.is<forms::TensorCores>()) return spell_on_tensor_cores(nests, first, storage, names);
+  if (first.is<forms::Staged>()) return spell_staged(nests, first, storage, names, group.threads);
+  if (const auto* pass = first.as<forms::Online>())
+    return (pass->instruction.empty() ? spell_online : spell_online_on_cores)(
+        nests, group.body, storage, names, group.threads);
+  return std::nullopt;
+}
+
+bool makes(const std::vector<Nest>& nests, TensorId id) {
+  return std::ranges::find(nests, id, [](const Nest& nest) { return nest.target.tensor; }) != nests.end();
+}
+
 Body scan_or_leaf(
     const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
   return leaf.is<forms::Scan>() ? spell_scan(nest, leaf, storage, around, names)
@@ -99,12 +117,8 @@ class GroupLowering {
 
  private:
   Body spelled() {
-    if (const poly::Intrinsic* intrinsic = alone(plan_, group_))
-      return spell_intrinsic(nests_.front(), group_, storage_, *intrinsic, names_);
+    if (auto whole = one_speller(plan_, group_, nests_, storage_, names_)) return *std::move(whole);
     if (!group_.tile.empty()) return tiles();
-    if (const auto* pass = group_.body.front().as<forms::Online>())
-      return (pass->instruction.empty() ? spell_online : spell_online_on_cores)(
-          nests_, group_.body, storage_, names_, group_.threads);
     Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));
@@ -137,7 +151,8 @@ class GroupLowering {
     };
     const poly::Intrinsic* intrinsic = alone(plan_, group_);
     for (std::size_t l = 0; l < nests_.size(); ++l) {
-      for (const FlatAccess& read : nests_[l].reads) add(read.tensor, Direction::In);
+      for (const FlatAccess& read : nests_[l].reads)
+        if (!group_.body[l].is<forms::Finish>() || !makes(nests_, read.tensor)) add(read.tensor, Direction::In);
       const auto* contract = group_.body[l].as<forms::Contract>();
       const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() ||
           (walked_ && part(group_.body[l], *walked_));
@@ -286,8 +301,6 @@ class GroupLowering {
   Body spread_over_threads(std::size_t l) {
     const Compute& leaf = group_.body[l];
     const Nest& nest = nests_[l];
-    if (leaf.is<forms::TensorCores>()) return spell_on_tensor_cores(nest, leaf, storage_, names_);
-    if (leaf.is<forms::Staged>()) return spell_staged(nest, leaf, storage_, names_, group_.threads);
     if (leaf.block() && leaf.block()->turned) return spell_turned(nest, leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
     std::vector<std::string> order = leaf.outer;

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "codegen/finishing.h"
 #include "codegen/matrix_instruction.h"
 #include "codegen/part.h"
 #include "codegen/online.h"
@@ -151,6 +152,13 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.is<forms::Fill>()) return fill_nest(program, s, strides);
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
+  if (finishes(group) && !group.body.front().is<forms::Online>()) {
+    std::vector<Nest> nests = finishing_nests(program, nodes_of(group), strides);
+    Nest nest = std::move(nests[static_cast<std::size_t>(
+        std::ranges::find(group.body, leaf.node, &Compute::node) - group.body.begin())]);
+    nest.locals = group.locals;
+    return nest;
+  }
   if (leaf.is<forms::Online>()) {
     Nest nest = online_nest(s, strides);
     nest.locals = group.locals;
@@ -228,6 +236,7 @@ void verify(const Plan& plan, const Strides& strides) {
         continue;
       }
       ++leaves[leaf.node];
+      if (leaf.is<forms::Finish>()) continue;          // goes over the elements that the first leaf has
       const Nest nest = leaf_nest(plan.program, group, leaf, strides);
       std::set<std::string> walked;
       for (const Loop& loop : group.loops) if (loop.part() == 1) walked.insert(loop.index);

@@ -89,6 +89,11 @@ struct Online {
                                                        // of its results of a warp (online_cores.h); empty: none
   bool operator==(const Online&) const = default;
 };
+// simt: an element of what the first leaf of its group sums, by the thread that has the sum (finishing.h).
+struct Finish {
+  static constexpr const char* word = "finish";
+  bool operator==(const Finish&) const = default;
+};
 // Lanes over the reduction dimension n: `rows` of m a time, which are folded together, or one output element.
 struct Reduce {
   static constexpr const char* word = "reduce";
@@ -127,7 +132,7 @@ struct Sort {
 }  // namespace forms
 
 using LeafForm = std::variant<forms::Map, forms::Contract, forms::Staged, forms::TensorCores, forms::Online,
-    forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
+    forms::Finish, forms::Reduce, forms::Scan, forms::Fill, forms::Gather, forms::Scatter, forms::Sort>;
 
 // A leaf: what all forms have, and its form.
 // What is read so many steps of a reduction, blocks of m or n, or turns of a loop around them later is asked for.

@@ -16,6 +16,7 @@ namespace {
 
 std::string print(const poly::Program& program, const Compute& leaf) {
   std::string line = fmt::format("{} {}", word_of(leaf.form), program.tensor(target_of(program, leaf.node)).name);
+  if (leaf.is<forms::Finish>()) return line;
   const auto number = [&](const char* key, std::int64_t value) {
     if (value) line += fmt::format("  {} {}", key, value);
   };
@@ -67,6 +68,7 @@ class LeafReader {
     form();
     node();
     while (!fault_ && line_.more()) part();
+    if (leaf_.is<forms::Finish>() && (loops_ || block_)) unfit("a leaf that finishes sums has no parts");
     if (auto* online = leaf_.as<forms::Online>()) pass(*online);
     else if (depth_ || cores_) stage();
     else if (!outside_.empty() || !outside_n_.empty())
@@ -86,12 +88,13 @@ class LeafReader {
     const lang::Span span = line_.here();
     const std::string word = line_.next();
     const LeafForm all[] = {forms::Contract{}, forms::Map{}, forms::Reduce{}, forms::Scan{}, forms::Online{},
-        forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
+        forms::Finish{}, forms::Fill{}, forms::Gather{}, forms::Scatter{}, forms::Sort{}};
     const auto known =
         std::find_if(std::begin(all), std::end(all), [&](const LeafForm& form) { return word == word_of(form); });
     if (known == std::end(all))
       refuse(span,
-          "`" + word + "` is no form of a leaf: contract, map, reduce, scan, online, fill, gather, scatter or sort");
+          "`" + word +
+              "` is no form of a leaf: contract, map, reduce, scan, online, finish, fill, gather, scatter or sort");
     else leaf_.form = *known;
   }
 

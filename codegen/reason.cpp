@@ -86,6 +86,10 @@ class Reasons {
     return fmt::format("{} are laid in panels of {} of {}, each of which a block reads from end to end",
         size_of(d.operand), d.width, d.index);
   }
+  std::string operator()(const directives::Finish& d) const {
+    return fmt::format("one launch: the threads that have the sums of {} compute {} of them before they write",
+        d.tensors.front(), fmt::join(d.tensors.begin() + 1, d.tensors.end(), ", "));
+  }
   std::string operator()(const directives::Share& d) const {
     return fmt::format("one launch: a turn computes some {} of {}, and finds in cache what it has just written",
         d.rows.size() == 1 ? d.rows.front() : fmt::format("{}", fmt::join(d.rows, ", ")), fmt::join(d.tensors, ", "));

@@ -14,6 +14,7 @@
 #include "codegen/choose/turned.h"
 #include "codegen/choose/turns.h"
 #include "codegen/cover.h"
+#include "codegen/finishing.h"
 #include "codegen/indirect.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
@@ -417,6 +418,27 @@ Group passed(
   return group;
 }
 
+// A contraction, and what finishes its sums.
+Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local,
+    const Target& target) {
+  const Nest nest = finishing_nests(fused.program, set.nodes, fused.strides).front();
+  const Facts all = facts(nest, {}, target);
+  auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
+  if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
+  else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, true);
+  if (!leaf) throw lang::InternalError("sums are finished of which no block of threads has a tile");
+  add_leaf(group, why, {*leaf, 0, {}, 0});
+  for (const int node : set.nodes) {
+    const TensorId id = target_of(fused.program, node);
+    if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
+    if (node == set.nodes.front()) continue;
+    group.body.emplace_back().node = node;
+    group.body.back().form = forms::Finish{};
+    why.leaves.emplace_back();
+  }
+  return group;
+}
+
 Group group_of(
     const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   const auto& program = fused.program;
@@ -431,6 +453,7 @@ Group group_of(
       },
       program.nodes[static_cast<std::size_t>(set.nodes.back())]);
   if (!set.over.empty()) return passed(std::move(group), fused, set, local, target);
+  if (set.finishes) return finished(std::move(group), why, fused, set, local, target);
   if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
   if (set.nodes.size() > 1) {
     for (const int node : set.nodes) {

@@ -34,8 +34,9 @@ Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>&
 
 class Staged : StagedCopies {
  public:
-  Staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads)
-      : StagedCopies(nest, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
+  Staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+      std::int64_t threads)
+      : StagedCopies(nests, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
             leaf.lanes * leaf.vectors, threads) {}
 
   Body spell() {
@@ -156,50 +157,90 @@ class Staged : StagedCopies {
     Expr (Staged::*within)(std::int64_t) const;        // of the block's, each of them
   };
 
+  // Where an access lies for the elements of a thread: of some neighbours on a line, and of the line.
+  struct Spot { const Form* form; std::vector<Expr> along; Expr base; };
+  // A target, and how many neighbours on a line it takes by one access, where it begins at their bytes.
+  struct Taken { std::int64_t width; std::optional<Expr> aligned; };
+
   // Neighbours along the side that is side by side in memory are written together.
   Body write() {
-    const Form& f = nest_.target.offset;
+    const std::vector<const FlatAccess*> targets = finishing_.targets();
+    const Form& f = targets.front()->offset;
     const Side rows{roles_.m, m0_, leaf_.rows, &Staged::row}, columns{roles_.n, n0_, leaf_.vectors, &Staged::column};
     const bool along_m = f.coefficients[roles_.n.back()] != 1 && f.coefficients[roles_.m.back()] == 1;
     const Side &line = along_m ? rows : columns, &lines = along_m ? columns : rows;
-    const std::int64_t together = square(line.count),
-                       w = extent(line.dims.back()) % together
-        ? 1
-        : neighbours_of(nest_.target, line.dims.back(), together);
+    const std::size_t last = line.dims.back();
     Body body;
-    std::optional<Expr> wide;
-    if (w > 1) wide = aligned(body, nest_.target.tensor, w);
-    const auto at = [&](const Side& side, std::int64_t x) { return side.first + (this->*side.within)(x); };
-    const auto end = [&](const Side& side) { return i64(extent(side.dims)); };
-    const auto part_of = [&](Body& here, const Side& side, std::int64_t x) {
-      return part(f, side.dims, digits(here, side.dims, at(side, x)));
-    };
-    // Of one dimension, each is a constant from the first.
-    const bool linear = line.dims.size() == 1;
-    const Expr first = linear ? at(line, 0) * i64(f.coefficients[line.dims.back()]) : i64(0);
-    std::vector<Expr> offsets;
-    for (std::int64_t x = 0; x < line.count; x += w)
-      offsets.push_back(linear
-              ? ((this->*line.within)(x) - (this->*line.within)(0)) * i64(f.coefficients[line.dims.back()])
-              : let(body, "of", part_of(body, line, x)));
+    std::vector<Taken> taken;
+    std::int64_t w = 1;
+    for (const FlatAccess* target : targets) {
+      const std::int64_t together = square(line.count),
+                         own = extent(last) % together ? 1 : neighbours_of(*target, last, together);
+      taken.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
+      w = std::max(w, own);
+    }
+    std::vector<Spot> spots = along(body, line, w);
     for (std::int64_t y = 0; y < lines.count; ++y) {
       Body one;
-      const Expr base = let(one, "to", points_.known_part(f) + part_of(one, lines, y) + first);
+      const std::vector<Expr> at = digits(one, lines.dims, at_side(lines, y));
+      for (Spot& spot : spots)
+        spot.base = let(one, "to",
+            points_.known_part(*spot.form) + part(*spot.form, lines.dims, at) +
+                (line.dims.size() == 1 ? at_side(line, 0) * i64(spot.form->coefficients[last]) : i64(0)));
       for (std::int64_t x = 0; x < line.count; x += w) {
+        std::vector<Expr> sums;
+        for (std::int64_t c = 0; c < w; ++c)
+          sums.push_back(Load{acc_, along_m ? slot(x + c, y) : slot(y, x + c), type_});
+        one.push_back(stmt(If{less(at_side(line, x), end_of(line)), elements(sums, taken, spots, x / w, last), {}}));
+      }
+      body.push_back(stmt(If{less(at_side(lines, y), end_of(lines)), std::move(one), {}}));
+    }
+    return body;
+  }
+  Expr at_side(const Side& side, std::int64_t x) const { return side.first + (this->*side.within)(x); }
+  Expr end_of(const Side& side) const { return i64(extent(side.dims)); }
+
+  // Of one dimension, each is a constant from the first.
+  std::vector<Spot> along(Body& body, const Side& line, std::int64_t w) {
+    const bool linear = line.dims.size() == 1;
+    std::vector<Spot> spots;
+    for (const Form* form : finishing_.forms()) spots.push_back({form, {}, i64(0)});
+    for (std::int64_t x = 0; x < line.count; x += w) {
+      const std::vector<Expr> at = linear ? std::vector{(this->*line.within)(x) - (this->*line.within)(0)}
+                                          : digits(body, line.dims, at_side(line, x));
+      for (Spot& spot : spots) {
+        const Expr offset = part(*spot.form, line.dims, at);
+        spot.along.push_back(linear ? offset : let(body, "of", offset));
+      }
+    }
+    return spots;
+  }
+
+  // What is written of neighbours on a line, of which `number` is the first.
+  Body elements(const std::vector<Expr>& sums, const std::vector<Taken>& taken, const std::vector<Spot>& spots,
+      std::int64_t number, std::size_t last) {
+    Body body;
+    const auto place = [&](const Form& form, std::size_t c) {
+      const Spot& spot = *std::ranges::find(spots, &form, &Spot::form);
+      return spot.base + spot.along[static_cast<std::size_t>(number)] +
+          i64(static_cast<std::int64_t>(c) * form.coefficients[last]);
+    };
+    const auto all = finishing_.values(body, sums, place);
+    for (std::size_t t = 0; t < all.size(); ++t) {
+      const auto& [target, values] = all[t];
+      const auto w = static_cast<std::size_t>(taken[t].width);
+      for (std::size_t first = 0; first < values.size(); first += w) {
         const auto stores = [&](std::int64_t alignment) {
           const std::string view = names_.fresh("v");
-          Body some{stmt(View{
-              view, storage_.name(nest_.target.tensor), base + offsets[static_cast<std::size_t>(x / w)], alignment})};
-          for (std::int64_t c = 0; c < w; ++c)
-            some.push_back(stmt(Store{view, i64(c * f.coefficients[line.dims.back()]),
-                result(Load{acc_, along_m ? slot(x + c, y) : slot(y, x + c), type_})}));
+          Body some{stmt(View{view, storage_.name(target->tensor), place(target->offset, first), alignment})};
+          for (std::size_t c = 0; c < w; ++c)
+            some.push_back(stmt(Store{view, i64(static_cast<std::int64_t>(c) * target->offset.coefficients[last]),
+                values[first + c]}));
           return some;
         };
-        Body all = stores(wide ? 1 : 0);
-        if (wide) all = {stmt(If{*wide, stores(bytes_of(nest_.target.tensor, w)), std::move(all)})};
-        one.push_back(stmt(If{less(at(line, x), end(line)), std::move(all), {}}));
+        if (!taken[t].aligned) append(body, stores(0));
+        else body.push_back(stmt(If{*taken[t].aligned, stores(bytes_of(target->tensor, taken[t].width)), stores(1)}));
       }
-      body.push_back(stmt(If{less(at(lines, y), end(lines)), std::move(one), {}}));
     }
     return body;
   }
@@ -271,8 +312,9 @@ std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_
   return 2 * depth * (sides * element + 2 * staged_access_bytes);
 }
 
-Body spell_staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads) {
-  return Staged(nest, leaf, storage, names, threads).spell();
+Body spell_staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+    std::int64_t threads) {
+  return Staged(nests, leaf, storage, names, threads).spell();
 }
 
 }  // namespace tilec::codegen

@@ -37,7 +37,8 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
 // Bytes of shared memory, elements of so many bytes.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element);
 
-// The kernel's body: one Block loop.
-Body spell_staged(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t threads);
+// The kernel's body: one Block loop. `nests`: of the contraction, and of what finishes it (finishing.h).
+Body spell_staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+    std::int64_t threads);
 
 }  // namespace tilec::codegen

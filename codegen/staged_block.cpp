@@ -23,18 +23,19 @@ Expr divided(Op op, const Expr& value, const Expr& by) { return Operation{op, {v
 
 }  // namespace
 
-StagedBlock::StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names,
+StagedBlock::StagedBlock(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
     std::int64_t depth, std::int64_t height, std::int64_t width)
-    : nest_(nest),
+    : nest_(nests.front()),
       leaf_(leaf),
       storage_(storage),
       names_(names),
-      points_(nest),
+      finishing_(nests, storage, names),
+      points_(nest_),
       depth_(depth),
       height_(height),
       width_(width),
-      type_(compute_type(nest.value->type())),
-      roles_(roles_of(nest, leaf)) {}
+      type_(compute_type(nest_.value->type())),
+      roles_(roles_of(nest_, leaf)) {}
 
 std::int64_t StagedBlock::extent(const std::vector<std::size_t>& dims) const {
   return std::accumulate(dims.begin(), dims.end(), poly::Exact(1), [&](poly::Exact product, std::size_t d) {
@@ -73,11 +74,6 @@ Expr StagedBlock::part(const Form& form, const std::vector<std::size_t>& dims, c
   Expr sum = i64(0);
   for (std::size_t d = 0; d < dims.size(); ++d) sum = sum + at[d] * i64(form.coefficients[dims[d]]);
   return sum;
-}
-
-Expr StagedBlock::part_of_n(Body& body, const Form& form, const Expr& value) {
-  if (roles_.n.size() == 1) return value * i64(form.coefficients[roles_.n.front()]);
-  return let(body, "of_n", part(form, roles_.n, digits(body, roles_.n, value)));
 }
 
 std::vector<Expr> StagedBlock::digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value) {
@@ -188,9 +184,23 @@ Expr StagedBlock::sum(const Expr& acc, const Expr& a, const Expr& b) const {
   return Operation{Op::Add, {acc, Operation{Op::Mul, {a, b}, type_}}, type_};
 }
 
-Expr StagedBlock::result(const Expr& sum) const {
-  const DType target = storage_.plan.program.tensor(nest_.target.tensor).dtype;
-  return convert(convert(sum, compute_type(target)), target);
+std::int64_t StagedBlock::neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
+  if (access.offset.coefficients[d] != 1) return 1;
+  std::int64_t w = std::min(most, staged_access_bytes / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
+  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
+  halve(access.offset.constant);
+  for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
+  return std::max<std::int64_t>(w, 1);
+}
+
+std::int64_t StagedBlock::bytes_of(TensorId tensor, std::int64_t width) const {
+  return width * lang::bytes(storage_.plan.program.tensor(tensor).dtype);
+}
+
+Expr StagedBlock::aligned(Body& body, TensorId tensor, std::int64_t width) {
+  const std::string name = names_.fresh("aligned");
+  body.push_back(stmt(Aligned{name, storage_.name(tensor), bytes_of(tensor, width)}));
+  return Variable{name, DType::Bool};
 }
 
 bool StagedBlock::has_zeros() const {
@@ -224,8 +234,8 @@ Body StagedBlock::element(const Expr& m, const Expr& n) {
   Body points = through(order, 0, total);
   if (const auto rows = points_.fixed_rows()) points = {stmt(If{*rows, std::move(points), {}})};
   append(body, std::move(points));
-  body.push_back(stmt(Store{storage_.name(nest_.target.tensor), points_.known_part(nest_.target.offset),
-      result(Load{total, i64(0), type_})}));
+  append(body,
+      finishing_.stores(Load{total, i64(0), type_}, [&](const Form& form) { return points_.known_part(form); }));
   for (const std::size_t d : roles_.m) points_.release(d);
   for (const std::size_t d : roles_.n) points_.release(d);
   return {stmt(If{both(less(m, i64(extent(roles_.m))), less(n, i64(extent(roles_.n)))), std::move(body), {}})};

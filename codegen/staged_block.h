@@ -11,17 +11,21 @@
 #include <string>
 #include <vector>
 
+#include "codegen/finishing.h"
 #include "codegen/ranges.h"
 #include "codegen/spelling.h"
 #include "codegen/staged.h"
 
 namespace tilec::codegen {
 
+inline constexpr std::int64_t staged_access_bytes = 16;  // at most
+
 class StagedBlock {
  protected:
-  // `height` x `width` values of m and n are a block, `depth` of the reduction a stage.
-  StagedBlock(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth,
-      std::int64_t height, std::int64_t width);
+  // `nests`: of the contraction, and of what finishes it. `height` x `width` values of m and n are a block, `depth` of
+  // the reduction a stage.
+  StagedBlock(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+      std::int64_t depth, std::int64_t height, std::int64_t width);
 
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
   std::int64_t extent(const std::vector<std::size_t>& dims) const;
@@ -30,7 +34,6 @@ class StagedBlock {
                                                        // block; n fastest
   // of a form, that these dimensions have
   static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at);
-  Expr part_of_n(Body& body, const Form& form, const Expr& value);  // that all dimensions of n have at this value of it
   // a value of m as one of each of its dimensions
   std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value);
 
@@ -49,7 +52,10 @@ class StagedBlock {
 
   static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read);
   Expr sum(const Expr& acc, const Expr& a, const Expr& b) const;
-  Expr result(const Expr& sum) const;                  // in the target's type
+  // How many neighbours along d one access has: their offset is a multiple of their number.
+  std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const;
+  Expr aligned(Body& body, TensorId tensor, std::int64_t width);  // whether `width` of its elements are one access
+  std::int64_t bytes_of(TensorId tensor, std::int64_t width) const;
   bool has_zeros() const;                              // in the place of what may not be finite
                                                        // (docs/decisions/staged_zeros.md)
   // `elements`, unless all of so many registers are finite: their sum is only then.
@@ -60,6 +66,7 @@ class StagedBlock {
   const Compute& leaf_;
   const Storage& storage_;
   Names& names_;
+  Finishing finishing_;
   Ranges points_;
   std::int64_t depth_, height_, width_, blocks_ = 1;
   DType type_;                                         // of the sums

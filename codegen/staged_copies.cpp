@@ -36,15 +36,6 @@ std::int64_t StagedCopies::access_width(const FlatAccess& access, std::size_t d,
   return is_asked_along(d) ? 1 : neighbours_of(access, d, most);
 }
 
-std::int64_t StagedCopies::neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-  if (access.offset.coefficients[d] != 1) return 1;
-  std::int64_t w = std::min(most, staged_access_bytes / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
-  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
-  halve(access.offset.constant);
-  for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
-  return std::max<std::int64_t>(w, 1);
-}
-
 StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::vector<std::size_t>& dims, bool masked,
     std::int64_t side, const std::string& stem) {
   Copy copy{factor, dims, masked, side};
@@ -113,16 +104,6 @@ Body StagedCopies::look_at_addresses(Copy& copy) {
   body.push_back(stmt(Let{name, *all}));
   copy.aligned = name;
   return body;
-}
-
-Expr StagedCopies::aligned(Body& body, TensorId tensor, std::int64_t width) {
-  const std::string name = names_.fresh("aligned");
-  body.push_back(stmt(Aligned{name, storage_.name(tensor), bytes_of(tensor, width)}));
-  return Variable{name, DType::Bool};
-}
-
-std::int64_t StagedCopies::bytes_of(TensorId tensor, std::int64_t width) const {
-  return width * lang::bytes(storage_.plan.program.tensor(tensor).dtype);
 }
 
 Body StagedCopies::load(const Copy& copy, const Expr& k0, const std::optional<Expr>& more) {

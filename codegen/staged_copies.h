@@ -20,8 +20,6 @@ namespace tilec::codegen {
 // Calls f for every read of `e`; false when there is an Index node, whose value staging does not carry.
 bool each_read(const poly::Expr& e, const std::function<void(int)>& f);
 
-inline constexpr std::int64_t staged_access_bytes = 16;  // at most
-
 class StagedCopies : protected StagedBlock {
  protected:
   static constexpr std::int64_t neighbours = 4;        // elements of an access, at most
@@ -47,9 +45,9 @@ class StagedCopies : protected StagedBlock {
     bool partial = false;                              // not all threads have the last piece
   };
 
-  StagedCopies(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names, std::int64_t depth,
-      std::int64_t height, std::int64_t width, std::int64_t threads)
-      : StagedBlock(nest, leaf, storage, names, depth, height, width), threads_(threads) {}
+  StagedCopies(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
+      std::int64_t depth, std::int64_t height, std::int64_t width, std::int64_t threads)
+      : StagedBlock(nests, leaf, storage, names, depth, height, width), threads_(threads) {}
 
   Copy described(const poly::Expr& factor, const std::vector<std::size_t>& dims, bool masked, std::int64_t side,
       const std::string& stem);
@@ -58,10 +56,6 @@ class StagedCopies : protected StagedBlock {
   // Its pieces are loaded on no branch, lest the compiler moves the loads down to their stores.
   Body load(const Copy& copy, const Expr& k0, const std::optional<Expr>& more);
   Body put(const Copy& copy, const Expr& buffer);      // from registers to the buffer that begins there
-  // How many neighbours along d one access has: their offset is a multiple of their number.
-  std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const;
-  Expr aligned(Body& body, TensorId tensor, std::int64_t width);  // whether `width` of its elements are one access
-  std::int64_t bytes_of(TensorId tensor, std::int64_t width) const;
 
   std::int64_t threads_;
   std::string thread_;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "codegen/core_operands.h"
+#include "codegen/core_results.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 
@@ -29,11 +29,11 @@ std::int64_t width_of(const Compute& leaf) {
   return side(leaf.vectors, instruction_of(leaf).n, leaf.as<forms::TensorCores>()->warps_n);
 }
 
-class OnTensorCores : CoreOperands {
+class OnTensorCores : CoreResults {
  public:
-  OnTensorCores(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names)
-      : CoreOperands(nest, leaf, storage, names, height_of(leaf), width_of(leaf)) {
-    if (!multiplies(instruction_, storage.plan.program, nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k, true))
+  OnTensorCores(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names)
+      : CoreResults(nests, leaf, storage, names, height_of(leaf), width_of(leaf)) {
+    if (!multiplies(instruction_, storage.plan.program, nest_, leaf.all_of_m(), leaf.all_of_n(), leaf.k, true))
       throw InternalError("the plan puts a statement on tensor cores that they cannot multiply");
     a_ = operand(roles_.by_m, roles_.m, height_, true);
     b_ = operand(roles_.by_n, roles_.n, width_, false);
@@ -186,62 +186,8 @@ class OnTensorCores : CoreOperands {
     return body;
   }
 
-  // The elements of a thread: thread 4 g + t has of each 16 x 8 results rows g and g + 8, columns 2 t and 2 t + 1.
-  std::int64_t row(std::int64_t i, std::int64_t half) const { return i * instruction_.m + half * 8; }
-  Expr element_of(std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t one) const {
-    return Load{acc_, i64((i * leaf_.vectors + j) * instruction_.registers_of_c() + half * 2 + one), type_};
-  }
-  void name_elements(Body& body) {
-    m_of_thread_ = let(body, "m_of_thread", m0_ + first_m_ + warp_ * i64(16) + quotient(lane_, 4));
-    n_of_thread_ = let(body, "n_of_thread", n0_ + first_n_ + remainder(lane_, 4) * i64(2));
-  }
-
-  Body write() {
-    const Form& f = nest_.target.offset;
-    Body body;
-    name_elements(body);
-    std::vector<Expr> columns;
-    for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-      for (std::int64_t one = 0; one < 2; ++one)
-        columns.push_back(part_of_n(body, f, n_of_thread_ + i64(j * instruction_.n + one)));
-    for (std::int64_t i = 0; i < leaf_.rows; ++i)
-      for (std::int64_t half = 0; half < 2; ++half) {
-        const Expr m = m_of_thread_ + i64(row(i, half));
-        Body line;
-        const Expr base = points_.known_part(f) + part(f, roles_.m, digits(line, roles_.m, m));
-        for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-          for (std::int64_t one = 0; one < 2; ++one) {
-            const Expr n = n_of_thread_ + i64(j * instruction_.n + one);
-            Stmt put = stmt(Store{storage_.name(nest_.target.tensor),
-                base + columns[static_cast<std::size_t>(2 * j + one)], result(element_of(i, half, j, one))});
-            if (extent(roles_.n) % width_) put = stmt(If{less(n, i64(extent(roles_.n))), {std::move(put)}, {}});
-            line.push_back(std::move(put));
-          }
-        if (extent(roles_.m) % height_) body.push_back(stmt(If{less(m, i64(extent(roles_.m))), std::move(line), {}}));
-        else append(body, std::move(line));
-      }
-    return body;
-  }
-
-  Body again() {
-    const auto each = [&](const std::string& stem, std::int64_t count, const std::function<Body(const Expr&)>& inside) {
-      return serial(names_, stem, {i64(0), i64(count)}, inside);
-    };
-    Body elements = each("i", 2 * leaf_.rows, [&](const Expr& i) {
-      return each("j", 2 * leaf_.vectors, [&](const Expr& j) {
-        return element(m_of_thread_ + quotient(i, 2) * i64(instruction_.m) + remainder(i, 2) * i64(8),
-            n_of_thread_ + quotient(j, 2) * i64(instruction_.n) + remainder(j, 2));
-      });
-    });
-    return unless_finite(acc_, leaf_.rows * leaf_.vectors * instruction_.registers_of_c(), std::move(elements));
-  }
-
   Operand a_, b_;
   Expr aligned_ = i64(0);                              // what callers gave begins at a multiple of 16 bytes
-  Expr warp_ = i64(0);                                 // of those of an instruction
-  Expr first_m_ = i64(0), first_n_ = i64(0);           // where they begin in the block
-  Expr m_of_thread_ = i64(0), n_of_thread_ = i64(0);   // its first element
-  std::string acc_;
 };
 
 }  // namespace
@@ -282,8 +228,9 @@ std::int64_t shared_bytes_of(const Compute& leaf) {
   return cores.buffers * cores.depth * (height_of(leaf) + width_of(leaf)) * lang::bytes(instruction_of(leaf).operand);
 }
 
-Body spell_on_tensor_cores(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names) {
-  return OnTensorCores(nest, leaf, storage, names).spell();
+Body spell_on_tensor_cores(
+    const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names) {
+  return OnTensorCores(nests, leaf, storage, names).spell();
 }
 
 }  // namespace tilec::codegen

@@ -36,7 +36,8 @@ bool multiplies(const MatrixInstruction& instruction, const poly::Program& progr
 // Bytes of shared memory of a block.
 std::int64_t shared_bytes_of(const Compute& leaf);
 
-// The kernel's body: one Block loop.
-Body spell_on_tensor_cores(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names);
+// The kernel's body: one Block loop. `nests`: of the contraction, and of what finishes it (finishing.h).
+Body spell_on_tensor_cores(
+    const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names);
 
 }  // namespace tilec::codegen

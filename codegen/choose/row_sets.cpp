@@ -14,6 +14,7 @@
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/finish.h"
 #include "codegen/rewrite/online.h"
 #include "codegen/rewrite/tile.h"
 
@@ -177,7 +178,7 @@ bool reads_copy(const Rewriting& r, const Statement& s) {
 // No rows when the statement cannot share any.
 Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(node)]);
-  if (!s || tiled(r, s->target.tensor) || in_pass(r, s->target.tensor)) return {};
+  if (!s || tiled(r, s->target.tensor) || in_pass(r, s->target.tensor) || finished(r, s->target.tensor)) return {};
   // blocks of threads want whole contractions
   if (has_threads(r.target) && reuses(*s) && !folds_elements(r, *s)) return {};
   for (std::size_t k = 0; k < s->indices.size(); ++k)

@@ -240,30 +240,32 @@ bool pays(const Facts& f, const TileSides& sides, const Target& target) {
   return tile_of(sides, parts, target).cycles * values / parts < cycles_of_threads(f, values, target);
 }
 
-std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target) {
+// `small`: however little it is.
+std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, bool small) {
   const Nest& nest = f.nest;
-  if (points(f) < model::threads::least_to_stage) return std::nullopt;
+  if (!small && points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
   std::vector<std::size_t> outputs;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
   std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
   for (const std::size_t first : outputs)
     if (const auto sides = sides_with(nest, outputs, first, k))
-      if (auto tile = in_best_orders(f, *sides, k, target); tile && pays(f, *tile, target)) return tile;
+      if (auto tile = in_best_orders(f, *sides, k, target); tile && (small || pays(f, *tile, target))) return tile;
   return std::nullopt;
 }
 
 }  // namespace
 
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
-  const auto sides = sides_of_tile(f, target);
+  const auto sides = sides_of_tile(f, target, false);
   return sides ? std::optional(tile_of(*sides, parts, target).cycles) : std::nullopt;
 }
 
 // Large contractions of two factors stage them.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads) {
+std::optional<Compute> staged_leaf(
+    const Facts& f, int node, const Target& target, std::int64_t& threads, bool small) {
   const Nest& nest = f.nest;
-  auto sides = sides_of_tile(f, target);
+  auto sides = sides_of_tile(f, target, small);
   if (!sides) return std::nullopt;
   auto& [depth, m, n, k, outer, rows, columns, others, masked, moved] = *sides;
   Compute leaf;

@@ -13,7 +13,9 @@ namespace tilec::codegen {
 // Cycles of the busiest multiprocessor for one value of the reduction, where the sum of a staged contraction has so
 // many parts; none: it is not staged.
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target);
-// None where the nest is no such contraction, or too small. `threads`: of a block.
-std::optional<Compute> staged_leaf(const Facts& f, int node, const Target& target, std::int64_t& threads);
+// None where the nest is no such contraction, or, unless `small` ones have a tile too, a small one. `threads`: of a
+// block.
+std::optional<Compute> staged_leaf(
+    const Facts& f, int node, const Target& target, std::int64_t& threads, bool small = false);
 
 }  // namespace tilec::codegen

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "codegen/finishing.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "codegen/staged.h"
@@ -30,8 +31,8 @@ Misfit instruction_fault(const std::string& name, const Target& target) {
 
 Misfit staged_fault(const LeafToFit& g) {
   if (!has_threads(g.target)) return std::string("operands are staged for a block of threads, which a CPU has not");
-  if (!g.group.loops.empty() || g.group.body.size() > 1)
-    return std::string("a staged leaf stands alone, without loops");
+  if (!g.group.loops.empty() || (g.group.body.size() > 1 && !finishes(g.group)))
+    return std::string("a staged leaf stands alone, or in front of what finishes it, without loops");
   if (!staging_of(g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k))
     return fmt::format(
         "`{}` is no sum of products of two factors, one of {} alone and one of {} alone, over a reduction that bounds neither",
@@ -65,8 +66,8 @@ Misfit turned_by_threads_fault(const LeafToFit& g) {
 Misfit tensor_cores_fault(const LeafToFit& g) {
   if (Misfit why = instruction_fault(g.cores->instruction, g.target)) return why;
   const MatrixInstruction* i = matrix_instruction(g.cores->instruction);
-  if (!g.group.loops.empty() || g.group.body.size() != 1)
-    return std::string("a leaf on tensor cores stands alone, without loops");
+  if (!g.group.loops.empty() || (g.group.body.size() > 1 && !finishes(g.group)))
+    return std::string("a leaf on tensor cores stands alone, or in front of what finishes it, without loops");
   if (!g.blocked() || !multiplies(*i, g.plan.program, g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k, true))
     return fmt::format(
         "`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", g.name(),

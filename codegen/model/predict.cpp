@@ -46,7 +46,7 @@ class Predictor {
         leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked),
             torn_beyond * static_cast<double>(target.l2)));
       }
-      const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves));
+      const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
       touched_.push_back(traffic.touched(false));
       bytes_.push_back(traffic.bytes());
     }

@@ -229,6 +229,7 @@ inline constexpr double not_hidden = 0.25;             // of the products behind
 struct MatrixStages { std::int64_t depth_bytes, buffers; };
 inline constexpr MatrixStages matrix_stages[] = {{128, 4}, {128, 3}, {64, 4}, {64, 3}, {64, 2}};
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
+inline constexpr double sector = 32;                   // bytes of memory that one access takes at least
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
                                                        // hide each other's latency

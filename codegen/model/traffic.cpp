@@ -73,8 +73,8 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& com
   return leaf;
 }
 
-GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all)
-    : locals(kept), leaves(std::move(all)) {
+GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all, bool on_chip)
+    : locals(kept), leaves(std::move(all)), on_chip_(on_chip) {
   bytes_ = lines_of(touched(false)) * line;
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
@@ -108,7 +108,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
     const TensorId id = leaf.access(a).tensor;
-    if ((!written && there[a]) || (!locals_too && local(id))) continue;
+    if ((!written && there[a]) || ((on_chip_ || !locals_too) && local(id))) continue;
     if (!counted.insert(id).second && whole_box == 0) continue;
     const std::size_t at = first ? uncrowded(leaf.touched[a], whole_box) : whole_box;
     // how often it comes, less what is there

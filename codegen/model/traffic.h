@@ -46,7 +46,8 @@ Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& lea
 
 class GroupTraffic {
  public:
-  GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves);
+  // `on_chip`: locals are in no cache, but in shared memory or registers.
+  GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves, bool on_chip);
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
@@ -69,6 +70,7 @@ class GroupTraffic {
   double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;
 
+  bool on_chip_;
   double bytes_ = 0, bytes_of_turn_ = 0;
 };
 

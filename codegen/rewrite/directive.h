@@ -22,6 +22,7 @@
 //   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the
 //   box's own (tile.h)
 //   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
+//   finish S Y                          Y is computed by the threads that have the sums S, one launch (finish.h)
 //   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
 //
 // They stand in the order in which they are applied, each over what those before it made; tensors and indices are
@@ -155,6 +156,12 @@ struct Panels {
   }
   bool operator==(const Panels&) const = default;
 };
+struct Finish {
+  static constexpr const char* word = "finish";
+  Names tensors;                                       // the sum, then what finishes it
+  void parts(auto& io) { io.head(tensors); }
+  bool operator==(const Finish&) const = default;
+};
 struct Share {
   static constexpr const char* word = "share";
   Names tensors, rows;                                 // what the statements compute; indices of the first one
@@ -169,7 +176,7 @@ struct Share {
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
     directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks,
     directives::Windows, directives::Split, directives::Pairs, directives::Copy, directives::Stage, directives::Tile,
-    directives::Panels, directives::Share>;
+    directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose
@@ -182,7 +189,7 @@ struct Directive : AnyDirective {
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
 // all is chosen.
-enum class RewriteStage { Inline, Sums, Online, Scans, Splits, Copies, Panels, Rows };
+enum class RewriteStage { Inline, Sums, Online, Scans, Splits, Copies, Panels, Finishes, Rows };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
 

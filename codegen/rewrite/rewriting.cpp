@@ -7,6 +7,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/finish.h"
 #include "codegen/rewrite/online.h"
 
 namespace tilec::codegen {
@@ -33,6 +34,11 @@ Refusal apply(Rewriting& r, const Directive& directive) {
       if (const auto n = statement_of(r.program, name);
           n && in_pass(r, std::get<Statement>(r.program.nodes[*n]).target.tensor))
         return fmt::format("`{}` belongs to a pass", name);
+  if (stage_of(directive) > RewriteStage::Finishes)
+    for (const std::string& name : changed(directive))
+      if (const auto n = statement_of(r.program, name);
+          n && finished(r, std::get<Statement>(r.program.nodes[*n]).target.tensor))
+        return fmt::format("`{}` is finished, or finishes a sum", name);
   return std::visit([&](const auto& d) { return apply(r, d); }, directive);
 }
 

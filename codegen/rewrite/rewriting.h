@@ -41,6 +41,8 @@ struct Rewriting {
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
   std::vector<Tile> tiles = {};
+  // Of one launch, too: a sum, and what finishes it (finish.h).
+  std::vector<std::vector<TensorId>> finishes = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one
                                                        // tensor
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
@@ -71,6 +73,7 @@ Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);
 Refusal apply(Rewriting& r, const directives::Tile& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
+Refusal apply(Rewriting& r, const directives::Finish& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
 
 // The statement that computes the tensor of this name: its place in the program.

@@ -86,7 +86,11 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
   std::map<TensorId, const Rewriting::Online*> passes;
   for (const Rewriting::Online& pass : r.online)
     for (const TensorId id : pass.tensors) passes.emplace(id, &pass);
+  std::map<TensorId, const std::vector<TensorId>*> finishes;
+  for (const std::vector<TensorId>& all : r.finishes)
+    for (const TensorId id : all) finishes.emplace(id, &all);
   std::vector<Fused::Set> sets;
+  const std::vector<TensorId>* open_finish = nullptr;
   const Rewriting::Rows* open = nullptr;
   const Rewriting::Tile* open_tile = nullptr;
   const Rewriting::Online* open_pass = nullptr;
@@ -98,12 +102,16 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     const Rewriting::Tile* tile = box == tiles.end() ? nullptr : box->second;
     const auto through = s ? passes.find(s->target.tensor) : passes.end();
     const Rewriting::Online* pass = through == passes.end() ? nullptr : through->second;
-    if ((!rows || rows != open) && (!tile || tile != open_tile) && (!pass || pass != open_pass))
+    const auto done = s ? finishes.find(s->target.tensor) : finishes.end();
+    const std::vector<TensorId>* finish = done == finishes.end() ? nullptr : done->second;
+    if ((!rows || rows != open) && (!tile || tile != open_tile) && (!pass || pass != open_pass) &&
+        (!finish || finish != open_finish))
       sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
-    open = rows, open_tile = tile, open_pass = pass;
+    open = rows, open_tile = tile, open_pass = pass, open_finish = finish;
     Fused::Set& set = sets.back();
     if (pass) set.indices = pass->rows, set.over = pass->over;
     if (tile) set.tile = tile->steps;
+    set.finishes = finish != nullptr;
     set.nodes.push_back(static_cast<int>(n));
     set.blocks = set.blocks || (s && contracts(r.program, *s));
     if (!rows) continue;

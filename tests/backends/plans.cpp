@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "codegen/finishing.h"
 #include "codegen/fits.h"
 #include "codegen/fuse.h"
 #include "codegen/online.h"
@@ -163,6 +164,12 @@ class Directives {
         if (order.empty()) return std::nullopt;
         return Copy{operand, name, shuffled(order, random_), which};
       }
+      case RewriteStage::Finishes: {
+        Finish finish{{name}};
+        for (std::size_t n = at + 1; n < all.size() && finish.tensors.size() < 4; ++n)
+          if (random_.chance(2)) finish.tensors.push_back(codegen::target_name(program, *all[n]));
+        return finish;
+      }
       case RewriteStage::Rows: return rows(program, all, at);
     }
     return std::nullopt;
@@ -271,6 +278,12 @@ class Groups {
     if (target_.capability >= 80 && !random_.chance(3))
       if (auto group = on_tensor_cores(chosen)) return *group;
     Group group = chosen;
+    if (codegen::finishes(chosen)) {
+      std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(3); });
+      group.threads = random_.pick({128, 256});
+      group.body.front() = changed(group, group.body.front());
+      return group;
+    }
     if (!random_.chance(3) && group.tile.empty()) group.loops = loops(chosen);
     if (random_.chance(3) && group.tile.empty())
       std::erase_if(group.locals, [&](const poly::TensorId&) { return random_.chance(2); });
@@ -381,6 +394,7 @@ class Groups {
     const bool block = !leaf.m().empty() || leaf.is<forms::Scan>();
     leaf.rows = block ? random_.between(1, leaf.is<forms::Scan>() ? 8 : leaf.is<forms::Reduce>() ? 20 : 6) : 1;
     if (group.threads) {
+      const bool finishes = codegen::finishes(group);
       leaf.lanes = group.threads;
       leaf.vectors = leaf.is<forms::Reduce>() ? random_.between(1, 4) : 1;
       const bool map = leaf.is<forms::Map>() || leaf.is<forms::Fill>();
@@ -388,7 +402,7 @@ class Groups {
         leaf.block()->turned = random_.chance(2);
       if (map && !leaf.block()->turned) leaf.vectors = random_.between(1, 4);
       if (leaf.is<forms::Contract>() && !leaf.m().empty() && !leaf.n.empty() && group.loops.empty() &&
-          group.body.size() == 1 && random_.chance(2))
+          (finishes || (group.body.size() == 1 && random_.chance(2))))
         stage(leaf);
       return;
     }
@@ -421,7 +435,7 @@ class Groups {
   // On tensor cores, where they multiply its factors.
   std::optional<Group> on_tensor_cores(const Group& chosen) {
     const Compute& was = chosen.body.front();
-    if (chosen.body.size() > 1 || was.is<forms::Fill>() ||
+    if ((chosen.body.size() > 1 && !codegen::finishes(chosen)) || was.is<forms::Fill>() ||
         !std::holds_alternative<Statement>(plan_.program.nodes[static_cast<std::size_t>(was.node)]))
       return std::nullopt;
     Group group = chosen;

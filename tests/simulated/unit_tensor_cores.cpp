@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/finishing.h"
 #include "codegen/simt/emit.h"
 #include "codegen/tensor_cores.h"
 #include "poly/interpret.h"
@@ -95,6 +96,35 @@ Drawn contraction(Random& random, const MatrixInstruction& i) {
   return d;
 }
 
+// The same sums as what others finish: beside a tensor of one dimension and one of all, in another order and type, and
+// sometimes an output themselves.
+Drawn finished(Random& random, Drawn d, DType wide) {
+  const std::size_t body = d.text.find("{ "), open = d.text.find('[', body), colon = d.text.find(':', open),
+                    close = d.text.find(']', colon), inputs = d.text.find(") -> (");
+  const auto list = [](std::string text) {
+    std::vector<std::string> parts;
+    for (std::size_t at = 0; at != std::string::npos; at = text.find_first_of(", ", at)) {
+      at = text.find_first_not_of(", ", at);
+      parts.push_back(text.substr(at, text.find_first_of(", ", at) - at));
+    }
+    return parts;
+  };
+  std::vector<std::string> at = list(d.text.substr(open + 1, colon - open - 1)),
+                           shape = list(d.text.substr(colon + 1, close - colon - 1));
+  const std::string type(lang::name(wide)), of = fmt::format("{}", fmt::join(at, ", ")),
+                    narrow = wide == DType::F32 ? random.pick({"f32", "bf16", "f16"}) : type;
+  const bool keeps = random.chance(3), turned = random.chance(3);
+  const std::string value =
+      fmt::format("{}(max(S[{}] + Row[{}], All[{}] - {}({})))", narrow, of, at.back(), of, type, at.front());
+  std::string text = d.text.substr(0, inputs) +
+      fmt::format(", {0} Row[{1}], {0} All[{2}]) -> ({3} Done{4}) {{ S", type, shape.back(), fmt::join(shape, ", "), narrow,
+          keeps ? fmt::format(", {} S", type) : "") +
+      d.text.substr(open, d.text.size() - open - 1);
+  if (turned) std::swap(at.front(), at.back()), std::swap(shape.front(), shape.back());
+  d.text = text + fmt::format(" Done[{}: {}] = =({}); }}", fmt::join(at, ", "), fmt::join(shape, ", "), value);
+  return d;
+}
+
 // Any block of warps that fits.
 void draw(Compute& leaf, Group& group, const MatrixInstruction& i, Random& random) {
   auto& cores = *leaf.as<forms::TensorCores>();
@@ -147,9 +177,11 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
   for (const MatrixInstruction& i : matrix_instructions())
     for (int n = 0, tries = 0; n < (i.only ? 3 : 4); ++n) {
       Drawn d = contraction(random, i);
+      if (n % 2) d = finished(random, std::move(d), i.accumulator);
       CAPTURE(d.text);
       const char* const target = i.only ? "cuda:1" : i.operand == DType::F32 ? "cuda:math=tf32" : "cuda";
       Stages stages = made_of(d.text, d.sizes, target, Until::Plan, "no split\n").stages;
+      CHECK(finishes(stages.plan->groups.back()) == (on_tensor_cores(*stages.plan) && n % 2));
       if (!on_tensor_cores(*stages.plan)) {                // too small
         --n;
         REQUIRE(++tries < 50);
@@ -190,11 +222,15 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     for (const poly::Array& a : inputs) given.push_back(bytes_of(a));
     std::vector<void*> in;
     for (std::string& bytes : given) in.push_back(bytes.data());
-    const std::string right = bytes_of(wanted.outputs[0]);
-    std::string got(right.size(), '?');
-    void* out[] = {got.data()};
-    module->run(in.data(), out);
-    CHECK(same(wanted.outputs[0].dtype, right, got.data()));
+    std::vector<std::string> right, got;
+    for (const poly::Array& a : wanted.outputs) {
+      right.push_back(bytes_of(a));
+      got.emplace_back(right.back().size(), '?');
+    }
+    std::vector<void*> out;
+    for (std::string& bytes : got) out.push_back(bytes.data());
+    module->run(in.data(), out.data());
+    for (std::size_t o = 0; o < got.size(); ++o) CHECK(same(wanted.outputs[o].dtype, right[o], got[o].data()));
   }
 }
 

@@ -1,0 +1,46 @@
+// The results of a block of threads on tensor cores: which elements a thread has, how they are finished and written.
+//
+// Thread 4 g + t of a warp has of each 16 x 8 results rows g and g + 8, columns 2 t and 2 t + 1
+// (docs/decisions/tensor_cores.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/core_operands.h"
+
+namespace tilec::codegen {
+
+class CoreResults : protected CoreOperands {
+ protected:
+  using CoreOperands::CoreOperands;
+
+  // Two columns of a thread are one access where that is a multiple of its bytes, in all that is written so.
+  Body write();
+  Body again();                                        // elements whose sums are not finite
+
+  Expr warp_ = i64(0);                                 // of those of an instruction
+  Expr first_m_ = i64(0), first_n_ = i64(0);           // where they begin in the block
+  std::string acc_;
+
+ private:
+  // Where an access lies for the elements of a thread: in each of its columns, and in the row.
+  struct Spot { const Form* form; std::vector<Expr> columns; Expr base; };
+
+  std::int64_t row(std::int64_t i, std::int64_t half) const { return i * instruction_.m + half * 8; }
+  Expr element_of(std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t one) const;
+  std::vector<Spot> spots(Body& body);
+  bool is_pair(const FlatAccess& target) const;
+  // `together`: how many columns are one access of what `is_pair`; 0: there is none.
+  Body rows(std::vector<Spot>& spots, std::int64_t together);
+  // Two of them, side by side.
+  Body columns(
+      const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t together);
+  Body stores(const std::vector<Spot>& spots, const std::vector<Expr>& sums, std::int64_t column,
+      std::int64_t together);
+
+  Expr m_of_thread_ = i64(0), n_of_thread_ = i64(0);   // its first element
+};
+
+}  // namespace tilec::codegen
