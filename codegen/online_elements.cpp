@@ -26,7 +26,8 @@ Expr below_maxima(const Expr& e, const std::vector<Expr>& maxima) {
   Operation result = *o;
   for (Expr& x : result.operands) x = below_maxima(x, maxima);
   const Operation* difference = o->op == Op::Exp ? o->operands[0].as<Operation>() : nullptr;
-  result.below_maximum = difference && difference->op == Op::Sub && std::ranges::find(maxima, difference->operands[1]) != maxima.end();
+  result.below_maximum = difference && difference->op == Op::Sub &&
+      std::ranges::find(maxima, difference->operands[1]) != maxima.end();
   return result;
 }
 

@@ -53,7 +53,8 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
                shared = warps * sides * gpu::turns_of_operand + copied / warp;
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
   const double waits =
-      (held < 2 && elements < gpu::sums_that_hide ? gpu::of_one_block : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
+      (held < 2 && elements < gpu::sums_that_hide ? gpu::of_one_block : 1) *
+      std::max(1.0, gpu::warps_that_hide / (warps * held));
   const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
       static_cast<double>(t.height() * t.width()) * moved.result;
   return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
@@ -283,7 +284,8 @@ std::optional<Compute> staged_leaf(
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] {
     return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
-        resident(tile, stage) < 2;
+        resident(tile, stage) <
+        std::min(model::threads::blocks_that_hide, resident(tile, model::threads::least_of_depth));
   };
   while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
   stage = whole_stage(f, depth, stage);

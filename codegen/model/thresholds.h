@@ -213,6 +213,8 @@ inline constexpr double sums_that_hide = 128;          // of a thread, the laten
 inline constexpr std::int64_t registers_of_rows = 32;  // likewise, where rows of the domain bound what a thread copies
 // each other's latency; cycles of a block that is alone
 inline constexpr double warps_that_hide = 8, of_one_block = 1.5;
+inline constexpr double blocks_that_hide = 3;          // each other's latency: a stage that leaves room for
+                                                       // fewer is too long
 inline constexpr double better_tile = 0.97;            // of the cycles of a larger tile
 // Of a warp on tensor cores, or of four, and of its block; how many blocks a multiprocessor should hold, so that one
 // multiplies while another begins or ends; `rate`: products in a cycle, against `matrix_rate`, as an H100 is modelled
