@@ -112,4 +112,26 @@ TEST_CASE("attention and its gradients are passes on tensor cores, and right") {
   }
 }
 
+TEST_CASE("exp(x - M) of a maximum M is the device's own, of anything else it is exact") {
+  const auto kernels = [](bool maximum, bool gradient) {
+    const Kind kind{"", "bf16", "", "", "", "cuda"};
+    std::string text = attention(kind);
+    if (!maximum) {                                     // M is given
+      const std::size_t at = text.find("  M[h, t: H, T]");
+      text.erase(at, text.find('\n', at) + 1 - at).replace(text.find(") -> ("), 1, ", M[H, T])");
+    }
+    Request request;
+    std::string all;
+    const Stages stages = compiled(text, 2048, 2048, gradient, Until::Lowered, "", kind, request);
+    for (const Step& step : stages.lowered->steps) all += print(step.loops);
+    return all;
+  };
+  const std::string below = "exp_below(", exact = " exp(";
+  for (const bool gradient : {false, true}) {
+    CHECK(kernels(true, gradient).find(below) != std::string::npos);
+    CHECK(kernels(false, gradient).find(below) == std::string::npos);
+    CHECK(kernels(false, gradient).find(exact) != std::string::npos);
+  }
+}
+
 }  // namespace tilec::test
