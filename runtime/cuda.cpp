@@ -1,9 +1,9 @@
 // The CUDA driver, by hand: its functions are found by name in libcuda.so.1, so nothing of CUDA is needed to build, and
 // a machine without it starts and says so.
 //
-// The primary context is the one that PyTorch and the CUDA runtime use too: where another is current, it is made current
-// for the length of a call and what was current before is put back. All work goes to the default stream, in order, but for what a caller
-// starts on a stream of its own.
+// The primary context is the one that PyTorch and the CUDA runtime use too: where another is current, it is made
+// current for the length of a call and what was current before is put back. All work goes to the default stream, in
+// order, but for what a caller starts on a stream of its own.
 //
 // A program of many launches is one graph of the driver's from its second call on. It is made of the launches, so no
 // stream is captured for it; where addresses change, the launches that have them are told. Where the driver refuses,
