@@ -164,6 +164,11 @@ def test_numbers_have_the_type_they_are_given():
                     Y = call(a, number)
                     assert Y.dtype is kind
                     close(Y, (A * 2).to(kind))
+        for number in (0.0, -0.0, 0.0, 3, True, *range(66), 0.0):                  # those that were met are kept there
+            Y = scale(A, number)
+            close(Y, A * number)
+            assert bool(torch.signbit(Y).any()) == (str(number) == "-0.0")
+        assert len(tilec._libraries.of_torch().on_gpu._numbers) == 64
         cut = tilec.compile("function h(X[N], S) -> (Y) { Y[i: S] = =(X[i]); }", target="cuda")
         for size in (3, 4, np.int64(5)):
             close(cut(A[0], size), A[0, :size])
