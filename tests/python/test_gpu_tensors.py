@@ -57,6 +57,12 @@ def test_tensors_of_any_strides_and_addresses(gpu):
                     close(big.sum() - out.sum(), around, rtol=1e-4, atol=1e-4)      # nothing else was written
             close(rows(X), of_rows)
         assert len(f._calls._known) <= 16
+        for m, k, n in [(0, 4, 5), (3, 0, 5), (3, 4, 0)]:                           # without elements
+            for a in (torch.rand(m, k), torch.rand(k, m).t()):
+                for _ in range(2):
+                    close(f(a, torch.rand(k, n)), torch.zeros(m, n))
+                out = torch.ones(n, m).t()
+                close(f(a, torch.rand(k, n), out=out), torch.zeros(m, n))
     """, SIMULATED_GPUS=gpu)
 
 
