@@ -1,9 +1,9 @@
 // The CUDA driver, by hand: its functions are found by name in libcuda.so.1, so nothing of CUDA is needed to build, and
 // a machine without it starts and says so.
 //
-// The primary context is the one that PyTorch and the CUDA runtime use too: it is made current for the length of each
-// call and what was current before is put back. All work goes to the default stream, in order, but for what a caller
-// starts on a stream of its own.
+// The primary context is the one that PyTorch and the CUDA runtime use too: where another is current, it is made
+// current for the length of a call and what was current before is put back. All work goes to the default stream, in
+// order, but for what a caller starts on a stream of its own.
 //
 // A program of many launches is one graph of the driver's from its second call on. It is made of the launches, so no
 // stream is captured for it; where addresses change, the launches that have them are told. Where the driver refuses,
@@ -57,7 +57,8 @@ constexpr Result out_of_memory_result = 2;             // CUDA_ERROR_OUT_OF_MEMO
   X(cuDeviceGetAttribute, Result (*)(int*, int, DeviceNumber))                                                         \
   X(cuDevicePrimaryCtxRetain, Result (*)(Context*, DeviceNumber))                                                      \
   X(cuDevicePrimaryCtxRelease_v2, Result (*)(DeviceNumber)) X(cuCtxPushCurrent_v2, Result (*)(Context))                \
-  X(cuCtxPopCurrent_v2, Result (*)(Context*)) X(cuCtxSynchronize, Result (*)())                                        \
+  X(cuCtxPopCurrent_v2, Result (*)(Context*)) X(cuCtxGetCurrent, Result (*)(Context*))                                 \
+  X(cuCtxSynchronize, Result (*)())                                                                                    \
   X(cuMemAlloc_v2, Result (*)(Address*, std::size_t)) X(cuMemFree_v2, Result (*)(Address))                             \
   X(cuMemcpyHtoD_v2, Result (*)(Address, const void*, std::size_t))                                                    \
   X(cuMemcpyDtoH_v2, Result (*)(void*, Address, std::size_t))                                                          \
@@ -214,16 +215,25 @@ struct Gpu : Facts {                                   // one GPU, as long as an
   Gpu& operator=(const Gpu&) = delete;
 };
 
-// Makes the GPU's context current while it lives.
+// Makes the GPU's context current while it lives; where PyTorch has done so already, that is one question.
 class Current {
  public:
-  explicit Current(const Gpu& gpu) { check(api().cuCtxPushCurrent_v2(gpu.context), "cuCtxPushCurrent", gpu.name); }
+  explicit Current(const Gpu& gpu) {
+    Context now = nullptr;
+    check(api().cuCtxGetCurrent(&now), "cuCtxGetCurrent", gpu.name);
+    if (now == gpu.context) return;
+    check(api().cuCtxPushCurrent_v2(gpu.context), "cuCtxPushCurrent", gpu.name);
+    pushed_ = true;
+  }
   ~Current() {
     Context before = nullptr;
-    api().cuCtxPopCurrent_v2(&before);
+    if (pushed_) api().cuCtxPopCurrent_v2(&before);
   }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
+
+ private:
+  bool pushed_ = false;
 };
 
 // Whether code for `architecture` (sm_80, sm_90a) runs on a GPU of that capability: same major number, no later minor;

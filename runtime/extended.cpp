@@ -92,7 +92,7 @@ class Extended final : public Module {
     std::vector<void*> ins(in, in + inputs.size());
     for (std::size_t k = 0; k < added.size(); ++k) {
       const Port& port = outputs[added[k]];
-      if (port.strides != row_major(port.shape))
+      if (!is_row_major(port))
         throw argument_error(messages::bad_tensor, port.name, "it has strides, and is added to on a device");
       ins.push_back(static_cast<char*>(workspace) + held_there_[k]);
       inner_->copy_on(ins.back(), out[added[k]], byte_count(port.name, port.dtype, port.shape), stream);

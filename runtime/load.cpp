@@ -37,7 +37,7 @@ class DeviceModule final : public Module {
     take(from, 0);
     for (std::size_t k = 0; k < inputs.size() + outputs.size(); ++k) {
       const Port& port = k < inputs.size() ? inputs[k] : outputs[k - inputs.size()];
-      is_packed_ = is_packed_ && port.strides == row_major(port.shape);
+      is_packed_ = is_packed_ && is_row_major(port);
       if (!in_place && byte_count(port.name, port.dtype, port.shape) != buffers_[k].bytes)
         throw machine_error(messages::bad_package, name, "a port has another size than its buffer");
     }
@@ -224,6 +224,10 @@ std::shared_ptr<const Module> load_half(const codegen::Package& package, int thr
 }
 
 }  // namespace
+
+bool is_row_major(const Port& port) {
+  return std::ranges::count(port.shape, 0) > 0 || port.strides == row_major(port.shape);
+}
 
 std::string without_mark(const std::string& name) {
   return !name.empty() && (name[0] == '#' || name[0] == '$') ? name.substr(1) : name;

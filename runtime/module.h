@@ -79,6 +79,7 @@ std::shared_ptr<const Module> load_cpu(const codegen::Package& package, int thre
 std::shared_ptr<const Module> load_device(const codegen::Package& package, bool in_place = false);
 
 Port port_of(const poly::Tensor& tensor);              // row-major
+bool is_row_major(const Port& port);                   // as is any without elements
 std::string without_mark(const std::string& name);     // `#a` is `a` to the API
 
 }  // namespace tilec::runtime

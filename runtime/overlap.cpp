@@ -118,7 +118,7 @@ Caller::Caller(const Module& module) : module_(module) {
     outputs_.push_back(layout_of(port.name, port.dtype, port.shape, port.strides));
   if (module.takes_strides()) return;
   for (const auto* ports : {&module.inputs, &module.outputs})
-    for (const Port& port : *ports) if (port.strides != row_major(port.shape)) strided_ = port.name;
+    for (const Port& port : *ports) if (!is_row_major(port)) strided_ = port.name;
 }
 
 void Caller::check(const Port& port, const Layout& layout, const void* data) const {

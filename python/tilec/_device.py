@@ -63,13 +63,18 @@ class Place:
     def dtype(self, value) -> np.dtype:
         return np.dtype(value.__cuda_array_interface__["typestr"])
 
+    def layout(self, value) -> "tuple[tuple[int, ...], tuple[int, ...] | None]":
+        """Sizes, and strides in bytes. None: it is row-major."""
+        about = value.__cuda_array_interface__
+        return tuple(about["shape"]), about.get("strides")
+
     def see(self, name: str, value) -> Seen:
-        about, dtype = value.__cuda_array_interface__, self.dtype(value)
+        dtype = self.dtype(value)
         check_type(name, dtype)
-        shape, steps = tuple(about["shape"]), about.get("strides")
+        shape, steps = self.layout(value)
         if steps is not None and any(step % dtype.itemsize for step in steps):
             raise ValueError("%s has strides that are no multiples of its element size: copy it" % name)
-        address = about["data"][0] or 0
+        address = self.address(value)
         is_dense = steps is None or address % GPU_ALIGNMENT    # of another address a kernel takes a copy
         strides = dense_strides(shape) if is_dense else tuple(step // dtype.itemsize for step in steps)
         return Seen(dtype, shape, strides, address, self.gpu(value))
@@ -229,8 +234,12 @@ class CupyPlace(Place):
     def gpu(self, value) -> "int | None":
         return value.device.id
 
+    # the interface has no name for bf16, and is a dict that is made anew each time
     def dtype(self, value) -> np.dtype:
-        return getattr(value, "dtype", None) or super().dtype(value)  # the interface has no name for bf16
+        return value.dtype
+
+    def layout(self, value) -> "tuple[tuple[int, ...], tuple[int, ...] | None]":
+        return value.shape, None if value.flags.c_contiguous else value.strides
 
     def address(self, value) -> int:
         return value.data.ptr

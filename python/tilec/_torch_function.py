@@ -37,7 +37,7 @@ def is_tensor(value) -> bool:
 
 def plain(value):
     """A tensor as its address, shape and strides say it is."""
-    if not is_tensor(value):
+    if not is_tensor(value) or (type(value) in of_torch().kinds and not value.is_neg()):
         return value
     value = value.detach().resolve_neg()
     return value if type(value) is Tensor else value.as_subclass(Tensor)

@@ -12,6 +12,7 @@ from ._call import Prepared, number_as
 from .errors import check
 
 GPU_ALIGNMENT = 16                                            # what a kernel there reads at once
+_MOST_NUMBERS = 64                                            # that are kept there
 
 
 class TorchOnGpu:
@@ -21,6 +22,8 @@ class TorchOnGpu:
         self.library, self.torch = library, library.torch
         # of builds for GPUs
         self.raw_stream = getattr(self.torch._C, "_cuda_getCurrentRawStream", None)
+        # plain numbers that calls were given, by type and the stream that wrote them: most are the same in each call
+        self._numbers: dict = {}
 
     def is_misaligned(self, value) -> bool:
         """Of a tensor there: a kernel takes a row-major copy, whatever its strides."""
@@ -56,12 +59,26 @@ class TorchOnGpu:
         plain = value.item() if isinstance(value, np.ndarray) else value
         return self.torch.full((), plain, dtype=self.library.type_of(dtype), device=device)
 
-    def _to_read(self, prepared: Prepared, source: tuple, value, device):
+    def _kept_number(self, name: str, value, dtype: np.dtype, device):
+        """The same, which is not written again where a stream of PyTorch's has written it. That of a graph is the
+        graph's."""
+        if self.torch.cuda.is_current_stream_capturing():
+            return self.number(name, value, dtype, device)
+        key = repr(value), dtype, device, self.stream(device.index)  # -0.0 and 0.0 are equal, and not the same
+        made = self._numbers.get(key)
+        if made is None:
+            made = self._numbers[key] = self.number(name, value, dtype, device)
+            for old in list(self._numbers)[:-_MOST_NUMBERS]:
+                self._numbers.pop(old, None)
+        return made
+
+    def _to_read(self, prepared: Prepared, source: tuple, value, device, keeps: bool):
         position, dtype, shape = source
         if value is None:                                     # which is not read
             return self.torch.empty(shape, dtype=self.library.type_of(dtype), device=device)
         if not isinstance(value, self.torch.Tensor):
-            return self.number(prepared.names[position], value, dtype, device)
+            make = self._kept_number if keeps else self.number
+            return make(prepared.names[position], value, dtype, device)
         return self.packed(value) if value.data_ptr() % GPU_ALIGNMENT else value
 
     def _to_write(self, prepared: Prepared, output: int, value):
@@ -81,7 +98,7 @@ class TorchOnGpu:
         with cuda.stream(cuda.ExternalStream(at, device)) if here is not None else contextlib.nullcontext():
             ins, outs = prepared.blocks()
             taken = [
-                self._to_read(prepared, source, None if source[0] is None else values[source[0]], device)
+                self._to_read(prepared, source, None if source[0] is None else values[source[0]], device, here is None)
                 for source in prepared.sources
             ]
             for k, value in enumerate(taken):

@@ -28,7 +28,7 @@ except ImportError as fault:
     raise ImportError("tilec.jax needs JAX: pip install jax") from fault
 import jax.extend.core
 import jax.numpy as jnp
-# for what no public module has, where it is as we know it; JAX 0.10 and 0.11
+# for what no public module has, where it is as we know it; JAX 0.10 to 0.12
 from jax._src import core as _core
 from jax._src.interpreters import ad as _ad
 from jax.interpreters import ad, batching, mlir, xla

@@ -57,6 +57,12 @@ def test_tensors_of_any_strides_and_addresses(gpu):
                     close(big.sum() - out.sum(), around, rtol=1e-4, atol=1e-4)      # nothing else was written
             close(rows(X), of_rows)
         assert len(f._calls._known) <= 16
+        for m, k, n in [(0, 4, 5), (3, 0, 5), (3, 4, 0)]:                           # without elements
+            for a in (torch.rand(m, k), torch.rand(k, m).t()):
+                for _ in range(2):
+                    close(f(a, torch.rand(k, n)), torch.zeros(m, n))
+                out = torch.ones(n, m).t()
+                close(f(a, torch.rand(k, n), out=out), torch.zeros(m, n))
     """, SIMULATED_GPUS=gpu)
 
 
@@ -164,6 +170,11 @@ def test_numbers_have_the_type_they_are_given():
                     Y = call(a, number)
                     assert Y.dtype is kind
                     close(Y, (A * 2).to(kind))
+        for number in (0.0, -0.0, 0.0, 3, True, *range(66), 0.0):                  # those that were met are kept there
+            Y = scale(A, number)
+            close(Y, A * number)
+            assert bool(torch.signbit(Y).any()) == (str(number) == "-0.0")
+        assert len(tilec._libraries.of_torch().on_gpu._numbers) == 64
         cut = tilec.compile("function h(X[N], S) -> (Y) { Y[i: S] = =(X[i]); }", target="cuda")
         for size in (3, 4, np.int64(5)):
             close(cut(A[0], size), A[0, :size])

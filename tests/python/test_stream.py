@@ -36,6 +36,8 @@ class CupyArray(Array):
         super().__init__(*arguments, **named)
         self.device, about = CupyDevice(gpu), self.__cuda_array_interface__
         self.data, self.dtype = types.SimpleNamespace(ptr=about["data"][0]), np.dtype(about["typestr"])
+        self.shape, self.strides = about["shape"], about["strides"]
+        self.flags = types.SimpleNamespace(c_contiguous=self.strides is None)
 
 cupy = sys.modules["cupy"] = types.ModuleType("cupy")           # as far as tilec looks
 cupy.ndarray, cupy.made, cupy.now, cupy.gpu = CupyArray, [], [77], [0]

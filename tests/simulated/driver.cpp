@@ -96,6 +96,7 @@ API cuCtxPopCurrent_v2(void** context) {
   if (pushed.empty()) return fault(invalid_context, "no context is current");
   return *context = pushed.back(), pushed.pop_back(), ok;
 }
+API cuCtxGetCurrent(void** context) { return *context = pushed.empty() ? nullptr : pushed.back(), ok; }
 API cuCtxSynchronize() { WITHIN return finish(current()); }
 API cuGetErrorString(int result, const char** text) {
   return *text = result == out_of_memory ? "out of memory" : said.c_str(), ok;
