@@ -7,7 +7,7 @@
 //     ⇒  one launch, which reads b[j] where it writes O[i, j]; what nobody else reads, S, is in no memory
 //
 // In:  a sum, and statements whose elements are its elements, in whichever order they lie: each reads the sum, or what
-//      finishes it, at one element, and has no others.
+//      finishes it, at one element, and has no others. In a pass also what the same row has of other folds.
 #pragma once
 
 #include <cstddef>
