@@ -194,6 +194,7 @@ std::variant<std::vector<Finished>, std::string> finished_by(
     const auto over = index_of(s, sums.over);
     if (reduces(s) && !(over && is_output_index(s, *over))) all.emplace_back(n, OverSum(program, s, folds, launch));
   }
+  if (all.empty()) return fmt::format("`{}` sums nothing", program.tensor(at(sums.nodes.front()).target.tensor).name);
   std::vector<Finished> found;
   for (const int node : finishing) {
     std::optional<std::string> why;
