@@ -6,8 +6,10 @@
 #include <map>
 #include <set>
 
+#include "codegen/online.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/rewriting.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -42,10 +44,15 @@ std::optional<std::size_t> mentioned(const Affine& e) {
   return found ? found : std::optional(e.coefficients.size());
 }
 
-// Statements over the indices of a sum.
+// Statements over the indices of a sum. `folds` have an element for each row, and indices of rows are called alike.
 class OverSum {
  public:
-  OverSum(const poly::Program& program, const Statement& sum) : program_(program), seen_{sum} {}
+  // `launch`: all that is made there.
+  OverSum(const poly::Program& program, const Statement& sum, const std::vector<const Statement*>& folds,
+      const std::set<TensorId>& launch)
+      : program_(program), launch_(launch), seen_{sum} {
+    for (const Statement* fold : folds) if (fold->target.tensor != sum.target.tensor) seen_.push_back(by_name(*fold));
+  }
 
   // Why the statement does not finish the sum; none: it is one of `seen` now.
   std::optional<std::string> add(const Statement& s) {
@@ -55,20 +62,20 @@ class OverSum {
       return fmt::format("`{}` is not computed element by element", name);
     std::vector<std::optional<std::size_t>> map(s.indices.size());
     bool any = false;
-    for (const Access& read : s.reads)
-      for (const Statement& made : seen_) {
-        if (made.target.tensor != read.tensor) continue;
-        any = true;
-        if (!match(s, read, made, map)) return fmt::format("`{}` reads `{}` elsewhere than at its own element", name,
-            program_.tensor(read.tensor).name);
-      }
+    for (const Access& read : s.reads) {
+      if (!launch_.contains(read.tensor)) continue;
+      const auto made = std::ranges::find(seen_, read.tensor, [](const Statement& one) { return one.target.tensor; });
+      any = true;
+      if (made == seen_.end() || !match(s, read, *made, map))
+        return fmt::format(
+            "`{}` reads `{}` elsewhere than at its own element", name, program_.tensor(read.tensor).name);
+    }
     if (!any) return fmt::format("`{}` reads nothing of `{}`", name, of);
     if (!same_elements(s, map)) return fmt::format("`{}` has other elements than `{}`", name, of);
     seen_.push_back(seen(s, map));
     return std::nullopt;
   }
-
-  std::vector<Statement> take() { return std::move(seen_); }
+  const Statement& last() const { return seen_.back(); }
 
  private:
   using Map = std::vector<std::optional<std::size_t>>;  // of each index, the sum's
@@ -86,9 +93,32 @@ class OverSum {
     return true;
   }
 
-  // Whether its indices run over the sum's outputs, each over one.
-  bool same_elements(const Statement& s, const Map& map) const {
+  Statement by_name(const Statement& fold) const {
     const Statement& sum = seen_.front();
+    const std::size_t count = sum.indices.size();
+    std::vector<Affine> to;
+    for (const std::string& index : fold.indices) {
+      const auto k = index_of(sum, index);
+      to.push_back(k ? Affine::index(*k, count) : Affine::of(0, count));
+    }
+    Statement made = sum;
+    made.target = fold.target;
+    for (Affine& e : made.target.element) e = e.compose(to, count);
+    return made;
+  }
+
+  // Whether its indices run over the sum's outputs, each over one: one that is not known yet over the only one that is
+  // left.
+  bool same_elements(const Statement& s, Map& map) const {
+    const Statement& sum = seen_.front();
+    for (std::size_t k = 0; k < map.size(); ++k) {
+      if (map[k] || extent(s, k) == 1) continue;
+      for (std::size_t x = 0; x < sum.indices.size(); ++x) {
+        if (!is_output_index(sum, x) || extent(sum, x) == 1 || std::ranges::find(map, x) != map.end()) continue;
+        if (map[k]) return false;
+        map[k] = x;
+      }
+    }
     std::set<std::size_t> met;
     for (std::size_t k = 0; k < map.size(); ++k) {
       if (extent(s, k) == 1) continue;
@@ -118,6 +148,7 @@ class OverSum {
   }
 
   const poly::Program& program_;
+  const std::set<TensorId>& launch_;
   std::vector<Statement> seen_;
 };
 
@@ -125,27 +156,78 @@ class OverSum {
 
 bool finishes(const Group& group) { return group.body.size() > 1 && group.body.back().is<forms::Finish>(); }
 
-std::vector<int> nodes_of(const Group& group) {
+SumsOfLaunch sums_of(const std::vector<Compute>& leaves) {
+  SumsOfLaunch sums;
+  for (const Compute& leaf : leaves) if (!leaf.is<forms::Finish>()) sums.nodes.push_back(leaf.node);
+  if (!leaves.front().is<forms::Online>()) return sums;
+  sums.rows = leaves.front().outer, sums.over = leaves.front().n;
+  sums.rows.push_back(leaves.front().m());
+  return sums;
+}
+
+std::vector<int> finishing_of(const std::vector<Compute>& leaves) {
   std::vector<int> nodes;
-  for (const Compute& leaf : group.body) nodes.push_back(leaf.node);
+  for (const Compute& leaf : leaves) if (leaf.is<forms::Finish>()) nodes.push_back(leaf.node);
   return nodes;
 }
 
-std::variant<std::vector<Statement>, std::string> over_sum(
-    const poly::Program& program, const std::vector<int>& nodes) {
+std::variant<std::vector<Finished>, std::string> finished_by(
+    const poly::Program& program, const SumsOfLaunch& sums, const std::vector<int>& finishing) {
   const auto at = [&](int node) -> const Statement& {
     return std::get<Statement>(program.nodes[static_cast<std::size_t>(node)]);
   };
-  OverSum all(program, at(nodes.front()));
-  for (std::size_t n = 1; n < nodes.size(); ++n) if (auto why = all.add(at(nodes[n]))) return *std::move(why);
-  return all.take();
+  const auto output = [&](const Statement& s, std::size_t k) { return is_output_index(s, k) && extent(s, k) != 1; };
+  std::vector<const Statement*> folds;
+  std::set<TensorId> launch;
+  for (const std::vector<int>* nodes : {&sums.nodes, &finishing})
+    for (const int node : *nodes) launch.insert(at(node).target.tensor);
+  std::vector<std::pair<std::size_t, OverSum>> all;
+  for (const int node : sums.nodes) {
+    const Statement& s = at(node);
+    bool of_rows = reduces(s) && !sums.over.empty();
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      of_rows = of_rows && (!output(s, k) || std::ranges::find(sums.rows, s.indices[k]) != sums.rows.end());
+    if (of_rows) folds.push_back(&s);
+  }
+  for (std::size_t n = 0; n < sums.nodes.size(); ++n) {
+    const Statement& s = at(sums.nodes[n]);
+    const auto over = index_of(s, sums.over);
+    if (reduces(s) && !(over && is_output_index(s, *over))) all.emplace_back(n, OverSum(program, s, folds, launch));
+  }
+  if (all.empty()) return fmt::format("`{}` sums nothing", program.tensor(at(sums.nodes.front()).target.tensor).name);
+  std::vector<Finished> found;
+  for (const int node : finishing) {
+    std::optional<std::string> why;
+    for (auto& [n, sum] : all) {
+      auto fault = sum.add(at(node));
+      if (!fault) {
+        found.push_back({n, sum.last()});
+        why.reset();
+        break;
+      }
+      if (!why) why = std::move(fault);
+    }
+    if (why) return *std::move(why);
+  }
+  return found;
 }
 
-std::vector<Nest> finishing_nests(const poly::Program& program, const std::vector<int>& nodes, const Strides& strides) {
-  auto found = over_sum(program, nodes);
+namespace {
+
+std::vector<Finished> finished(
+    const poly::Program& program, const SumsOfLaunch& sums, const std::vector<int>& finishing) {
+  auto found = finished_by(program, sums, finishing);
   if (const auto* why = std::get_if<std::string>(&found))
     throw lang::InternalError("the plan finishes a sum by what does not: " + *why);
-  const auto& all = std::get<std::vector<Statement>>(found);
+  return std::get<std::vector<Finished>>(std::move(found));
+}
+
+}  // namespace
+
+std::vector<Nest> finishing_nests(
+    const poly::Program& program, const std::vector<int>& finishing, int sum, const Strides& strides) {
+  std::vector<Statement> all{std::get<Statement>(program.nodes[static_cast<std::size_t>(sum)])};
+  for (Finished& one : finished(program, {{sum}}, finishing)) all.push_back(std::move(one.statement));
   std::set<std::string> keep;                          // whose values are asked for
   for (const Statement& s : all)
     for (const poly::Expr& part : poly::parts(s.value))
@@ -163,6 +245,16 @@ std::vector<Nest> finishing_nests(const poly::Program& program, const std::vecto
     nest.reads.resize(s.reads.size());
     if (!nests.empty()) nest.rows.clear();
     nests.push_back(std::move(nest));
+  }
+  return nests;
+}
+
+std::vector<std::pair<std::size_t, Nest>> finishing_nests(
+    const poly::Program& program, const std::vector<Compute>& leaves, const Strides& strides) {
+  std::vector<std::pair<std::size_t, Nest>> nests;
+  for (const Finished& one : finished(program, sums_of(leaves), finishing_of(leaves))) {
+    nests.emplace_back(one.sum, online_nest(one.statement, strides));
+    nests.back().second.rows.clear();
   }
   return nests;
 }
@@ -229,7 +321,7 @@ class OfElement {
 
 }  // namespace
 
-Expr Finishing::value(Body& body, const Nest& nest, const std::map<TensorId, Expr>& made,
+Expr Finishing::value(Body& body, const Nest& nest, const Known& made,
     const std::function<Expr(const Form&)>& place) const {
   OfElement of(
       body, names_, nest,
@@ -246,11 +338,11 @@ Expr Finishing::value(Body& body, const Nest& nest, const std::map<TensorId, Exp
 }
 
 std::vector<Finishing::Written> Finishing::values(
-    Body& body, const std::vector<Expr>& sums, const Place& place) const {
+    Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known) const {
   std::vector<Written> written;
   for (const Nest& nest : nests_) if (writes(nest)) written.push_back({&nest.target, {}});
   for (std::size_t x = 0; x < sums.size(); ++x) {
-    std::map<TensorId, Expr> made;
+    Known made = known;
     std::size_t at = 0;
     for (const Nest& nest : nests_) {
       const TensorId id = nest.target.tensor;
@@ -266,9 +358,34 @@ std::vector<Finishing::Written> Finishing::values(
   return written;
 }
 
-Body Finishing::stores(const Expr& sum, const std::function<Expr(const Form&)>& place) const {
+Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
+    const Known& known) const {
   Body body;
-  for (const Written& one : values(body, {sum}, [&](const Form& form, std::size_t) { return place(form); }))
+  const std::vector<Written> all = values(body, sums, place, known);
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    const auto& [target, values] = all[t];
+    const auto& [width, aligned] = together[t];
+    const std::string& name = storage_.name(target->tensor);
+    for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(width)) {
+      const auto some = [&](std::int64_t alignment) {
+        const std::string view = names_.fresh("v");
+        Body stores{stmt(View{view, name, place(target->offset, first), alignment})};
+        for (std::int64_t c = 0; c < width; ++c)
+          stores.push_back(stmt(Store{view, i64(c), values[first + static_cast<std::size_t>(c)]}));
+        return stores;
+      };
+      const std::int64_t bytes = width * lang::bytes(storage_.plan.program.tensor(target->tensor).dtype);
+      if (aligned) body.push_back(stmt(If{*aligned, some(bytes), some(1)}));
+      else append(body, some(0));
+    }
+  }
+  return body;
+}
+
+Body Finishing::stores(
+    const Expr& sum, const std::function<Expr(const Form&)>& place, const Known& known) const {
+  Body body;
+  for (const Written& one : values(body, {sum}, [&](const Form& form, std::size_t) { return place(form); }, known))
     body.push_back(stmt(Store{storage_.name(one.target->tensor), place(one.target->offset), one.values.front()}));
   return body;
 }

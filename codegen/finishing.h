@@ -7,13 +7,15 @@
 //     ⇒  one launch, which reads b[j] where it writes O[i, j]; what nobody else reads, S, is in no memory
 //
 // In:  a sum, and statements whose elements are its elements, in whichever order they lie: each reads the sum, or what
-//      finishes it, at one element, and has no others.
+//      finishes it, at one element, and has no others. In a pass also what the same row has of other folds.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,16 +23,33 @@
 
 namespace tilec::codegen {
 
-bool finishes(const Group& group);                     // whether statements finish what its first leaf sums
+bool finishes(const Group& group);                     // whether its last leaves finish what others sum
 
-// The statements over the indices of the first one, which is the sum; or why one of them does not finish it. What it
-// reads of the others it reads where they are written.
-std::variant<std::vector<poly::Statement>, std::string> over_sum(
-    const poly::Program& program, const std::vector<int>& nodes);
+// What a launch sums: a contraction, or a pass over an index (online.h), whose folds have an element for each row.
+struct SumsOfLaunch {
+  std::vector<int> nodes;
+  std::vector<std::string> rows = {};
+  std::string over = {};
+};
+SumsOfLaunch sums_of(const std::vector<Compute>& leaves);
+std::vector<int> finishing_of(const std::vector<Compute>& leaves);  // nodes of those that finish
 
-// A nest each, over the same dimensions: neighbours are one where they are in all of them.
-std::vector<Nest> finishing_nests(const poly::Program& program, const std::vector<int>& nodes, const Strides& strides);
-std::vector<int> nodes_of(const Group& group);
+// A statement over the indices of the sum that it finishes, and which of the launch that is.
+struct Finished {
+  std::size_t sum;
+  poly::Statement statement;
+};
+// Or why one of them finishes none of these. What it reads of the launch it reads at its own element, or row.
+std::variant<std::vector<Finished>, std::string> finished_by(
+    const poly::Program& program, const SumsOfLaunch& sums, const std::vector<int>& finishing);
+
+// Of a contraction and of what finishes it, a nest each, over the same dimensions: neighbours are one where they are in
+// all of them.
+std::vector<Nest> finishing_nests(
+    const poly::Program& program, const std::vector<int>& finishing, int sum, const Strides& strides);
+// Of what finishes sums of a pass: dimensions are those of the sum.
+std::vector<std::pair<std::size_t, Nest>> finishing_nests(
+    const poly::Program& program, const std::vector<Compute>& leaves, const Strides& strides);
 
 // How threads finish the sums that they have.
 class Finishing {
@@ -42,10 +61,16 @@ class Finishing {
   // What a form is at element `at` of some that a thread computes together.
   using Place = std::function<Expr(const Form& form, std::size_t at)>;
   struct Written { const FlatAccess* target; std::vector<Expr> values; };  // of each element, in the target's type
+  using Known = std::map<TensorId, Expr>;              // of a row, what it has of other sums
   // All that is to be written where these are the sums.
-  std::vector<Written> values(Body& body, const std::vector<Expr>& sums, const Place& place) const;
-  // Stores of one element.
-  Body stores(const Expr& sum, const std::function<Expr(const Form&)>& place) const;
+  std::vector<Written> values(
+      Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known = {}) const;
+  // So many neighbours of a target are one access, where it begins at their bytes.
+  struct Together { std::int64_t width = 1; std::optional<Expr> aligned = {}; };
+  // Stores of neighbours; `together`: per target.
+  Body stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
+      const Known& known = {}) const;
+  Body stores(const Expr& sum, const std::function<Expr(const Form&)>& place, const Known& known = {}) const;
 
   bool writes(const Nest& nest) const;                 // its target is no local
   std::vector<const Form*> forms() const;              // of everything that is read or written
@@ -53,7 +78,7 @@ class Finishing {
 
  private:
   // Of a statement, at an element at which these are known.
-  Expr value(Body& body, const Nest& nest, const std::map<TensorId, Expr>& made,
+  Expr value(Body& body, const Nest& nest, const Known& made,
       const std::function<Expr(const Form&)>& place) const;
 
   const std::vector<Nest>& nests_;

@@ -354,47 +354,35 @@ class Online : public OnlinePass {
 
   Body write_sum(std::size_t l) override {
     const PassMember& m = members_[l];
+    const Finishing finishing = this->finishing(l);
     Body body;
     const Place at = place(body, m.leaf);
-    const Form& f = m.nest.target.offset;
-    const std::int64_t columns = m.nest.dims[m.part.column].extent;
-    const std::int64_t w =
-        columns % square(m.leaf.vectors) ? 1 : access_width(m.nest.target, m.part.column, square(m.leaf.vectors));
-    std::string aligned;
-    if (w > 1) {
-      aligned = names_.fresh("aligned");
-      body.push_back(stmt(Aligned{aligned, storage_.name(m.nest.target.tensor), w * lang::bytes(m.dtype)}));
-    }
+    std::int64_t w = 1;
+    std::vector<Finishing::Together> together = this->together(body, l, square(m.leaf.vectors));
+    for (const auto& one : together) w = std::max(w, one.width);
     for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-      const Expr row = let(body, "row", i0_ + at.row + i64(step(i, m.leaf.rows, at.row_step)));
+      const Expr in_block = at.row + i64(step(i, m.leaf.rows, at.row_step)), row = let(body, "row", i0_ + in_block);
       Ranges points = points_[l];
       points.fix(m.part.row, row);
       Body line;
-      const Expr base = let(line, "to", points.known_part(f));
-      std::optional<Expr> by;
-      const PassMember* tile = m.divided ? &members_[*m.divided] : nullptr;
-      if (tile)
-        by = let(line, "by",
-            total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)],
-                at.row + i64(step(i, m.leaf.rows, at.row_step))));
-      const auto of = [&](std::int64_t j) {
-        const Expr sum = Load{m.registers, i64(i * m.leaf.vectors + j), type_};
-        return tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum;
-      };
+      std::map<const Form*, Expr> to;
+      for (const Form* form : finishing.forms()) to.emplace(form, let(line, "to", points.known_part(*form)));
+      const auto total_of = [&](const PassMember& fold) { return total(fold, in_block); };
+      const auto by = divisor(line, m, total_of);
+      const Finishing::Known known = known_folds(line, l, total_of);
       for (std::int64_t j = 0; j < m.leaf.vectors; j += w) {
         const Expr column = at.column + i64(step(j, m.leaf.vectors, at.column_step));
-        const auto stores = [&](std::int64_t alignment) {
-          const std::string view = names_.fresh("v");
-          Body some{stmt(View{view, storage_.name(m.nest.target.tensor),
-              base + column * i64(f.coefficients[m.part.column]), alignment})};
-          for (std::int64_t c = 0; c < w; ++c)
-            some.push_back(stmt(Store{view, i64(c * f.coefficients[m.part.column]), result(m, of(j + c))}));
-          return some;
+        std::vector<Expr> sums;
+        for (std::int64_t c = 0; c < w; ++c)
+          sums.push_back(divided(m, Load{m.registers, i64(i * m.leaf.vectors + j + c), type_}, by));
+        const auto place = [&](const Form& form, std::size_t c) {
+          return to.at(&form) + column * i64(form.coefficients[m.part.column]) +
+              i64(static_cast<std::int64_t>(c) * form.coefficients[m.part.column]);
         };
-        Body some = stores(w > 1 ? 1 : 0);
-        if (w > 1) some = {stmt(If{Variable{aligned, DType::Bool}, stores(w * lang::bytes(m.dtype)), std::move(some)})};
-        if (columns < m.by_column.side) line.push_back(stmt(If{less(column, i64(columns)), std::move(some), {}}));
-        else append(line, std::move(some));
+        Body some = finishing.stores(sums, place, together, known);
+        if (m.nest.dims[m.part.column].extent < m.by_column.side)
+          some = {stmt(If{less(column, i64(m.nest.dims[m.part.column].extent)), std::move(some), {}})};
+        append(line, std::move(some));
       }
       if (rows_ % height_) body.push_back(stmt(If{less(row, i64(rows_)), std::move(line), {}}));
       else append(body, std::move(line));

@@ -413,28 +413,37 @@ class OnCores : public OnlinePass {
 
   Body write_sum(std::size_t l) override {
     const PassMember& m = members_[l];
+    const Finishing finishing = this->finishing(l);
     const std::int64_t columns = m.nest.dims[m.part.column].extent, blocks = sum_blocks(m);
-    const PassMember* tile = m.divided ? &members_[*m.divided] : nullptr;
-    return each_row([&] {
+    Body body;
+    const std::vector<Finishing::Together> together = this->together(body, l, 2);
+    const std::int64_t w = columns % 2 ? 1 : 2;
+    append(body, each_row([&] {
       Body line;
       Ranges points = points_[l];
       points.fix(m.part.row, row_value_);
-      std::optional<Expr> by;
-      if (tile) by = let(line, "by", total(members_[by_tensor_.at(tile->nest.reads[tile->late->divisor].tensor)]));
+      const auto total_of = [&](const PassMember& fold) { return total(fold); };
+      const auto by = divisor(line, m, total_of);
+      const Finishing::Known known = known_folds(line, l, total_of);
       for (std::int64_t j = 0; j < blocks; ++j)
-        for (std::int64_t c = 0; c < 2; ++c) {
-          const Expr column = t_ * i64(2) + i64(j * instruction_.n + c),
-                     sum = Load{m.registers, i64(result(slot_, blocks, j, c)), type_};
-          points.fix(m.part.column, column);
-          Stmt put = stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset),
-              OnlinePass::result(
-                  m, tile ? divided(*tile, tile == &m ? *m.part.by_row : *tile->nest.value, sum, *by) : sum)});
-          if ((j + 1) * instruction_.n > columns) put = stmt(If{less(column, i64(columns)), {std::move(put)}, {}});
-          line.push_back(std::move(put));
+        for (std::int64_t c = 0; c < 2; c += w) {
+          const Expr column = t_ * i64(2) + i64(j * instruction_.n + c);
+          std::vector<Expr> sums;
+          for (std::int64_t one = 0; one < w; ++one)
+            sums.push_back(divided(m, Load{m.registers, i64(result(slot_, blocks, j, c + one)), type_}, by));
+          const auto place = [&](const Form& form, std::size_t one) {
+            points.fix(m.part.column, column + i64(static_cast<std::int64_t>(one)));
+            return points.known_part(form);
+          };
+          Body some = finishing.stores(sums, place, together, known);
+          if ((j + 1) * instruction_.n > columns)
+            some = {stmt(If{less(column, i64(columns)), std::move(some), {}})};
+          append(line, std::move(some));
         }
       if (rows_ % height_) return Body{stmt(If{less(row_value_, i64(rows_)), std::move(line), {}})};
       return line;
-    });
+    }));
+    return body;
   }
 
   const MatrixInstruction& instruction_;

@@ -16,6 +16,7 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
     : storage_(storage), names_(names), threads_(threads) {
   const std::string& over = leaves.front().n;
   for (std::size_t l = 0; l < leaves.size(); ++l) {
+    if (leaves[l].is<forms::Finish>()) continue;
     auto part = online_part(nests[l], leaves[l].m(), over);
     if (const auto* why = std::get_if<std::string>(&part))
       throw lang::InternalError("the plan passes over a statement: " + *why);
@@ -23,6 +24,13 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
         storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
     by_tensor_.emplace(nests[l].target.tensor, l);
   }
+  for (std::size_t l = 0; l < members_.size(); ++l)
+    if (members_[l].part.role == OnlinePart::Fold || members_[l].part.role == OnlinePart::Sum)
+      finishing_[l].push_back(nests[l]);
+  const auto finished = finished_by(storage.plan.program, sums_of(leaves), finishing_of(leaves));
+  std::size_t at = members_.size();
+  for (const Finished& one : std::get<std::vector<Finished>>(finished)) finishing_.at(one.sum).push_back(nests[at++]);
+  std::erase_if(finishing_, [&](const auto& one) { return Finishing(one.second, storage_, names_).targets().empty(); });
   depth_ = leaves.front().as<forms::Online>()->depth;
   height_ = online_rows(leaves.front(), threads);
   parts_ = threads / height_;
@@ -307,23 +315,59 @@ Expr OnlinePass::is_sound(Body& body) {
   return Variable{name, type_};
 }
 
-Expr OnlinePass::result(const PassMember& m, const Expr& value) const {
-  return convert(convert(value, compute_type(m.dtype)), m.dtype);
-}
-
-bool OnlinePass::local(const PassMember& m) {
-  return std::ranges::find(m.nest.locals, m.nest.target.tensor) != m.nest.locals.end();
+Finishing::Known OnlinePass::known_folds(
+    Body& body, std::size_t l, const std::function<Expr(const PassMember&)>& total) const {
+  Finishing::Known known;
+  for (const Nest& nest : finishing_.at(l))
+    for (const FlatAccess& read : nest.reads) {
+      const auto at = by_tensor_.find(read.tensor);
+      if (at == by_tensor_.end() || at->second == l || &nest == &finishing_.at(l).front()) continue;
+      const PassMember& fold = members_[at->second];
+      if (known.contains(read.tensor)) continue;
+      const DType type = compute_type(fold.dtype);
+      known.emplace(
+          read.tensor, named(names_, body, "all", convert(convert(convert(total(fold), type), fold.dtype), type)));
+    }
+  return known;
 }
 
 Body OnlinePass::write() {
   Body body = before_writes();
   for (std::size_t l = 0; l < members_.size(); ++l) {
     const PassMember& m = members_[l];
-    if (local(m)) continue;
+    if (!finishing_.contains(l)) continue;
     if (m.part.role == OnlinePart::Fold) append(body, each_row([&] { return write_fold(l); }));
     if (m.part.role == OnlinePart::Sum) append(body, write_sum(l));
   }
   return body;
+}
+
+std::optional<Expr> OnlinePass::divisor(
+    Body& body, const PassMember& sum, const std::function<Expr(const PassMember&)>& total) const {
+  if (!sum.divided) return std::nullopt;
+  const PassMember& tile = members_[*sum.divided];
+  return named(names_, body, "by", total(members_[by_tensor_.at(tile.nest.reads[tile.late->divisor].tensor)]));
+}
+
+Expr OnlinePass::divided(const PassMember& m, const Expr& sum, const std::optional<Expr>& by) const {
+  if (!by) return sum;
+  const PassMember& tile = members_[*m.divided];
+  return divided(tile, &tile == &m ? *m.part.by_row : *tile.nest.value, sum, *by);
+}
+
+std::vector<Finishing::Together> OnlinePass::together(Body& body, std::size_t l, std::int64_t most) const {
+  const PassMember& m = members_[l];
+  std::vector<Finishing::Together> all;
+  for (const FlatAccess* target : finishing(l).targets()) {
+    const std::int64_t w = m.nest.dims[m.part.column].extent % most ? 1 : access_width(*target, m.part.column, most);
+    Finishing::Together& one = all.emplace_back(Finishing::Together{w, std::nullopt});
+    if (w == 1) continue;
+    const std::string name = names_.fresh("aligned");
+    const std::int64_t bytes = w * lang::bytes(storage_.plan.program.tensor(target->tensor).dtype);
+    body.push_back(stmt(Aligned{name, storage_.name(target->tensor), bytes}));
+    one.aligned = Variable{name, DType::Bool};
+  }
+  return all;
 }
 
 Expr OnlinePass::divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const {
@@ -346,9 +390,11 @@ Body OnlinePass::write_fold(std::size_t l) {
   points.fix(m.part.row, row_value_);
   Expr mine = writes_rows();
   if (rows_ % height_) mine = both(mine, less(row_value_, i64(rows_)));
-  body.push_back(stmt(If{mine,
-      {stmt(Store{storage_.name(m.nest.target.tensor), points.known_part(m.nest.target.offset), result(m, total)})},
-      {}}));
+  Body stores;
+  const Finishing::Known known = known_folds(stores, l, [&](const PassMember& fold) { return this->total(fold); });
+  append(stores,
+      finishing(l).stores(total, [&](const Form& form) { return points.known_part(form); }, known));
+  body.push_back(stmt(If{mine, std::move(stores), {}}));
   return body;
 }
 

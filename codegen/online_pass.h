@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/finishing.h"
 #include "codegen/online.h"
 #include "codegen/ranges.h"
 #include "codegen/scalar.h"
@@ -191,15 +192,23 @@ class OnlinePass {
   // 0 where the block has a row that is not known so: its maximum is -inf, or what it holds is not finite; else 1.
   Expr is_sound(Body& body);
 
-  Expr result(const PassMember& m, const Expr& value) const;
-  static bool local(const PassMember& m);
-
   Body write();
 
-  // A sum of numerators, as the tile says: zeros times what is not finite are no numbers, as is a zero times their sum.
+  // What a sum of numerators is divided by, in a row of which `total` tells each fold; none: it is the sum itself.
+  std::optional<Expr> divisor(
+      Body& body, const PassMember& sum, const std::function<Expr(const PassMember&)>& total) const;
+  Expr divided(const PassMember& m, const Expr& sum, const std::optional<Expr>& by) const;
+  // As the tile says: zeros times what is not finite are no numbers, as is a zero times their sum.
   Expr divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const;
+  // How many columns of a sum, of `most` side by side, each target takes by one access.
+  std::vector<Finishing::Together> together(Body& body, std::size_t l, std::int64_t most) const;
 
   Body write_fold(std::size_t l);
+  // How a sum or fold of which something is written is finished.
+  Finishing finishing(std::size_t l) const { return {finishing_.at(l), storage_, names_}; }
+  // What statements that finish it read of folds, in a row of which `total` tells each.
+  Finishing::Known known_folds(
+      Body& body, std::size_t l, const std::function<Expr(const PassMember&)>& total) const;
 
   const Storage& storage_;
   Names& names_;
@@ -209,6 +218,8 @@ class OnlinePass {
   std::vector<PassMember> members_;
   std::vector<Ranges> points_;                         // of each member
   std::map<TensorId, std::size_t> by_tensor_;
+  // Of a fold or a sum of which something is written: its own nest, and those of what finishes it.
+  std::map<std::size_t, std::vector<Nest>> finishing_;
   std::optional<std::size_t> maximum_;
   bool divides_ = false;                               // some sum is divided by a fold
   std::map<std::pair<std::size_t, std::size_t>, std::string> of_rows_;  // member, read → what was read once

@@ -152,10 +152,15 @@ Nest leaf_nest(const poly::Program& program, const Group& group, const Compute& 
   const auto& s = std::get<poly::Statement>(node);
   if (leaf.is<forms::Fill>()) return fill_nest(program, s, strides);
   if (!group.tile.empty()) return tile_nest(program, group, leaf.node, strides);
+  const auto number = static_cast<std::size_t>(
+      std::ranges::find(group.body, leaf.node, &Compute::node) - group.body.begin());
   if (finishes(group) && !group.body.front().is<forms::Online>()) {
-    std::vector<Nest> nests = finishing_nests(program, nodes_of(group), strides);
-    Nest nest = std::move(nests[static_cast<std::size_t>(
-        std::ranges::find(group.body, leaf.node, &Compute::node) - group.body.begin())]);
+    Nest nest = finishing_nests(program, finishing_of(group.body), group.body.front().node, strides)[number];
+    nest.locals = group.locals;
+    return nest;
+  }
+  if (leaf.is<forms::Finish>()) {
+    Nest nest = finishing_nests(program, group.body, strides)[number - sums_of(group.body).nodes.size()].second;
     nest.locals = group.locals;
     return nest;
   }

@@ -196,7 +196,9 @@ std::vector<Loop> row_loops(
 
 // A box of a tiled contraction is copied out where its elements are.
 bool filled(const Fused::Set& set, int node, const Cover& cover, const poly::Statement& s) {
-  return set.over.empty() && (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s);
+  const bool finishing = std::find(set.nodes.end() - static_cast<std::ptrdiff_t>(set.finishing), set.nodes.end(),
+                             node) != set.nodes.end();
+  return (set.over.empty() || finishing) && (set.tile.empty() || node == set.nodes.back()) && cover.needs_fill(s);
 }
 
 // Which tensors one turn can keep: their buffer is made and read in one set, is no output, and no fill goes first.
@@ -402,18 +404,29 @@ Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, co
   return group;
 }
 
-// Statements of one pass.
+Compute finishing_leaf(int node) {
+  Compute leaf;
+  leaf.node = node;
+  leaf.form = forms::Finish{};
+  return leaf;
+}
+
+// Statements of one pass, and what finishes their sums.
 Group passed(
     Group group, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
   std::vector<Nest> nests;
+  const std::vector<int> nodes(set.nodes.begin(), set.nodes.end() - static_cast<std::ptrdiff_t>(set.finishing));
   for (const int node : set.nodes) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
     if (local[static_cast<std::size_t>(s.target.tensor)]) group.locals.push_back(s.target.tensor);
-    nests.push_back(online_nest(s, fused.strides));
   }
-  auto tile = choose_tile_of_pass(fused.program, nests, set.nodes, set.indices, set.over, target);
+  for (const int node : nodes)
+    nests.push_back(
+        online_nest(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]), fused.strides));
+  auto tile = choose_tile_of_pass(fused.program, nests, nodes, set.indices, set.over, target);
   if (!tile) throw lang::InternalError("a pass was made that has no tile");
   group.body = std::move(tile->leaves);
+  for (std::size_t n = nodes.size(); n < set.nodes.size(); ++n) group.body.push_back(finishing_leaf(set.nodes[n]));
   group.threads = tile->threads;
   return group;
 }
@@ -421,7 +434,8 @@ Group passed(
 // A contraction, and what finishes its sums.
 Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local,
     const Target& target) {
-  const Nest nest = finishing_nests(fused.program, set.nodes, fused.strides).front();
+  const std::vector<int> finishing(set.nodes.begin() + 1, set.nodes.end());
+  const Nest nest = finishing_nests(fused.program, finishing, set.nodes.front(), fused.strides).front();
   const Facts all = facts(nest, {}, target);
   auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
   if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
@@ -432,8 +446,7 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
     const TensorId id = target_of(fused.program, node);
     if (local[static_cast<std::size_t>(id)]) group.locals.push_back(id);
     if (node == set.nodes.front()) continue;
-    group.body.emplace_back().node = node;
-    group.body.back().form = forms::Finish{};
+    group.body.push_back(finishing_leaf(node));
     why.leaves.emplace_back();
   }
   return group;
@@ -453,7 +466,7 @@ Group group_of(
       },
       program.nodes[static_cast<std::size_t>(set.nodes.back())]);
   if (!set.over.empty()) return passed(std::move(group), fused, set, local, target);
-  if (set.finishes) return finished(std::move(group), why, fused, set, local, target);
+  if (set.finishing) return finished(std::move(group), why, fused, set, local, target);
   if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
   if (set.nodes.size() > 1) {
     for (const int node : set.nodes) {

@@ -159,8 +159,6 @@ class Staged : StagedCopies {
 
   // Where an access lies for the elements of a thread: of some neighbours on a line, and of the line.
   struct Spot { const Form* form; std::vector<Expr> along; Expr base; };
-  // A target, and how many neighbours on a line it takes by one access, where it begins at their bytes.
-  struct Taken { std::int64_t width; std::optional<Expr> aligned; };
 
   // Neighbours along the side that is side by side in memory are written together.
   Body write() {
@@ -171,12 +169,12 @@ class Staged : StagedCopies {
     const Side &line = along_m ? rows : columns, &lines = along_m ? columns : rows;
     const std::size_t last = line.dims.back();
     Body body;
-    std::vector<Taken> taken;
+    std::vector<Finishing::Together> together;
     std::int64_t w = 1;
     for (const FlatAccess* target : targets) {
-      const std::int64_t together = square(line.count),
-                         own = extent(last) % together ? 1 : neighbours_of(*target, last, together);
-      taken.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
+      const std::int64_t most = square(line.count),
+                         own = extent(last) % most ? 1 : neighbours_of(*target, last, most);
+      together.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
       w = std::max(w, own);
     }
     std::vector<Spot> spots = along(body, line, w);
@@ -191,7 +189,12 @@ class Staged : StagedCopies {
         std::vector<Expr> sums;
         for (std::int64_t c = 0; c < w; ++c)
           sums.push_back(Load{acc_, along_m ? slot(x + c, y) : slot(y, x + c), type_});
-        one.push_back(stmt(If{less(at_side(line, x), end_of(line)), elements(sums, taken, spots, x / w, last), {}}));
+        const auto place = [&](const Form& form, std::size_t c) {
+          const Spot& spot = *std::ranges::find(spots, &form, &Spot::form);
+          return spot.base + spot.along[static_cast<std::size_t>(x / w)] +
+              i64(static_cast<std::int64_t>(c) * form.coefficients[last]);
+        };
+        one.push_back(stmt(If{less(at_side(line, x), end_of(line)), finishing_.stores(sums, place, together), {}}));
       }
       body.push_back(stmt(If{less(at_side(lines, y), end_of(lines)), std::move(one), {}}));
     }
@@ -214,35 +217,6 @@ class Staged : StagedCopies {
       }
     }
     return spots;
-  }
-
-  // What is written of neighbours on a line, of which `number` is the first.
-  Body elements(const std::vector<Expr>& sums, const std::vector<Taken>& taken, const std::vector<Spot>& spots,
-      std::int64_t number, std::size_t last) {
-    Body body;
-    const auto place = [&](const Form& form, std::size_t c) {
-      const Spot& spot = *std::ranges::find(spots, &form, &Spot::form);
-      return spot.base + spot.along[static_cast<std::size_t>(number)] +
-          i64(static_cast<std::int64_t>(c) * form.coefficients[last]);
-    };
-    const auto all = finishing_.values(body, sums, place);
-    for (std::size_t t = 0; t < all.size(); ++t) {
-      const auto& [target, values] = all[t];
-      const auto w = static_cast<std::size_t>(taken[t].width);
-      for (std::size_t first = 0; first < values.size(); first += w) {
-        const auto stores = [&](std::int64_t alignment) {
-          const std::string view = names_.fresh("v");
-          Body some{stmt(View{view, storage_.name(target->tensor), place(target->offset, first), alignment})};
-          for (std::size_t c = 0; c < w; ++c)
-            some.push_back(stmt(Store{view, i64(static_cast<std::int64_t>(c) * target->offset.coefficients[last]),
-                values[first + c]}));
-          return some;
-        };
-        if (!taken[t].aligned) append(body, stores(0));
-        else body.push_back(stmt(If{*taken[t].aligned, stores(bytes_of(target->tensor, taken[t].width)), stores(1)}));
-      }
-    }
-    return body;
   }
 
   Body again() {

@@ -1,6 +1,7 @@
 #include "codegen/choose/finish.h"
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/choose/staged.h"
 #include "codegen/finishing.h"
@@ -23,17 +24,31 @@ double bytes_of(const Program& program, TensorId id) {
   return elements(program, id) * static_cast<double>(lang::bytes(program.tensor(id).dtype));
 }
 
-struct Readers { bool any = false, stores = false; };  // stores: one of them shares no rows, so that memory has it
+TensorId tensor_of(const Rewriting& r, const std::string& name) {
+  return std::get<Statement>(r.program.nodes[*statement_of(r.program, name)]).target.tensor;
+}
 
-// Of a tensor, those but for what finishes the same sum.
-Readers readers_of(const Rewriting& r, TensorId id, const directives::Finish& directive) {
+// All that the launch makes.
+std::set<TensorId> launch_of(const Rewriting& r, const directives::Finish& directive) {
+  std::set<TensorId> made;
+  for (const std::string& name : directive.tensors) made.insert(tensor_of(r, name));
+  for (const Rewriting::Online& pass : r.online) {
+    if (std::ranges::find(pass.tensors, tensor_of(r, directive.tensors.front())) == pass.tensors.end()) continue;
+    made.insert(pass.tensors.begin(), pass.tensors.end());
+    made.insert(pass.finishing.begin(), pass.finishing.end());
+  }
+  return made;
+}
+
+// Of a tensor, those elsewhere. `shares`: one of them may share rows with it; `stores`: memory has it in any case.
+struct Readers { bool shares = false, stores = false; };
+Readers readers_of(const Rewriting& r, TensorId id, const std::set<TensorId>& launch) {
   Readers found{false, is_output(r.program, id)};
   for (const poly::Node& node : r.program.nodes) {
-    if (!reads(node, id)) continue;
     const auto* s = std::get_if<Statement>(&node);
-    if (s && std::ranges::find(directive.tensors, target_name(r.program, *s)) != directive.tensors.end()) continue;
-    found.any = true;
-    found.stores = found.stores || !s || in_pass(r, s->target.tensor) || contracts(r.program, *s);
+    if (!reads(node, id) || (s && launch.contains(s->target.tensor))) continue;
+    const bool apart = !s || in_pass(r, s->target.tensor) || contracts(r.program, *s);
+    (apart ? found.stores : found.shares) = true;
   }
   return found;
 }
@@ -43,9 +58,11 @@ Readers readers_of(const Rewriting& r, TensorId id, const directives::Finish& di
 double scattered(const Rewriting& r, const directives::Finish& directive) {
   std::vector<int> nodes;
   for (const std::string& name : directive.tensors) nodes.push_back(static_cast<int>(*statement_of(r.program, name)));
-  const std::vector<Nest> nests = finishing_nests(r.program, nodes, r.strides);
+  const int sum = nodes.front();
+  nodes.erase(nodes.begin());
+  const std::vector<Nest> nests = finishing_nests(r.program, nodes, sum, r.strides);
   std::int64_t threads = 0;
-  const auto leaf = staged_leaf(facts(nests.front(), {}, r.target), nodes.front(), r.target, threads, true);
+  const auto leaf = staged_leaf(facts(nests.front(), {}, r.target), sum, r.target, threads, true);
   const std::size_t m = *nests.front().dim(leaf->m()), n = *nests.front().dim(leaf->n);
   double bytes = 0;
   const auto add = [&](const FlatAccess& access) {
@@ -61,29 +78,45 @@ double scattered(const Rewriting& r, const directives::Finish& directive) {
 
 // Whether the last of these moves fewer bytes so than by a launch, or a share of one, of its own.
 bool pays(const Rewriting& r, const directives::Finish& directive) {
-  const auto tensor = [&](const std::string& name) {
-    return std::get<Statement>(r.program.nodes[*statement_of(r.program, name)]).target.tensor;
-  };
-  const TensorId sum = tensor(directive.tensors.front()), id = tensor(directive.tensors.back());
-  const Readers of_sum = readers_of(r, sum, directive), readers = readers_of(r, id, directive);
-  const bool stored = of_sum.any || is_output(r.program, sum);
-  double apart = bytes_of(r.program, sum) * (stored ? 1 : 2), together = bytes_of(r.program, id);
-  if (readers.stores || !readers.any) apart += bytes_of(r.program, id) + model::threads::bytes_of_a_launch;
-  if (readers.any) together += bytes_of(r.program, id);
-  return together + scattered(r, directive) < apart;
+  const std::set<TensorId> launch = launch_of(r, directive);
+  const TensorId id = tensor_of(r, directive.tensors.back());
+  const auto& s = std::get<Statement>(r.program.nodes[*statement_of(r.program, directive.tensors.back())]);
+  const Readers readers = readers_of(r, id, launch);
+  double apart = 0, together = bytes_of(r.program, id);
+  std::set<TensorId> seen;
+  for (const poly::Access& read : s.reads) {
+    if (!launch.contains(read.tensor) || !seen.insert(read.tensor).second) continue;
+    const Readers others = readers_of(r, read.tensor, launch);
+    apart += bytes_of(r.program, read.tensor) * (others.shares || others.stores ? 1 : 2);
+  }
+  if (readers.stores) apart += bytes_of(r.program, id);
+  if (readers.shares) together += bytes_of(r.program, id);
+  else apart += model::threads::bytes_of_a_launch;
+  if (!in_pass(r, tensor_of(r, directive.tensors.front()))) together += scattered(r, directive);
+  return together < apart;
 }
 
-// All that finish a sum of which blocks of threads have tiles.
+// A contraction of which blocks of threads have tiles, or the last statement of a pass.
+bool has_sums(const Rewriting& r, const Statement& s) {
+  if (finished(r, s.target.tensor)) return false;
+  if (in_pass(r, s.target.tensor))
+    return std::ranges::any_of(r.online, [&](const Rewriting::Online& pass) {
+      return pass.tensors.back() == s.target.tensor && pass.finishing.empty();
+    });
+  const Nest nest = nest_of(s, r.strides);
+  std::int64_t threads = 0;
+  return contracts(r.program, s) && !scan_of(nest) &&
+      staged_leaf(facts(nest, {}, r.target), 0, r.target, threads).has_value();
+}
+
+// All that finish such sums.
 directives::Finish finish_of(const Rewriting& r, const Statement& sum) {
   directives::Finish found{{target_name(r.program, sum)}};
-  const Nest nest = nest_of(sum, r.strides);
-  std::int64_t threads = 0;
-  if (scan_of(nest) || !staged_leaf(facts(nest, {}, r.target), 0, r.target, threads)) return found;
   for (const poly::Node& node : r.program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
-    if (!s || reduces(*s) || std::ranges::none_of(s->reads, [&](const poly::Access& read) {
-          return std::ranges::find(found.tensors, r.program.tensor(read.tensor).name) != found.tensors.end();
-        }))
+    const std::set<TensorId> launch = launch_of(r, found);
+    if (!s || reduces(*s) || launch.contains(s->target.tensor) ||
+        std::ranges::none_of(s->reads, [&](const poly::Access& read) { return launch.contains(read.tensor); }))
       continue;
     found.tensors.push_back(target_name(r.program, *s));
     if (finish_fault(r, found) || !pays(r, found)) found.tensors.pop_back();
@@ -97,7 +130,7 @@ void finish_sums(Rewriting& r) {
   if (!has_threads(r.target)) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || !contracts(r.program, *s) || in_pass(r, s->target.tensor) || finished(r, s->target.tensor)) continue;
+    if (!s || !has_sums(r, *s)) continue;
     const directives::Finish found = finish_of(r, *s);
     if (found.tensors.size() < 2) continue;
     if (const Refusal why = apply(r, found)) throw lang::InternalError("what finishes a sum is refused: " + *why);

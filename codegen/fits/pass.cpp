@@ -15,14 +15,20 @@ namespace {
 
 constexpr std::int64_t most_of_a_pass = 64;            // elements of a thread, of a product or a sum
 
+std::vector<Compute> leaves_of_pass(const LeafToFit& g) {
+  std::vector<Compute> leaves;
+  for (const Compute& one : g.group.body) if (!one.is<forms::Finish>()) leaves.push_back(one);
+  return leaves;
+}
+
 std::vector<Nest> nests_of_pass(const LeafToFit& g) {
   std::vector<Nest> nests;
-  for (const Compute& one : g.group.body) nests.push_back(leaf_nest(g.plan.program, g.group, one, g.strides));
+  for (const Compute& one : leaves_of_pass(g)) nests.push_back(leaf_nest(g.plan.program, g.group, one, g.strides));
   return nests;
 }
 
 Misfit shared_fault(const LeafToFit& g, const std::vector<Nest>& nests) {
-  const std::int64_t bytes = online_bytes(nests, g.group.body, g.group.threads);
+  const std::int64_t bytes = online_bytes(nests, leaves_of_pass(g), g.group.threads);
   return bytes <= g.target.shared_bytes
       ? std::nullopt
       : Misfit(

@@ -158,7 +158,7 @@ struct Panels {
 };
 struct Finish {
   static constexpr const char* word = "finish";
-  Names tensors;                                       // the sum, then what finishes it
+  Names tensors;                                       // the sum, or one of a pass, then what finishes it
   void parts(auto& io) { io.head(tensors); }
   bool operator==(const Finish&) const = default;
 };

@@ -29,7 +29,7 @@ directives::Names changed(const Directive& directive) {
 }  // namespace
 
 Refusal apply(Rewriting& r, const Directive& directive) {
-  if (stage_of(directive) > RewriteStage::Online)
+  if (stage_of(directive) > RewriteStage::Online && stage_of(directive) != RewriteStage::Finishes)
     for (const std::string& name : changed(directive))
       if (const auto n = statement_of(r.program, name);
           n && in_pass(r, std::get<Statement>(r.program.nodes[*n]).target.tensor))

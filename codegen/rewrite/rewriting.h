@@ -36,12 +36,13 @@ struct Rewriting {
     std::vector<std::string> rows;
     std::string over;
     std::vector<TensorId> again;
+    std::vector<TensorId> finishing = {};              // its sums (finish.h)
   };
   std::vector<Online> online = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.
   struct Tile { std::vector<TensorId> tensors; std::vector<std::pair<std::string, std::int64_t>> steps; };
   std::vector<Tile> tiles = {};
-  // Of one launch, too: a sum, and what finishes it (finish.h).
+  // Of one launch, too: a contraction, and what finishes it (finish.h).
   std::vector<std::vector<TensorId>> finishes = {};
   std::map<std::string, TensorId> sums = {};           // that factors have left, by canonical form: equal ones are one
                                                        // tensor

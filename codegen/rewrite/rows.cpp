@@ -85,7 +85,8 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     for (const TensorId id : tile.tensors) tiles.emplace(id, &tile);
   std::map<TensorId, const Rewriting::Online*> passes;
   for (const Rewriting::Online& pass : r.online)
-    for (const TensorId id : pass.tensors) passes.emplace(id, &pass);
+    for (const auto* tensors : {&pass.tensors, &pass.finishing})
+      for (const TensorId id : *tensors) passes.emplace(id, &pass);
   std::map<TensorId, const std::vector<TensorId>*> finishes;
   for (const std::vector<TensorId>& all : r.finishes)
     for (const TensorId id : all) finishes.emplace(id, &all);
@@ -111,7 +112,8 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     Fused::Set& set = sets.back();
     if (pass) set.indices = pass->rows, set.over = pass->over;
     if (tile) set.tile = tile->steps;
-    set.finishes = finish != nullptr;
+    set.finishing += (pass && std::ranges::find(pass->finishing, s->target.tensor) != pass->finishing.end()) ||
+        (finish && finish->front() != s->target.tensor);
     set.nodes.push_back(static_cast<int>(n));
     set.blocks = set.blocks || (s && contracts(r.program, *s));
     if (!rows) continue;

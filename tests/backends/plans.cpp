@@ -164,12 +164,7 @@ class Directives {
         if (order.empty()) return std::nullopt;
         return Copy{operand, name, shuffled(order, random_), which};
       }
-      case RewriteStage::Finishes: {
-        Finish finish{{name}};
-        for (std::size_t n = at + 1; n < all.size() && finish.tensors.size() < 4; ++n)
-          if (random_.chance(2)) finish.tensors.push_back(codegen::target_name(program, *all[n]));
-        return finish;
-      }
+      case RewriteStage::Finishes: return finish(program, all, at);
       case RewriteStage::Rows: return rows(program, all, at);
     }
     return std::nullopt;
@@ -220,6 +215,21 @@ class Directives {
       made.over.push_back(sum.indices[k]), made.by.push_back(up_to(extent - 1, random_));
     }
     return made.over.empty() ? std::nullopt : std::optional<codegen::Directive>(made);
+  }
+
+  // A fold, and some of what goes on from it element by element.
+  std::optional<codegen::Directive> finish(
+      const poly::Program& program, const std::vector<const Statement*>& all, std::size_t at) {
+    for (std::size_t turns = 0; turns < all.size() && !codegen::reduces(*all[at]); ++turns) at = (at + 1) % all.size();
+    Finish made{{codegen::target_name(program, *all[at])}};
+    for (std::size_t n = at + 1; n < all.size(); ++n) {
+      const auto follows = [&](const poly::Access& read) {
+        return std::ranges::find(made.tensors, program.tensor(read.tensor).name) != made.tensors.end();
+      };
+      if (!codegen::reduces(*all[n]) && std::ranges::any_of(all[n]->reads, follows) && !random_.chance(4))
+        made.tensors.push_back(codegen::target_name(program, *all[n]));
+    }
+    return made;
   }
 
   // Some statements from one on, by dimensions of that one, or by what it sums over.
@@ -299,11 +309,13 @@ class Groups {
     for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
       if (codegen::has_instruction(target_, i) && !i.from_shared() && lang::bytes(i.operand) == 2 && random_.chance(3))
         return tile_on_cores(std::move(group), i);
-    for (Compute& leaf : group.body) leaf.as<forms::Online>()->instruction.clear();
+    for (Compute& leaf : group.body)
+      if (auto* online = leaf.as<forms::Online>()) online->instruction.clear();
     group.threads = random_.pick({32, 64, 128});
     const std::int64_t rows = random_.pick({1, 2, 4, 8}), lanes = random_.pick({4, 8, 16}),
                        height = group.threads / lanes * rows, depth = lanes * random_.pick({1, 2, 4});
     for (Compute& leaf : group.body) {
+      if (leaf.is<forms::Finish>()) continue;
       const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, leaf, fused_.strides);
       const auto part = std::get<codegen::OnlinePart>(codegen::online_part(nest, leaf.m(), group.body.front().n));
       leaf.as<forms::Online>()->depth = depth;
@@ -319,6 +331,7 @@ class Groups {
     group.threads = random_.pick({32, 64, 128});
     const std::int64_t tall = random_.pick({1, 2}), depth = i.k * random_.pick({1, 2, 3, 4});
     for (Compute& leaf : group.body) {
+      if (leaf.is<forms::Finish>()) continue;
       const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, leaf, fused_.strides);
       const auto part = std::get<codegen::OnlinePart>(codegen::online_part(nest, leaf.m(), group.body.front().n));
       *leaf.as<forms::Online>() = {leaf.m(), depth, i.name};
