@@ -133,14 +133,14 @@ Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
     if (made == by_tensor_.end()) {
-      if (const auto own = of_rows_.find({l, r}); own != of_rows_.end()) {
-        const poly::Program& program = storage_.plan.program;
-        const Expr value = Load{own->second, i64(slot_), compute_type(program.tensor(access.tensor).dtype)};
-        if (is_maximum_of(program, access.tensor)) maxima.push_back(value);
-        return value;
-      }
-      return Load{storage_.name(access.tensor), points.known_part(access.offset),
-          storage_.plan.program.tensor(access.tensor).dtype};
+      const poly::Program& program = storage_.plan.program;
+      const DType type = program.tensor(access.tensor).dtype;
+      const auto own = of_rows_.find({l, r});
+      const Expr value = own != of_rows_.end()
+          ? Load{own->second, i64(slot_), compute_type(type)}
+          : Load{storage_.name(access.tensor), points.known_part(access.offset), type};
+      if (is_maximum_of(program, access.tensor)) maxima.push_back(value);
+      return value;
     }
     if (maximum_ && made->second == *maximum_) return maxima.emplace_back(maximum_now_);
     return at.values.at(made->second);

@@ -140,6 +140,7 @@ TEST_CASE("exp(x - M) of a maximum M is the device's own, of anything else it is
   const std::string below = "exp_below(", exact = " exp(";
   for (const bool gradient : {false, true}) {
     CHECK(kernels(true, gradient).find(below) != std::string::npos);
+    CHECK(kernels(true, gradient).find("= exp(t") == std::string::npos);
     CHECK(kernels(false, gradient).find(below) == std::string::npos);
     CHECK(kernels(false, gradient).find(exact) != std::string::npos);
   }
