@@ -167,8 +167,8 @@ void call(Names& here, const Call& c, const Expr& e, Role role) {
       continue;
     }
     // of a whole tensor, of which nothing is read
-    const bool type_only = k == 1 && (name == "as_float" || name == "as_type") && role == Role::Body;
-    expression(here, c.arguments[k], type_only ? Role::Elementwise : role);
+    const bool is_named = name == "given" || (k == 1 && takes_type_of(name));
+    expression(here, c.arguments[k], is_named && role == Role::Body ? Role::Elementwise : role);
   }
   taken_and_given(here, c, e);
 }
