@@ -49,6 +49,11 @@ const Name* pack(const Expr& e) {
   return variable && variable->pack ? &variable->name : nullptr;
 }
 
+const Name* pack_of_ones(const Expr& e) {
+  const auto* call = e.as<Call>();
+  return call && call->function.text == "ones" && call->arguments.size() == 1 ? pack(call->arguments[0]) : nullptr;
+}
+
 std::optional<Side> side_of(const Attribute& attribute) {
   const bool after = attribute.name.text == "after";
   if ((!after && attribute.name.text != "before") || attribute.values.size() != 2) return std::nullopt;
@@ -127,8 +132,9 @@ std::optional<Name> pack_of_dimension(const Name& name, const std::vector<Name>&
 std::vector<Expr> expanded(const std::vector<Expr>& list, const Ranks& ranks) {
   std::vector<Expr> out;
   for (const Expr& e : list) {
-    const Name* name = pack(e);
-    if (!name) out.push_back(expanded(e, ranks));
+    const Name *name = pack(e), *ones = pack_of_ones(e);
+    if (ones) out.insert(out.end(), ranks.at(ones->spelled()), one().at(e.span()));
+    else if (!name) out.push_back(expanded(e, ranks));
     else
       for (std::size_t k = 0; k < ranks.at(name->spelled()); ++k)
         out.emplace_back(Variable{dimension(*name, k)}, e.span());

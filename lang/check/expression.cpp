@@ -162,8 +162,9 @@ void call(Names& here, const Call& c, const Expr& e, Role role) {
   if (is_product) return pack_in_list(here, *c.arguments[0].as<Variable>(), Role::Size);
   if (!is_known(here, c.function)) return no_function(here, c.function);  // what it would take is not known either
   for (std::size_t k = 0; k < c.arguments.size(); ++k) {
-    if (pack(c.arguments[k]) && takes_pack(c, k) && !is_function(here, c.function)) {
-      pack_in_list(here, *c.arguments[k].as<Variable>(), Role::Size);
+    const Expr& size = pack_of_ones(c.arguments[k]) ? c.arguments[k].as<Call>()->arguments[0] : c.arguments[k];
+    if (pack(size) && takes_pack(c, k) && !is_function(here, c.function)) {
+      pack_in_list(here, *size.as<Variable>(), Role::Size);
       continue;
     }
     // of a whole tensor, of which nothing is read
