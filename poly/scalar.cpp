@@ -14,6 +14,7 @@
 #include "poly/call.h"
 #include "poly/callee.h"
 #include "poly/elementwise.h"
+#include "poly/interpret.h"
 #include "poly/size_expression.h"
 #include "poly/tuples.h"
 
@@ -98,10 +99,24 @@ std::optional<bool> is_given(Body& body, const lang::Expr& expr) {
   return named ? std::optional(!named->absent) : std::nullopt;
 }
 
-// Of a `?:` that asks whether an input is given, the part that counts: the other is not compiled.
+// `dims(B...) > 1`, as it is once ranks are known: of two literals.
+std::optional<bool> literals_compared(const lang::Expr& expr) {
+  const auto* b = expr.as<lang::Binary>();
+  const auto* left = b ? b->left.as<lang::Number>() : nullptr;
+  const auto* right = b ? b->right.as<lang::Number>() : nullptr;
+  if (!left || !right || lang::info(b->op).result != lang::Result::Boolean) return std::nullopt;
+  const auto value = [](const lang::Number& n) {
+    return poly::Number{.type = DType::F64, .real = n.negative ? -n.real : n.real};
+  };
+  return evaluate(b->op, {value(*left), value(*right)}, DType::Bool).integer != 0;
+}
+
+// Of a `?:` that asks whether an input is given, or how many dimensions there are, the part that counts: the other is
+// not compiled.
 const lang::Expr* picked(Body& body, const lang::Select& s) {
-  const auto given = s.otherwise ? is_given(body, s.condition) : std::nullopt;
-  return !given ? nullptr : *given ? &s.then : &*s.otherwise;
+  auto holds = s.otherwise ? literals_compared(s.condition) : std::nullopt;
+  if (!holds && s.otherwise) holds = is_given(body, s.condition);
+  return !holds ? nullptr : *holds ? &s.then : &*s.otherwise;
 }
 
 const Named* made_before(const Body& body, const lang::Expr& expr) {

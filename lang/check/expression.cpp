@@ -157,9 +157,8 @@ bool takes_pack(const Call& c, std::size_t k) {
 
 void call(Names& here, const Call& c, const Expr& e, Role role) {
   const std::string& name = c.function.text;
-  const bool is_product =
-      name == "product" && c.arguments.size() == 1 && pack(c.arguments[0]) && !is_function(here, c.function);
-  if (is_product) return pack_in_list(here, *c.arguments[0].as<Variable>(), Role::Size);
+  if (counts_pack(c) && !is_function(here, c.function))
+    return pack_in_list(here, *c.arguments[0].as<Variable>(), Role::Size);
   if (!is_known(here, c.function)) return no_function(here, c.function);  // what it would take is not known either
   for (std::size_t k = 0; k < c.arguments.size(); ++k) {
     const Expr& size = pack_of_ones(c.arguments[k]) ? c.arguments[k].as<Call>()->arguments[0] : c.arguments[k];
