@@ -28,6 +28,7 @@ _POSITIONS = {
     "p": "cdist dist",
     "n dim": "diff",
     "n": "matrix_power",
+    "k": "rot90",
     "N": "identity tri hamming_window bartlett blackman",
     "shifts dim": "roll",
     "repeats dim": "repeat",
@@ -35,7 +36,6 @@ _POSITIONS = {
     "diagonal": "tril triu",
     "offset": "diag diagonal diag_embed",
     "num_classes": "one_hot",
-    "num_groups": "group_norm",
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
     "downscale_factor": "pixel_unshuffle",
@@ -58,6 +58,8 @@ _POSITIONS = {
     "decimals": "round_half_even",
 }
 _BY_POSITION = {name: order.split() for order, names in _POSITIONS.items() for name in names.split()}
+# PyTorch has their dimension in the second place.
+_DIM_SECOND = {"index_select", "index_add", "index_copy", "index_fill", "gather_elements", "scatter_elements", "scatter_add"}
 
 # What others call a parameter or an input, where the function has none of that name.
 _MEANT = {
@@ -75,13 +77,36 @@ _MEANT = {
 }
 
 
+# What std/ has no function for, and what says or makes it instead.
+_ELSEWHERE = {
+    "permute movedim moveaxis": "the array's own copies nothing, and tilec takes arrays of any strides; in a text it is"
+    " `Y[c, a, b: C, A, B] = =(X[a, b, c]);`, and swapaxes exchanges two",
+    "reshape view expand broadcast_to astype type_as": "it is the array's own; a text says reshape(X, M, N), f16(X)",
+    "einsum tensordot chain_matmul multi_dot": "a text says it: tilec.compile(\"function f(A[M, K], B[K, N]) -> (C) {"
+    " C[m, n: M, N] = +(A[m, k] * B[k, n]); }\")",
+    "zeros ones full empty zeros_like ones_like full_like linspace logspace arange meshgrid indices": "NumPy and PyTorch"
+    " make it as it stands",
+    "nonzero argwhere flatnonzero masked_select compress unique unique_consecutive": "its size depends on the data",
+    "dropout bernoulli rand randn randint randperm normal multinomial": "prng_step of the language draws random numbers:"
+    " docs/language/built_ins.md",
+    "cholesky qr svd eig eigh lu solve inverse inv pinv lstsq det slogdet logdet": "there are no decompositions",
+}
+_INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.split()}
+
+
+def instead_of(name: str) -> "str | None":
+    return _INSTEAD.get(name)
+
+
 def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
     """The inputs of a call, and its parameters by name: softmax(x, 1) is softmax(x, dim=1), gather(x, 1, index) is
     gather(x, index, dim=1)."""
     more = len(arguments) - len(heading.inputs)
-    plain = [k for k, each in enumerate(arguments) if _is_plain(each)]
-    places = plain[-more:] if plain[-more:] == list(range(len(arguments) - more, len(arguments))) else plain
-    if more <= 0 or len(places) != more:
+    if more <= 0:
+        return arguments, named
+    is_second = heading.name in _DIM_SECOND and _is_plain(arguments[1])
+    places = [1] if is_second else list(range(len(arguments) - more, len(arguments)))
+    if len(places) != more or not all(_is_plain(arguments[k]) for k in places):
         return arguments, named
     order = _BY_POSITION.get(heading.name, ())
     if more > len(order):
@@ -148,6 +173,43 @@ def dimensions(name: str, function: str, dims: typing.Any, rank: "int | None") -
 
 def are_neighbours(dims: "list[int]") -> bool:
     return bool(dims) and dims == list(range(dims[0], dims[0] + len(dims))) and not dims[0] < 0 <= dims[-1]
+
+
+# Whose call depends on the arrays even where only they are given.
+BY_ARRAYS = {"concat", "stack", "squeeze", "gather_elements"}
+
+
+def by_arrays(heading: typing.Any, function: typing.Callable, arguments: tuple, named: dict) -> typing.Any:
+    """What a call gives where more than its parameters says which function is meant; None where it does not."""
+    if not arguments or not hasattr(arguments[0], "ndim"):
+        return None
+    array, rank = arguments[0], arguments[0].ndim
+    name = "dim" if "dim" in named else "axis"
+    dims = named.get(name)
+    if heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
+        given = range(rank) if dims is None else dimensions(name, heading.name, dims, rank)
+        ones = [d for d in given if array.shape[d] == 1]
+        for d in reversed(ones):
+            array = function(array, dim=d)
+        return array
+    if heading.name == "gather_elements" and len(arguments) == 2 and getattr(arguments[1], "ndim", None) == rank:
+        along = whole(name, heading.name, dims or 0) % max(rank, 1)
+        part = tuple(slice(None) if d == along else slice(n) for d, n in enumerate(arguments[1].shape))
+        return None if array[part].shape == array.shape else function(array[part], arguments[1], dim=along)
+    if heading.name == "swapaxes":
+        first, second = (
+            whole(key, heading.name, named.get(key, usual)) for key, usual in (("dim0", 0), ("dim1", 1))
+        )
+        turned = all(-rank <= d < rank for d in (first, second)) and first % rank > second % rank
+        return function(array, dim0=second, dim1=first) if turned else None
+    kept = next((key for key in ("keepdim", "keepdims") if key in heading.parameters), None)
+    if kept and "start_dim" in heading.parameters and isinstance(dims, (tuple, list)):
+        each = dimensions(name, heading.name, dims, rank)
+        if each and each[0] >= 0 and each[-1] < rank and not are_neighbours(each):
+            keeps = named.get(kept, heading.parameters[kept].startswith("{true"))
+            others = {key: value for key, value in named.items() if key not in (name, kept)}
+            return over(function, array, each, bool(keeps), {**others, kept: False})
+    return None
 
 
 def over(function: typing.Any, array: typing.Any, dims: "list[int]", keepdim: bool, named: dict) -> typing.Any:

@@ -125,18 +125,14 @@ class _Heading(typing.NamedTuple):
 
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
-        if self.name in ("concat", "stack") and len(arguments) and isinstance(arguments[0], (list, tuple)):
+        if self.name in ("concat", "stack") and arguments and isinstance(arguments[0], (list, tuple)):
             _, named = _calls.by_name(self, ((),) * (len(self.inputs) - 1) + arguments, named)
             return _calls.joined(self.name, arguments[0], _made, named)
-        if "keepdim" in self.parameters and "start_dim" in self.parameters:
-            arguments, named = _calls.by_name(self, arguments, named)
-            named = _calls.renamed(self, named)
-            name = "dim" if "dim" in named else "axis"
-            if arguments and hasattr(arguments[0], "ndim") and isinstance(named.get(name), (tuple, list)):
-                dims = _calls.dimensions(name, self.name, named[name], arguments[0].ndim)
-                if dims and dims[0] >= 0 and not _calls.are_neighbours(dims) and dims[-1] < arguments[0].ndim:
-                    others = {key: value for key, value in named.items() if key not in (name, "keepdim")}
-                    return _calls.over(_made(self.name), arguments[0], dims, bool(named.get("keepdim")), others)
+        arguments, named = _calls.by_name(self, arguments, named)
+        named = _calls.renamed(self, named)
+        special = _calls.by_arrays(self, _made(self.name), arguments, named)
+        if special is not None:
+            return special
         program, arguments, inputs = self.with_parameters(arguments, named)
         return program(*arguments, **inputs)
 
@@ -296,8 +292,8 @@ def _others() -> "dict[str, _Heading]":
 
 
 class Function(Program):
-    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K,
-    stride=2)`. Each set of values is compiled once, and 128 are kept.
+    """A function of std/, whose compile-time parameters a call may give: `tilec.std.conv2d(I, K, stride=2)`. Each set
+    of values is compiled once, and 128 are kept.
     vjp() takes them too. Other derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d",
     define={"stride": 2}).grad()` has others.
     """
@@ -307,7 +303,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and not (arguments and isinstance(arguments[0], list))
+            and self._heading.name not in _calls.BY_ARRAYS
         ):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
@@ -401,6 +397,9 @@ def _heading(name: str) -> _Heading:
             "std/%s.tile has no `%s`: write %s"
             % (family, function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
         )
+    why = _calls.instead_of(function)
+    if why:
+        raise AttributeError("std/ has no function `%s`: %s" % (name, why))
     known = (*_headings(), *_others())
     near = _nearest(function, tuple(_headings()))
     parts = (
@@ -438,7 +437,7 @@ def _made(name: str) -> "Program | Incomplete":
     heading = _heading(name)
     if None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
-    found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
+    found = _usual(heading.family, heading.name, {}, Function)
     found._heading = heading
     return heading.describe(found)
 
