@@ -15,7 +15,8 @@ namespace tilec::codegen {
 
 namespace {
 
-// Turns that one accumulator takes. The roundings of a longer sum add up: of 0.1, ten million times, they were 2e-5 of it.
+// Turns that one accumulator takes. The roundings of a longer sum add up: of 0.1, ten million times, they were 2e-5 of
+// it.
 constexpr std::int64_t turns_of_part = 64;
 
 class SumsOverLanes {
@@ -99,7 +100,8 @@ class SumsOverLanes {
     for (std::int64_t row = 0; row < at_.tile.rows; ++row)
       for (std::int64_t v = 0; v < vectors; ++v)
         append(part, sums_.add(sums_.slot(row, v), Load{own.name, Expr(own.slot(row, v)), l_.type}));
-    Body body = repeated(parts, [&](const Expr& n) { return Body{stmt(For{index, Kind::Serial, n, {}, std::move(part)})}; });
+    const auto all_parts = [&](const Expr& n) { return Body{stmt(For{index, Kind::Serial, n, {}, std::move(part)})}; };
+    Body body = repeated(parts, all_parts);
     append(body, steps(first + parts * width, turns - parts * Expr(turns_of_part), vectors, std::nullopt));
     return body;
   }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import typing
 
-# Of each function, what may follow its inputs without a name, in PyTorch's order; `dim` stands for start_dim and end_dim
-# too. Where PyTorch and NumPy disagree, or std/ means something else, a name is asked for.
+# Of each function, what may follow its inputs without a name, in PyTorch's order; `dim` stands for start_dim and
+# end_dim too. Where PyTorch and NumPy disagree, or std/ means something else, a name is asked for.
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
@@ -231,10 +231,9 @@ def joined(name: str, arrays: typing.Sequence, function: typing.Callable, named:
     if not arrays:
         raise TypeError("%s takes one array or more: the list is empty" % name)
     if len(arrays) <= _MOST_JOINED:
-        one = {"concat": "concat", "stack": "unsqueeze"}[name]
-        if len(arrays) == 1 and name == "concat":
-            return arrays[0]
-        return function(one if len(arrays) == 1 else name + ("" if len(arrays) == 2 else str(len(arrays))))(*arrays, **named)
+        if len(arrays) == 1:
+            return arrays[0] if name == "concat" else function("unsqueeze")(*arrays, **named)
+        return function(name + ("" if len(arrays) == 2 else str(len(arrays))))(*arrays, **named)
     size = -(-len(arrays) // _MOST_JOINED)
     parts = [joined(name, arrays[k : k + size], function, named) for k in range(0, len(arrays), size)]
     return joined("concat", parts, function, named)
