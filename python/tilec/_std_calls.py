@@ -10,9 +10,7 @@ import typing
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
-    "dim": "var std softmax log_softmax softmin cumsum cumprod cummax cummin cumulative_logsumexp squeeze unsqueeze flip"
-    " index_select index_add index_copy index_fill gather_elements scatter_elements scatter_add take concat stack"
-    " aminmax cross vecdot",
+    "dim": "var std",                                     # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
     "dim descending": "sorted order_of",
@@ -108,7 +106,8 @@ def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple,
     places = [1] if is_second else list(range(len(arguments) - more, len(arguments)))
     if len(places) != more or not all(_is_plain(arguments[k]) for k in places):
         return arguments, named
-    order = _BY_POSITION.get(heading.name, ())
+    is_along = next(iter(heading.parameters), "") in ("dim", "start_dim")
+    order = _BY_POSITION.get(heading.name, ["dim"] if is_along else [])
     if more > len(order):
         known = ", ".join("%s=…" % name for name in heading.parameters) or "it has none"
         raise TypeError(
