@@ -92,6 +92,23 @@ _ELSEWHERE = {
 _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.split()}
 
 
+# One function there that is several here, by an option: its name, and which function each value means.
+_VARIANTS = {"gelu": ("approximate", {"none": "gelu", "tanh": "gelu_tanh"})}
+
+
+def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, dict]":
+    """The function that a call means, and its options: torch.transpose(X, 0, 1) is swapaxes."""
+    option, variants = _VARIANTS.get(heading.name, ("", {}))
+    if option in named:
+        value = named[option]
+        if value not in variants:
+            known = " or ".join("%s=%r" % (option, each) for each in variants)
+            raise TypeError("%s of %s is %r: give %s" % (option, heading.name, value, known))
+        return variants[value], {name: each for name, each in named.items() if name != option}
+    is_exchange = len(arguments) == 3 or "dim0" in named or "dim1" in named
+    return ("swapaxes" if heading.name == "transpose" and is_exchange else heading.name), named
+
+
 def instead_of(name: str) -> "str | None":
     return _INSTEAD.get(name)
 

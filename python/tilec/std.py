@@ -97,6 +97,8 @@ class _Heading(typing.NamedTuple):
                     raise TypeError(
                         "%s keeps no dimension of 1 for those that it is over (%s): reshape the result" % (self.name, name)
                     )
+                if name == "dtype":
+                    raise TypeError("%s has the type that its inputs give it: convert them, instead of dtype=" % self.name)
                 near = (
                     "axis"
                     if name == "dim" and "axis" in self.parameters
@@ -113,8 +115,10 @@ class _Heading(typing.NamedTuple):
         given = {self.former.get(name, name) for name in values}
         missing = [name for name, default in self.parameters.items() if default is None and name not in given]
         if missing:
-            raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s)" % (
-                self.name, self.name, ", ".join([*self.inputs, *("%s=…" % name for name in missing)])))
+            raise TypeError(
+                "%s needs its compile-time parameters by name: tilec.std.%s(%s); help(tilec.std.%s) says what they are"
+                % (self.name, self.name, ", ".join([*self.inputs, *("%s=…" % name for name in missing)]), self.name)
+            )
         return (
             _with_parameters(
                 self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())
@@ -125,6 +129,9 @@ class _Heading(typing.NamedTuple):
 
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
+        name, named = _calls.meant(self, arguments, named)
+        if name != self.name:
+            return _made(name)(*arguments, **named)
         if self.name in ("concat", "stack") and arguments and isinstance(arguments[0], (list, tuple)):
             _, named = _calls.by_name(self, ((),) * (len(self.inputs) - 1) + arguments, named)
             return _calls.joined(self.name, arguments[0], _made, named)
