@@ -2,6 +2,7 @@
 that do not lie side by side."""
 from __future__ import annotations
 
+import numbers
 import operator
 import typing
 
@@ -119,7 +120,7 @@ def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple,
     more = len(arguments) - len(heading.inputs)
     if more <= 0:
         return arguments, named
-    is_second = heading.name in _DIM_SECOND and _is_plain(arguments[1])
+    is_second = heading.name in _DIM_SECOND and isinstance(arguments[1], numbers.Integral)
     places = [1] if is_second else list(range(len(arguments) - more, len(arguments)))
     if len(places) != more or not all(_is_plain(arguments[k]) for k in places):
         return arguments, named
@@ -148,7 +149,7 @@ def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple,
 def _is_plain(value: typing.Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, (bool, int, float, str))
+    return value is None or isinstance(value, (numbers.Number, str))
 
 
 def renamed(heading: typing.Any, named: dict) -> dict:
@@ -156,15 +157,15 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     known = {*heading.parameters, *heading.inputs, *heading.former}
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
-        meant = _MEANT.get(name, name)
-        reduces = meant == "dim" and "start_dim" in known
+        own = _MEANT.get(name, name)
+        reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
-            meant, value = "correction", int(value)
-        elif name in known or not (meant in known or reduces):
-            meant = name
-        if meant in made:
-            raise TypeError("%s of %s is given twice, as %s too" % (meant, heading.name, name))
-        made[meant] = value
+            own, value = "correction", int(value)
+        elif name in known or not (own in known or reduces):
+            own = name
+        if own in made:
+            raise TypeError("%s of %s is given twice, as %s too" % (own, heading.name, name))
+        made[own] = value
     return made
 
 

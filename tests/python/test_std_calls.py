@@ -58,6 +58,8 @@ def softmax(x, axis):
         "take(X, I)": lambda: np.take(X, I),
         "take(X, -I, axis=1)": lambda: np.take(X, -I, axis=1),
         "take_along_axis(M, I, axis=0)": lambda: np.take_along_axis(M[:, :3], I, 0),
+        "take_along_axis(M, [[0, 1, 0, 1]], 0)": lambda: np.take_along_axis(M, np.array([[0, 1, 0, 1]]), 0),
+        "softmax(X, np.int64(1))": lambda: softmax(X, 1),
         "gather(M, 1, I)": lambda: np.take_along_axis(M[:1], I, 1),
         "index_fill(X, 1, np.array([0, -1]), 7)": lambda: np.where(np.array([1, 0, 1])[:, None] == 1, 7, X),
         "concat([X, X, X], 1)": lambda: np.concatenate([X, X, X], 1),
