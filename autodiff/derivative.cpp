@@ -83,10 +83,11 @@ Expr over_one_plus_square(const Expr& c, const Expr& x, bool root) {
   return root ? div(div(c, a), call(Op::Sqrt, rest)) : div(div(div(c, a), a), rest);
 }
 
-// c · x / (x² + y²), where y / x and x / y are spelled so that neither is above 1.
+// c · x / (x² + y²), where y / x and x / y are spelled so that neither is above 1; 0 at the origin.
 Expr over_sum_of_squares(const Expr& c, const Expr& x, const Expr& y) {
   const Expr by_x = div(c, add(x, mul(y, div(y, x)))), by_y = mul(c, div(div(x, y), add(y, mul(x, div(x, y)))));
-  return select(compare(Op::Ge, call(Op::Abs, x), call(Op::Abs, y)), by_x, by_y);
+  const Expr either = select(compare(Op::Ge, call(Op::Abs, x), call(Op::Abs, y)), by_x, by_y);
+  return select(compare(Op::Eq, x, number(x.type(), 0)), number(c.type(), 0), either);
 }
 
 // Of what is chosen, where it is; a condition has no derivative.

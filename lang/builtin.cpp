@@ -13,11 +13,13 @@ constexpr std::size_t none = any_number;
 constexpr Builtin table[] = {
     // values, element by element
     {"ident", one},
+    {"given", one},
     {"clamp", three},
     {"rsqrt", one},
     {"isinf", one},
     {"as_type", two, none, {}, false, 1},
     {"as_float", two, none, {}, false, 1},
+    {"as_sum", two, none, {}, false, 1},
     {"as_int", two, 1},
     {"as_uint", two, 1},
     {"as_bool", one},
@@ -65,6 +67,8 @@ const Builtin* builtin_named(std::string_view name) {
 }
 
 std::span<const Builtin> builtins() { return table; }
+
+bool takes_type_of(std::string_view name) { return name == "as_type" || name == "as_float" || name == "as_sum"; }
 
 bool is_aggregation(std::string_view name) {
   constexpr std::string_view all[] = {"sum", "product", "max", "min", "assign"};

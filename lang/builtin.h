@@ -32,6 +32,7 @@ struct Builtin {
 
 const Builtin* builtin_named(std::string_view name);   // null when there is none
 std::span<const Builtin> builtins();
+bool takes_type_of(std::string_view name);             // a cast whose second argument may name a tensor: `as_type`, …
 bool is_aggregation(std::string_view name);            // `sum`, `max`, … as a text names them
 
 }  // namespace tilec::lang

@@ -20,8 +20,8 @@ namespace dimensions {
 namespace {
 
 // Functions whose result has the dimensions of their first argument, whatever else they take.
-constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_type", "as_float", "as_int", "as_uint",
-    "as_bool", "index", "cumsum", "cumprod", "sort", "argsort", "argsort_descending", "builtin_softmax",
+constexpr std::string_view keeps_shape[] = {"ident", "rsqrt", "isinf", "as_type", "as_float", "as_sum", "as_int",
+    "as_uint", "as_bool", "index", "cumsum", "cumprod", "sort", "argsort", "argsort_descending", "builtin_softmax",
     "builtin_logsoftmax", "reverse_grad"};
 
 constexpr std::size_t most_components = 1000;          // of a tuple that is followed, those of its tuples included

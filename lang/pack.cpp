@@ -15,11 +15,15 @@ void collect(const Expr& e, std::vector<Name>& names) {
   each_child(e, [&](const Expr& inner) { collect(inner, names); });
 }
 
-Expr one() { return Expr(Number{"1", false, 1, 1, false}, Span{}); }
+Expr number(std::size_t n) {
+  return Expr(Number{std::to_string(n), false, n, static_cast<double>(n), false}, Span{});
+}
+Expr one() { return number(1); }
 
-// `product(B...)`: the number of elements that the dimensions hold.
-std::optional<Expr> product(const Call& c, const std::vector<Expr>& sizes, Span span) {
-  if (c.function.text != "product" || c.arguments.empty() || !pack(c.arguments[0])) return std::nullopt;
+// `product(B...)`: the number of elements that the dimensions hold; `dims(B...)`: how many dimensions these are.
+std::optional<Expr> counted(const Call& c, const std::vector<Expr>& sizes, Span span) {
+  if (!counts_pack(c)) return std::nullopt;
+  if (c.function.text == "dims") return number(sizes.size()).at(span);
   if (sizes.empty()) return one().at(span);
   Expr all = sizes[0];
   for (std::size_t k = 1; k < sizes.size(); ++k) all = Expr(Binary{Op::Mul, std::move(all), sizes[k]}, span);
@@ -34,7 +38,7 @@ Expr expanded(const Expr& e, const Ranks& ranks) {
       [&](const Access& a) { return Expr(Access{a.tensor, lang::expanded(a.element, ranks)}, e.span()); },
       [&](const Call& c) {
         const std::vector<Expr> arguments = lang::expanded(c.arguments, ranks);
-        return product(c, arguments, e.span()).value_or(Expr(Call{c.function, c.parameters, arguments}, e.span()));
+        return counted(c, arguments, e.span()).value_or(Expr(Call{c.function, c.parameters, arguments}, e.span()));
       },
       [&](const Select& s) {
         return Expr(Select{go(s.condition), go(s.then), s.otherwise ? std::optional(go(*s.otherwise)) : std::nullopt},
@@ -47,6 +51,15 @@ Expr expanded(const Expr& e, const Ranks& ranks) {
 const Name* pack(const Expr& e) {
   const auto* variable = e.as<Variable>();
   return variable && variable->pack ? &variable->name : nullptr;
+}
+
+bool counts_pack(const Call& c) {
+  return (c.function.text == "product" || c.function.text == "dims") && c.arguments.size() == 1 && pack(c.arguments[0]);
+}
+
+const Name* pack_of_ones(const Expr& e) {
+  const auto* call = e.as<Call>();
+  return call && call->function.text == "ones" && call->arguments.size() == 1 ? pack(call->arguments[0]) : nullptr;
 }
 
 std::optional<Side> side_of(const Attribute& attribute) {
@@ -127,8 +140,9 @@ std::optional<Name> pack_of_dimension(const Name& name, const std::vector<Name>&
 std::vector<Expr> expanded(const std::vector<Expr>& list, const Ranks& ranks) {
   std::vector<Expr> out;
   for (const Expr& e : list) {
-    const Name* name = pack(e);
-    if (!name) out.push_back(expanded(e, ranks));
+    const Name *name = pack(e), *ones = pack_of_ones(e);
+    if (ones) out.insert(out.end(), ranks.at(ones->spelled()), one().at(e.span()));
+    else if (!name) out.push_back(expanded(e, ranks));
     else
       for (std::size_t k = 0; k < ranks.at(name->spelled()); ++k)
         out.emplace_back(Variable{dimension(*name, k)}, e.span());

@@ -21,6 +21,8 @@ namespace tilec::lang {
 using Ranks = std::map<std::string, std::size_t>;      // of packs, by the name as spelled
 
 const Name* pack(const Expr& e);                       // of `b...`; null for all else
+const Name* pack_of_ones(const Expr& e);               // of `ones(B...)`, a 1 for each dimension
+bool counts_pack(const Call& c);                       // `product(B...)`, `dims(B...)`
 std::vector<Name> packs_of(const Function& function);  // that its heading declares, in the order of the text
 std::vector<Name> packs_in(const Statement& statement);  // each once, in the order of the text
 Name dimension(const Name& pack, std::size_t k);       // `b0`, `b1`, … of `b`

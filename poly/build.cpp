@@ -78,6 +78,19 @@ lang::Argument defined(const Define& define, Span span) {
       span};
 }
 
+// `dim=1` and `axis=1`, as others call a dimension, of a function with `dim`, or with `start_dim` and `end_dim`.
+std::vector<Define> with_axes(const lang::Function& function, const std::vector<Define>& defines) {
+  const auto has = [&](std::string_view name) { return lang::parameter_called(function, name) != nullptr; };
+  std::vector<Define> all;
+  for (const auto& define : defines) {
+    const bool is_axis = (define.name == "dim" || define.name == "axis") && !has(define.name);
+    if (is_axis && has("start_dim") && has("end_dim"))
+      all.push_back({"start_dim", define.value}), all.push_back({"end_dim", define.value});
+    else all.push_back({is_axis && has("dim") ? "dim" : define.name, define.value});
+  }
+  return all;
+}
+
 // What `--define` gives, as if the function had been called with it.
 bool bind_defines(
     const lang::Function& function, const Signature& signature, Scope& scope, std::vector<lang::Argument>& values) {
@@ -85,7 +98,8 @@ bool bind_defines(
   std::vector<std::string> known;
   for (const auto& parameter : function.parameters) known.push_back(parameter.name.text);
   std::vector<const Define*> given(known.size());        // null: the default
-  for (const auto& define : signature.defines) {
+  const std::vector<Define> defines = with_axes(function, signature.defines);
+  for (const auto& define : defines) {
     if (const lang::Parameter* parameter = lang::parameter_called(function, define.name)) {
       const Define*& place = given[static_cast<std::size_t>(parameter - function.parameters.data())];
       lang::warn_of_former(function, *parameter, define.name, parameter->name.span, scope.diagnostics);
@@ -93,7 +107,8 @@ bool bind_defines(
         scope.diagnostics
             .report(function.span_of_head(), messages::name_twice, "compile-time parameter", parameter->name.spelled(),
                 name)
-            .hint(fmt::format("`{}` and `{}` are one", place->name, define.name));
+            .hint(place->name == define.name ? "`dim` gives `start_dim` and `end_dim`"
+                                             : fmt::format("`{}` and `{}` are one", place->name, define.name));
       if (place != nullptr) return false;
       place = &define;
       continue;

@@ -7,12 +7,14 @@
 #include <cmath>
 #include <limits>
 
+#include "lang/builtin.h"
 #include "lang/messages.h"
 #include "lang/print.h"
 #include "poly/body_call.h"
 #include "poly/call.h"
 #include "poly/callee.h"
 #include "poly/elementwise.h"
+#include "poly/interpret.h"
 #include "poly/size_expression.h"
 #include "poly/tuples.h"
 
@@ -34,11 +36,11 @@ bool arity_is(Body& body, const lang::Call& call, std::size_t count, Span span) 
   return false;
 }
 
-// `as_float(X, 16)` ⇒ f16, `as_float(X, Y)` ⇒ the float type that goes with Y's, `as_type(X, Y)` ⇒ Y's; also `f16(X)`,
-// `as_bool(X)`.
+// `as_float(X, 16)` ⇒ f16, `as_float(X, Y)` ⇒ the float type that goes with Y's, `as_type(X, Y)` ⇒ Y's,
+// `as_sum(X, Y)` ⇒ that of sums over Y; also `f16(X)`, `as_bool(X)`.
 bool is_cast(const lang::Name& function) {
   const auto& name = function.text;
-  return name == "as_type" || name == "as_float" || name == "as_int" || name == "as_uint" || name == "as_bool" ||
+  return lang::takes_type_of(name) || name == "as_int" || name == "as_uint" || name == "as_bool" ||
       lang::dtype_named(name);
 }
 
@@ -54,15 +56,23 @@ std::optional<DType> type_of(const Body& body, const lang::Expr& expr) {
   return scalar ? named.scalar->expr.type() : body.scope.tensor(named.tensor).dtype;
 }
 
+// The type of a cast by the name of a tensor: of the elements, of a number near them, of their sum.
+DType like(std::string_view cast, DType type) {
+  if (cast == "as_type" || lang::is_float(type)) return type;
+  if (cast == "as_float") return DType::F32;
+  return type == DType::U64 ? type : DType::I64;
+}
+
 std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
   const auto& name = call.function.text;
   if (const auto type = lang::dtype_named(name)) return arity_is(body, call, 1, span) ? type : std::nullopt;
   if (name == "as_bool") return arity_is(body, call, 1, span) ? std::optional(DType::Bool) : std::nullopt;
   if (!arity_is(body, call, 2, span)) return std::nullopt;
-  const auto like = name == "as_float" || name == "as_type" ? type_of(body, call.arguments[1]) : std::nullopt;
-  if (like) return name == "as_type" || lang::is_float(*like) ? *like : DType::F32;
-  if (name == "as_type") {
-    refuse(body, call.arguments[1].span(), lang::print(call.arguments[1]), "`as_type(x, X)` takes the name of a tensor");
+  const auto named = lang::takes_type_of(name) ? type_of(body, call.arguments[1]) : std::nullopt;
+  if (named) return like(name, *named);
+  if (name == "as_type" || name == "as_sum") {
+    refuse(body, call.arguments[1].span(), lang::print(call.arguments[1]),
+        fmt::format("`{}(x, X)` takes the name of a tensor", name));
     return std::nullopt;
   }
   const auto width = size_of(body.scope, call.arguments[1]);
@@ -73,6 +83,40 @@ std::optional<DType> cast_type(Body& body, const lang::Call& call, Span span) {
     body.scope.diagnostics.report(call.arguments[1].span(), messages::cast_width, name,
         name == "as_float" ? "16, 32 or 64, or a tensor" : "8, 16, 32 or 64");
   return type;
+}
+
+// `given(X)`: whether the call gives input X. Nothing: another expression, or no such name.
+std::optional<bool> is_given(Body& body, const lang::Expr& expr) {
+  const auto* call = expr.as<lang::Call>();
+  if (!call || call->function.text != "given" || function_meant(body.scope, call->function)) return std::nullopt;
+  if (!arity_is(body, *call, 1, expr.span())) return std::nullopt;
+  const auto* variable = call->arguments[0].as<lang::Variable>();
+  if (!variable) {
+    refuse(body, call->arguments[0].span(), lang::print(call->arguments[0]), "`given(X)` takes the name of an input");
+    return std::nullopt;
+  }
+  const auto* named = find(body.scope, variable->name, expr.span());
+  return named ? std::optional(!named->absent) : std::nullopt;
+}
+
+// `dims(B...) > 1`, as it is once ranks are known: of two literals.
+std::optional<bool> literals_compared(const lang::Expr& expr) {
+  const auto* b = expr.as<lang::Binary>();
+  const auto* left = b ? b->left.as<lang::Number>() : nullptr;
+  const auto* right = b ? b->right.as<lang::Number>() : nullptr;
+  if (!left || !right || lang::info(b->op).result != lang::Result::Boolean) return std::nullopt;
+  const auto value = [](const lang::Number& n) {
+    return poly::Number{.type = DType::F64, .real = n.negative ? -n.real : n.real};
+  };
+  return evaluate(b->op, {value(*left), value(*right)}, DType::Bool).integer != 0;
+}
+
+// Of a `?:` that asks whether an input is given, or how many dimensions there are, the part that counts: the other is
+// not compiled.
+const lang::Expr* picked(Body& body, const lang::Select& s) {
+  auto holds = s.otherwise ? literals_compared(s.condition) : std::nullopt;
+  if (!holds && s.otherwise) holds = is_given(body, s.condition);
+  return !holds ? nullptr : *holds ? &s.then : &*s.otherwise;
 }
 
 const Named* made_before(const Body& body, const lang::Expr& expr) {
@@ -331,6 +375,10 @@ std::optional<Scalar> called(Body& body, const lang::Call& written, const lang::
   }
   if (makes_tensors(body.scope, call))
     return refuse(body, span, name + "(…)", "give its result a name first: a contraction reads elements");
+  if (name == "given") {
+    const auto given = is_given(body, expr);
+    return given ? std::optional(Scalar{Number{.type = DType::Bool, .integer = *given ? 1 : 0}}) : std::nullopt;
+  }
   if (name == "ident") return arity_is(body, call, 1, span) ? scalar_of(body, call.arguments[0]) : std::nullopt;
   if (name == "clamp" || name == "rsqrt" || name == "isinf") return composed(body, call, span);
   if (is_assertion(expr) || is_size_function(call)) {
@@ -422,7 +470,7 @@ std::optional<Shape> shape_of_call(
     return shape_of_one_expression(body, *callee, written, name, expr.span());
   const lang::Call call = meant(body.scope, written);
   const auto& function = call.function.text;
-  if (is_assertion(expr) || is_size_function(call)) return Shape{};
+  if (is_assertion(expr) || is_size_function(call) || function == "given") return Shape{};
   if (function == "reshape") return reshaped(body, call, expr, name);
   if (function == "index")
     return arity_is(body, call, 2, expr.span()) ? shape_of(body, call.arguments[0], name) : std::nullopt;
@@ -476,6 +524,7 @@ std::optional<Scalar> scalar_of(Body& body, const lang::Expr& expr) {
       [&](const lang::Access& a) { return access(body, a, expr); },
       [&](const lang::Call& c) { return called(body, c, expr); },
       [&](const lang::Select& s) {
+        if (const auto* part = picked(body, s)) return scalar_of(body, *part);
         return s.otherwise ? apply_to(body, Op::Select, {s.condition, s.then, *s.otherwise}, span)
                            : masked(body, s, span);
       });
@@ -497,6 +546,7 @@ std::optional<Shape> shape_of(Body& body, const lang::Expr& expr, const std::str
       [](const lang::Access&) -> std::optional<Shape> { return Shape{}; },  // refused by scalar_of
       [&](const lang::Call& c) { return shape_of_call(body, c, expr, name); },
       [&](const lang::Select& s) {
+        if (const auto* part = picked(body, s)) return shape_of(body, *part, name);
         std::vector<lang::Expr> all{s.condition, s.then};
         if (s.otherwise) all.push_back(*s.otherwise);
         return broadcast_all(body, all, name, span);

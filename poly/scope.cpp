@@ -216,7 +216,7 @@ void mark_inside(const lang::Expr& expr, Scope& scope, std::set<std::string>& wi
           return k < uses.size() ? uses[k] : InputUse::Value;
         };
         for (std::size_t k = 0; k < c.arguments.size(); ++k) {
-          const bool width = builtin && (builtin->name == "as_float" || builtin->name == "as_type") && use(k) == InputUse::Extent;
+          const bool width = builtin && lang::takes_type_of(builtin->name) && use(k) == InputUse::Extent;
           if (use(k) == InputUse::Value)
             inside(c.arguments[k]);
           else

@@ -157,18 +157,18 @@ bool takes_pack(const Call& c, std::size_t k) {
 
 void call(Names& here, const Call& c, const Expr& e, Role role) {
   const std::string& name = c.function.text;
-  const bool is_product =
-      name == "product" && c.arguments.size() == 1 && pack(c.arguments[0]) && !is_function(here, c.function);
-  if (is_product) return pack_in_list(here, *c.arguments[0].as<Variable>(), Role::Size);
+  if (counts_pack(c) && !is_function(here, c.function))
+    return pack_in_list(here, *c.arguments[0].as<Variable>(), Role::Size);
   if (!is_known(here, c.function)) return no_function(here, c.function);  // what it would take is not known either
   for (std::size_t k = 0; k < c.arguments.size(); ++k) {
-    if (pack(c.arguments[k]) && takes_pack(c, k) && !is_function(here, c.function)) {
-      pack_in_list(here, *c.arguments[k].as<Variable>(), Role::Size);
+    const Expr& size = pack_of_ones(c.arguments[k]) ? c.arguments[k].as<Call>()->arguments[0] : c.arguments[k];
+    if (pack(size) && takes_pack(c, k) && !is_function(here, c.function)) {
+      pack_in_list(here, *size.as<Variable>(), Role::Size);
       continue;
     }
     // of a whole tensor, of which nothing is read
-    const bool type_only = k == 1 && (name == "as_float" || name == "as_type") && role == Role::Body;
-    expression(here, c.arguments[k], type_only ? Role::Elementwise : role);
+    const bool is_named = name == "given" || (k == 1 && takes_type_of(name));
+    expression(here, c.arguments[k], is_named && role == Role::Body ? Role::Elementwise : role);
   }
   taken_and_given(here, c, e);
 }

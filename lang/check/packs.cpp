@@ -50,7 +50,7 @@ void misplaced(Names& here, const Name& name, std::string_view where) {
   entry.hint(here.is_index(name)
           ? fmt::format("a pack of indices stands alone between brackets, as in `X[{}...]`", name.spelled())
           : fmt::format(
-                "a pack of sizes stands alone: in `X[{0}...]` of the heading, in `Y[i...: {0}...]`, `reshape(X, {0}...)`, and `product({0}...)` is how many elements they hold",
+                "a pack of sizes stands alone: in `X[{0}...]` of the heading, in `Y[i...: {0}...]`, `reshape(X, {0}...)`, `product({0}...)` is how many elements they hold, and `dims({0}...)` how many dimensions they are",
                 name.spelled()));
 }
 

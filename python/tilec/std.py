@@ -1,8 +1,9 @@
 """The functions of std/ as attributes, compiled when first used: `Y = tilec.std.layer_norm(X, GAMMA, BETA)`.
 
 dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
-arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`; those that are not, or are None, have their usual value, and a
-tuple has one for each direction, `padding=(1, 2)`. Each function is a Program, one for the whole process:
+arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`, or behind them where PyTorch and NumPy agree on their order,
+`softmax(X, 1)`; those that are not, or are None, have their usual value, and a tuple has one for each direction,
+`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list. Each function is a Program, one for the whole process:
 tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
 options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
@@ -18,7 +19,7 @@ import itertools
 import re
 import typing
 
-from . import Program, _library as _c, compile as _compile
+from . import Program, _library as _c, _std_calls as _calls, compile as _compile
 from ._arguments import define_value as _define_value
 from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
@@ -83,9 +84,11 @@ class _Heading(typing.NamedTuple):
         given += [parameter(name, inspect.Parameter.KEYWORD_ONLY, default) for name, default in self.parameters.items()]
         return inspect.Signature(given + list(_OF_CALLS.values()), __validate_parameters__=False)
 
-    def with_parameters(self, named: dict) -> "tuple[Program, dict]":
-        """The program for a call with these names, and the inputs among them."""
-        named = self._of_each_direction(self._of_axes(named))
+    def with_parameters(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
+        """The program for a call with these names, and its inputs by position and by name."""
+        arguments, named = _calls.by_name(self, arguments, named)
+        rank = getattr(arguments[0], "ndim", None) if arguments else None
+        named = self._of_each_direction(self._of_axes(_calls.renamed(self, named), rank))
         values = {name: value for name, value in named.items() if name in self.parameters or name in self.former}
         inputs = {name: value for name, value in named.items() if name not in values}
         for name in inputs:
@@ -94,6 +97,8 @@ class _Heading(typing.NamedTuple):
                     raise TypeError(
                         "%s keeps no dimension of 1 for those that it is over (%s): reshape the result" % (self.name, name)
                     )
+                if name == "dtype":
+                    raise TypeError("%s has the type that its inputs give it: convert them, instead of dtype=" % self.name)
                 near = (
                     "axis"
                     if name == "dim" and "axis" in self.parameters
@@ -110,14 +115,33 @@ class _Heading(typing.NamedTuple):
         given = {self.former.get(name, name) for name in values}
         missing = [name for name, default in self.parameters.items() if default is None and name not in given]
         if missing:
-            raise TypeError("%s needs its compile-time parameters by name: tilec.std.%s(%s, %s)" % (
-                self.name, self.name, ", ".join(self.inputs), ", ".join("%s=…" % name for name in missing)))
+            raise TypeError(
+                "%s needs its compile-time parameters by name: tilec.std.%s(%s); help(tilec.std.%s) says what they are"
+                % (self.name, self.name, ", ".join([*self.inputs, *("%s=…" % name for name in missing)]), self.name)
+            )
         return (
             _with_parameters(
                 self.family, self.name, tuple((name, _define_value(name, value)) for name, value in values.items())
             ),
+            arguments,
             inputs,
         )
+
+    def called(self, arguments: tuple, named: dict) -> typing.Any:
+        """What a call gives."""
+        name, named = _calls.meant(self, arguments, named)
+        if name != self.name:
+            return _made(name)(*arguments, **named)
+        if self.name in ("concat", "stack") and arguments and isinstance(arguments[0], (list, tuple)):
+            _, named = _calls.by_name(self, ((),) * (len(self.inputs) - 1) + arguments, named)
+            return _calls.joined(self.name, arguments[0], _made, named)
+        arguments, named = _calls.by_name(self, arguments, named)
+        named = _calls.renamed(self, named)
+        special = _calls.by_arrays(self, _made(self.name), arguments, named)
+        if special is not None:
+            return special
+        program, arguments, inputs = self.with_parameters(arguments, named)
+        return program(*arguments, **inputs)
 
     def _directions(self, name: str) -> "list[str]":
         """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
@@ -152,7 +176,7 @@ class _Heading(typing.NamedTuple):
                 given[name] = value
         return given
 
-    def _of_axes(self, named: dict) -> dict:
+    def _of_axes(self, named: dict, rank: "int | None") -> dict:
         """With what NumPy and PyTorch call a dimension, `axis=1` and `dim=1`, and several that lie side by side."""
         given = dict(named)
         for name in ("keepdim", "keepdims"):
@@ -166,19 +190,22 @@ class _Heading(typing.NamedTuple):
             if others and ("start_dim" in self.parameters or "dim" in self.parameters):
                 raise TypeError("%s= of %s says the same as %s=: give one of them" % (name, self.name, others[0]))
             if "start_dim" in self.parameters:
-                given.update(zip(("start_dim", "end_dim"), self._ends(name, dims)))
+                given.update(zip(("start_dim", "end_dim"), self._ends(name, dims, rank)))
             elif "dim" in self.parameters:
                 given["dim"] = dims
             else:                                          # what `axis` of layer_norm says is no dimension alone
                 given[name] = dims
+        for name in ("dim", "start_dim", "end_dim", "dim0", "dim1"):
+            if name in self.parameters and isinstance(given.get(name), (float, str)):
+                _calls.whole(name, self.name, given[name])
         return given
 
-    def _ends(self, name: str, dims: typing.Any) -> "tuple[typing.Any, ...]":
+    def _ends(self, name: str, dims: typing.Any, rank: "int | None") -> "tuple[typing.Any, ...]":
         """The first and the last of the dimensions; nothing where all are meant."""
         if dims is None:
             return ()
-        each = sorted(dims) if isinstance(dims, (tuple, list)) else [dims]
-        if not each or each != list(range(each[0], each[0] + len(each))) or each[0] < 0 <= each[-1]:
+        each = _calls.dimensions(name, self.name, dims, rank)
+        if not _calls.are_neighbours(each):
             raise TypeError(
                 "%s of %s is %r: give one dimension, or several that lie side by side, start_dim=…, end_dim=…"
                 % (name, self.name, dims)
@@ -272,25 +299,28 @@ def _others() -> "dict[str, _Heading]":
 
 
 class Function(Program):
-    """A function of std/ with compile-time parameters, which a call may give by name: `tilec.std.conv2d(I, K,
-    stride=2)`. Each set of values is compiled once, and 128 are kept.
+    """A function of std/, whose compile-time parameters a call may give: `tilec.std.conv2d(I, K, stride=2)`. Each set
+    of values is compiled once, and 128 are kept.
     vjp() takes them too. Other derivatives and what pickle makes of it have the usual values: `tilec.std.load("conv2d",
     define={"stride": 2}).grad()` has others.
     """
     _heading: _Heading
 
     def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
-        if all(name in self.inputs or name in _OF_CALLS for name in named):
+        if (
+            len(arguments) <= len(self.inputs)
+            and all(name in self.inputs or name in _OF_CALLS for name in named)
+            and self._heading.name not in _calls.BY_ARRAYS
+        ):
             return super().__call__(*arguments, **named)
-        program, inputs = self._heading.with_parameters(named)
-        return program(*arguments, **inputs)
+        return self._heading.called(arguments, named)
 
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        if all(name in self.inputs for name in named):
+        if len(arguments) <= len(self.inputs) and all(name in self.inputs for name in named):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
-        program, inputs = self._heading.with_parameters(named)
+        program, arguments, inputs = self._heading.with_parameters(arguments, named)
         return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
 
     __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
@@ -308,8 +338,13 @@ class Incomplete:
         return "<tilec.std function %s>" % self._heading.text
 
     def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
-        program, inputs = self._heading.with_parameters(named)
-        return program(*arguments, **inputs)
+        return self._heading.called(arguments, named)
+
+    def vjp(
+        self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
+    ) -> typing.Any:
+        program, arguments, inputs = self._heading.with_parameters(arguments, named)
+        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
 
     def __getattr__(self, name: str) -> typing.NoReturn:
         if hasattr(Program, name) and not name.startswith("_"):
@@ -369,6 +404,9 @@ def _heading(name: str) -> _Heading:
             "std/%s.tile has no `%s`: write %s"
             % (family, function, " or ".join("tilec.std.load(\"%s.%s\")" % (each, function) for each in families))
         )
+    why = _calls.instead_of(function)
+    if why:
+        raise AttributeError("std/ has no function `%s`: %s" % (name, why))
     known = (*_headings(), *_others())
     near = _nearest(function, tuple(_headings()))
     parts = (
@@ -406,7 +444,7 @@ def _made(name: str) -> "Program | Incomplete":
     heading = _heading(name)
     if None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
-    found = _usual(heading.family, heading.name, {}, Function if heading.parameters else Program)
+    found = _usual(heading.family, heading.name, {}, Function)
     found._heading = heading
     return heading.describe(found)
 

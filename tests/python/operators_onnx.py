@@ -5,6 +5,7 @@ A function gets the attributes as a dictionary and the inputs, None for one that
 that it has: fewer than the node's where the rest is not the library's.
 """
 import math
+import re
 
 import numpy as np
 import torch
@@ -174,34 +175,48 @@ def lp_normalization(a, x):
 
 # Reductions
 
-def reduction(function, **parameters):
+def reduction(function):
     def operator(a, x, axes=None):
         axes = a.get("axes", axes)
         dims = sorted(int(d) % max(x.ndim, 1) for d in (np.atleast_1d(axes) if axes is not None else ()))
         if not dims and a.get("noop_with_empty_axes"):
             raise LeftOut("nothing to reduce")
-        dims = dims or list(range(x.ndim))
-        if x.ndim == 0:
-            raise LeftOut("a scalar")
-        if dims != list(range(dims[0], dims[-1] + 1)):
-            raise LeftOut("axes that are no neighbours")
-        if function in ("largest", "smallest") and x.size == 0:
+        if function in ("onnx_reduce_max", "onnx_reduce_min") and x.size == 0:
             raise LeftOut("the largest of nothing, an error in std/")
-        if function == "logsumexp":
-            moved = x.reshape(*x.shape[:dims[0]], math.prod(x.shape[d] for d in dims), *x.shape[dims[-1] + 1:])
-            y = std(function, moved, dim=dims[0])
-        else:
-            y = std(function, x, start_dim=dims[0], end_dim=dims[-1], **parameters)
+        dims = dims or list(range(x.ndim))
+        kept = [d for d in range(x.ndim) if d not in dims]
+        y = std(function, np.transpose(x, [*kept, *dims]), start_dim=len(kept) if dims else 0, keepdims=False)
         return np.expand_dims(y, tuple(dims)) if a.get("keepdims", 1) else y
     return operator
 
 
-TABLE["ReduceMean"] = reduction("statistics.mean")
-TABLE["ReduceMax"] = reduction("largest")
-TABLE["ReduceMin"] = reduction("smallest")
-TABLE["ReduceL1"] = reduction("vector_norm", ord=1)
-TABLE["ReduceL2"] = reduction("vector_norm", ord=2)
-TABLE["ReduceLogSumExp"] = reduction("logsumexp")
+for _name in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"):
+    TABLE["Reduce" + _name] = reduction("onnx_reduce_" + re.sub("(?<=[a-z])(?=[A-Z])", "_", _name).lower())
+
+
+def place(function):
+    def operator(a, x):
+        return std(
+            function,
+            x,
+            axis=a.get("axis", 0),
+            keepdims=bool(a.get("keepdims", 1)),
+            select_last_index=bool(a.get("select_last_index", 0)),
+        )
+    return operator
+
+
+TABLE["ArgMax"], TABLE["ArgMin"] = place("onnx_arg_max"), place("onnx_arg_min")
+
+
+@covers("Hardmax")
+def hardmax(a, x):
+    return std("hardmax", x, axis=a.get("axis", -1))
+
+
+@covers("Flatten")
+def flatten(a, x):
+    return std("onnx_flatten", x, axis=a.get("axis", 1) % (x.ndim + 1) if a.get("axis", 1) >= 0 else a["axis"] + x.ndim)
 
 
 @covers("MeanVarianceNormalization")
@@ -215,15 +230,12 @@ def mean_variance_normalization(a, x):
 
 @covers("CumSum")
 def cumulative_sum(a, x, axis):
-    exclusive, reverse = a.get("exclusive"), a.get("reverse")
-    if exclusive and reverse:
-        raise LeftOut("reverse and exclusive")
-    return std("cumsum_exclusive" if exclusive else "cumsum_reverse" if reverse else "cumsum", x, dim=int(axis))
+    return std("onnx_cum_sum", x, axis=int(axis), exclusive=bool(a.get("exclusive")), reverse=bool(a.get("reverse")))
 
 
 @covers("CumProd")
 def cumulative_product(a, x, axis):
-    return std("cumprod", x, dim=int(axis), exclusive=bool(a.get("exclusive")), reverse=bool(a.get("reverse")))
+    return std("onnx_cum_prod", x, axis=int(axis), exclusive=bool(a.get("exclusive")), reverse=bool(a.get("reverse")))
 
 
 # Losses

@@ -34,13 +34,13 @@ Of the names in `torch`, `torch.nn.functional`, `jax.numpy`, `jax.nn` and ONNX's
 | complex numbers: pairs in std/complex.tile | complex, real, imag, conj, view_as_complex, stft, istft; STFT |
 | functions without a built-in to stand on | erfc, erfinv, lgamma, digamma, polygamma, igamma, i0, nextafter, frexp, gcd, lcm, kaiser_window |
 | data-dependent control, functions as arguments | cond, while_loop, vmap, vectorize, piecewise, apply_along_axis, triplet_margin_with_distance_loss; If, Loop, Scan, SequenceMap |
-| the language says it | einsum, tensordot, inner, chain_matmul, reshape, view, permute, moveaxis (`swapaxes` exchanges two), unflatten, broadcast_to, expand, astype, shape, size, numel; Einsum, Reshape, Expand, Cast, Shape, Size, Range |
+| the language says it | einsum, tensordot, chain_matmul, reshape, view, permute, moveaxis (`swapaxes` exchanges two), unflatten, broadcast_to, expand, astype, shape, size, numel; Einsum, Reshape, Expand, Cast, Shape, Size, Range |
 | made by NumPy or PyTorch as they stand | zeros, ones, full, empty, linspace, logspace, meshgrid, indices, tril_indices, asarray, copy; Constant, ConstantOfShape, EyeLike |
 | as many results or inputs as the caller likes | chunk, unbind, hsplit, array_split, dstack, column_stack, block, cartesian_prod, combinations; SplitToSequence, sequences |
 | sizes that are no affine form | pdist, vander |
 | strings, images in files, trees of models | StringConcat, RegexFullMatch, ImageDecoder, TfIdfVectorizer, TreeEnsemble |
-| another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`quantile`), var, std (`correction`), pad, norm (`vector_norm`) |
-| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, index_fill, scatter_reduce without the element that is there, segment_reduce, mode, nanmedian, nanmax, histogramdd, interp, unwrap, lexsort, rot90, Hardmax, ReverseSequence, TensorScatter, quantised operators |
+| another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`lower_of_two`), var, std (`correction`), pad, norm (`vector_norm`) |
+| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, mode, nanmedian, histogramdd, interp, unwrap, lexsort, ReverseSequence, TensorScatter, quantised operators |
 """
 
 

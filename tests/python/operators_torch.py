@@ -67,7 +67,7 @@ def gelu(x, approximate="none"):
 
 @covers("nn.functional.prelu")
 def prelu(x, weight):
-    return std("prelu", x, weight if weight.numel() == 1 else weight.reshape(-1, *[1] * (x.ndim - 2)))
+    return std("prelu", x, weight.reshape(()) if weight.numel() == 1 else weight.reshape(-1, *[1] * (x.ndim - 2)))
 
 
 @covers("nn.functional.glu")
@@ -459,6 +459,19 @@ TABLE["nn.functional.multilabel_margin_loss"] = lambda x, target, **options: los
 )
 TABLE["nn.functional.kl_div"] = loss("kl_div", log_target="log_target")
 TABLE["nn.functional.poisson_nll_loss"] = loss("poisson_nll_loss", log_input="log_input", full="full", eps="eps")
+
+
+def poisson_nll_loss(x, target, full=False, reduction="mean", size_average=None, reduce=None, **options):
+    """PyTorch's own gradient by a target of 0 is NaN with full=True: that of 0*log(0), masked."""
+    each = torch.nn.functional.poisson_nll_loss(x, target, reduction="none", **options)
+    if full:
+        large = target.clamp(min=1)
+        each = each + torch.where(target > 1, large * large.log() - large + 0.5 * (2 * math.pi * large).log(), 0)
+    reduction = reduction_of(size_average, reduce, reduction)
+    return each if reduction == "none" else getattr(each, reduction)()
+
+
+REFERENCE["nn.functional.poisson_nll_loss"] = poisson_nll_loss
 TABLE["nn.functional.hinge_embedding_loss"] = loss("hinge_embedding_loss", margin="margin")
 TABLE["nn.functional.margin_ranking_loss"] = loss("margin_ranking_loss", margin="margin")
 TABLE["nn.functional.cosine_embedding_loss"] = loss("cosine_embedding_loss", margin="margin")

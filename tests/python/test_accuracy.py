@@ -105,6 +105,18 @@ def test_within_two_ulp(name, target):
     assert measure(name, target) <= 2
 
 
+@pytest.mark.parametrize("shape", [(300_000,), (1_000_000,), (10_000_000,), (100, 30_000)])
+@pytest.mark.parametrize("body", ["X[i]", "X[i] * X[i]"])
+def test_long_sums_of_equal_numbers(shape, body):
+    """Whose roundings all go one way, unlike those of random numbers."""
+    x = np.full(shape, 0.1, np.float32)
+    rows = "m, " if len(shape) == 2 else ""
+    text = "function (X[%sN]) -> (Y) { Y[%s] = +(%s); }" % (rows.upper(), "m: M" if rows else "", body)
+    y = tilec.compile(text.replace("[i]", "[%si]" % rows))(x)
+    term = float(x.flat[0]) ** (1 + ("*" in body))
+    assert np.abs(y / (term * shape[-1]) - 1).max() < 2e-6
+
+
 if __name__ == "__main__":
     for each in [*ONE, *TWO]:
         print("%-8s" % each, *("%8.2f" % measure(each, target) for target in TARGETS), flush=True)

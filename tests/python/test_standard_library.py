@@ -192,8 +192,9 @@ IMAGE, KERNEL = np.ones((1, 5, 6, 1), "f4"), np.ones((3, 3, 1, 2), "f4")
         (lambda: tilec.std.interpolate2d(IMAGE, size=(1, 2, 3)), "size of interpolate2d is .*or 2 of them$"),
         (lambda: tilec.std.interpolate1d(IMAGE[0], size=None), "size is None, not a number"),
         (lambda: tilec.std.layer_norm(IMAGE, dim=1), "did you mean axis"),
-        (lambda: tilec.std.mean(IMAGE, axis=(0, 2)), "side by side"),
-        (lambda: tilec.std.mean(IMAGE, axis=1, keepdims=True), "reshape the result"),
+        (lambda: tilec.std.mean.vjp(IMAGE, axis=(0, 2)), "side by side"),
+        (lambda: tilec.std.flip(IMAGE, axis=(0, 2)), "side by side"),
+        (lambda: tilec.std.vecdot(IMAGE, IMAGE, keepdims=True), "reshape the result"),
         (
             lambda: tilec.std.conv2d(IMAGE, KERNEL, padding="same"),
             r"padding of conv2d is 'same', not a number: give auto_pad='same_upper' or auto_pad='same_lower'$",

@@ -146,7 +146,8 @@ def test_differences_of_integers_do_not_wrap(dtype):
 def test_dimensions_are_said_once():
     x = np.ones((2, 3))
     np.testing.assert_array_equal(tilec.std.sum(x, dim=1, keepdim=False), [3, 3])
+    np.testing.assert_array_equal(tilec.std.sum(x, dim=1, keepdim=True), [[3], [3]])
     with pytest.raises(TypeError, match="keeps no dimension"):
-        tilec.std.sum(x, dim=1, keepdim=True)
+        tilec.std.cumsum(x, dim=1, keepdim=True)
     with pytest.raises(TypeError, match="dim= of .* says the same as start_dim="):
         tilec.std.sum(x, dim=0, start_dim=1)

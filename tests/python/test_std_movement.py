@@ -265,7 +265,6 @@ IMAGES = (
     ]
 )
 DIAGONALS = [
-    C("diag_embed", ((3, 4),), lambda x: np.stack([np.diag(v, 2) for v in x]), K=2),
     C("tri", (), lambda: np.tri(4, 6, 1), N=4, M=6, K=1),
     C("tri", (), lambda: np.tri(5), N=5),
     C("lower", ((4, 6),), lambda x: np.where(np.tri(4, 6, -1) > 0, x, 3), K=-1, value=3),
