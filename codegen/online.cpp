@@ -50,7 +50,7 @@ class Online : public OnlinePass {
             allocate(body, "columns", depth_ * pitch_of(side), Memory::Shared)};
         m.tile = tile(sums++);
       }
-      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || divides_))
+      if (m.part.role == OnlinePart::Fold && (parts_ > 1 || asks_folds_))
         m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared, type_of(m));
     }
     if (maximum_) scale_ = allocate(body, "scale", height_, Memory::Shared);

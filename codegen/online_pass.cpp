@@ -29,7 +29,11 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
       finishing_[l].push_back(nests[l]);
   const auto finished = finished_by(storage.plan.program, sums_of(leaves), finishing_of(leaves));
   std::size_t at = members_.size();
-  for (const Finished& one : std::get<std::vector<Finished>>(finished)) finishing_.at(one.sum).push_back(nests[at++]);
+  for (const Finished& one : std::get<std::vector<Finished>>(finished)) {
+    if (members_[one.sum].part.role == OnlinePart::Sum)
+      for (const FlatAccess& read : nests[at].reads) asks_folds_ = asks_folds_ || by_tensor_.contains(read.tensor);
+    finishing_.at(one.sum).push_back(nests[at++]);
+  }
   std::erase_if(finishing_, [&](const auto& one) { return Finishing(one.second, storage_, names_).targets().empty(); });
   depth_ = leaves.front().as<forms::Online>()->depth;
   height_ = online_rows(leaves.front(), threads);
@@ -94,7 +98,7 @@ void OnlinePass::find_maximum() {
         : m.part.role == OnlinePart::Sum        ? late_division(*m.part.by_row)
                                                 : std::nullopt;
     if (late && fold(m.nest.reads[late->divisor].tensor)) {
-      m.late = std::move(late), divides_ = true;
+      m.late = std::move(late), asks_folds_ = true;
       if (m.part.role == OnlinePart::Sum) m.divided = l;
     }
     for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {

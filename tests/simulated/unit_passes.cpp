@@ -71,12 +71,12 @@ std::pair<int, int> passes(const Plan& plan) {
   return {all, cores};
 }
 
-void check(const Kind& kind, bool gradient, int wanted, Random& random) {
+void check(const Kind& kind, bool gradient, int wanted, Random& random, std::string plan = "") {
   CAPTURE(kind.name);
   CAPTURE(gradient);
   const std::string text = attention(kind);
   Request large, small;
-  const std::string plan = print(*compiled(text, 2048, 2048, gradient, Until::Plan, "", kind, large).plan);
+  if (plan.empty()) plan = print(*compiled(text, 4096, 4096, gradient, Until::Plan, "", kind, large).plan);
   CAPTURE(plan);
   const Stages stages = compiled(text, 70, 50, gradient, Until::Lowered, plan, kind, small);
   CHECK(passes(*stages.plan) == std::pair(wanted, kind.type == "f32" ? 0 : wanted));
@@ -120,6 +120,22 @@ TEST_CASE("attention and its gradients are passes on tensor cores, and right") {
   for (const Kind& kind : kinds) {
     check(kind, false, kind.weight.empty() ? 2 : 3, random);
     if (kind.weight.empty() && !kind.more && kind.type != "f32") check(kind, true, 9, random);
+  }
+}
+
+TEST_CASE("a thread has a row of the scores and other rows of the sums, which it divides") {
+  Random random(4);
+  const auto plan = [](const std::string& tile, int lanes) {
+    std::string text = "online M Z U  rows h t  over s\nfinish U O\ngroup O  local X Y M P Z U  threads 128\n";
+    text += fmt::format("  online X  over h  m t  n s  k d  {}  stage 64\n", tile);
+    for (const char* element : {"Y", "M", "P", "Z"})
+      text += fmt::format("  online {}  over h  m t  n s  block 1x1  lanes {}  stage 64\n", element, lanes);
+    return text + fmt::format("  online U  over h  m t  n e  k s  {}  stage 64\n  finish O\n", tile);
+  };
+  for (const char* bounds : {"", ", s <= t"}) {
+    const Kind kind{"f32", "f32", bounds, "", "", "cuda"};
+    check(kind, false, 2, random, plan("block 8x8  lanes 8", 1));
+    check(kind, false, 2, random, plan("block 8x4  lanes 16", 2));
   }
 }
 
