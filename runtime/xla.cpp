@@ -242,11 +242,17 @@ class Pointers {
 XLA_FFI_Error* run_on_gpu(const XLA_FFI_CallFrame& frame, const Kept& kept, void* const* inputs, void* const* outputs) {
   XLA_FFI_Stream_Get_Args stream{sizeof stream, nullptr, frame.ctx, nullptr};
   if (XLA_FFI_Error* const fault = frame.api->XLA_FFI_Stream_Get(&stream)) return fault;
-  const auto bytes = tilec_kernel_device_workspace(kept.kernel);
-  XLA_FFI_DeviceMemory_Allocate_Args memory{sizeof memory, nullptr, frame.ctx, bytes, 256, nullptr};
+  // XLA promises 16 bytes and refuses to promise more.
+  constexpr std::size_t promised = 16, alignment = 256;
+  std::size_t bytes = tilec_kernel_device_workspace(kept.kernel);
+  if (bytes > 0) bytes += alignment - promised;
+  XLA_FFI_DeviceMemory_Allocate_Args memory{sizeof memory, nullptr, frame.ctx, bytes, promised, nullptr};
   if (bytes > 0)
     if (XLA_FFI_Error* const fault = frame.api->XLA_FFI_DeviceMemory_Allocate(&memory)) return fault;
-  const tilec_status status = tilec_kernel_run_on(kept.kernel, inputs, outputs, memory.data, stream.stream);
+  void* workspace = memory.data;
+  std::size_t room = bytes;
+  if (workspace) std::align(alignment, room - (alignment - promised), workspace, room);
+  const tilec_status status = tilec_kernel_run_on(kept.kernel, inputs, outputs, workspace, stream.stream);
   XLA_FFI_DeviceMemory_Free_Args back{sizeof back, nullptr, frame.ctx, bytes, memory.data};
   XLA_FFI_Error* const fault = bytes > 0 ? frame.api->XLA_FFI_DeviceMemory_Free(&back) : nullptr;
   check(status);

@@ -62,6 +62,7 @@ class Kernel {
     line(fmt::format(words, std::forward<Arguments>(arguments)...));
   }
 
+  std::string alone(const ViewParameter& v) const;
   std::string signature();
   void parameters();
   void tables();
@@ -167,11 +168,18 @@ std::string Kernel::pointer_type(const Place& place) const {
       place.apart ? "volatile " : "", element);
 }
 
+// What threads write for each other is not said to be reached by one pointer alone: NVRTC reads it before the barrier
+// then, as no call that does not get the pointer could change it.
+std::string Kernel::alone(const ViewParameter& v) const {
+  if (v.direction == Direction::InOut && synchronises(function_.body)) return "";
+  return cuda_ ? "__restrict__ " : "restrict ";
+}
+
 std::string Kernel::signature() {
   std::vector<std::string> list;
   for (const ViewParameter& v : function_.views) {
     Place place{names_.fresh(v.name), v.type, Space::Global, v.direction == Direction::In, {}, {}, false};
-    list.push_back(fmt::format("{} {} {}", pointer_type(place), cuda_ ? "__restrict__" : "restrict", place.pointer));
+    list.push_back(fmt::format("{} {}{}", pointer_type(place), alone(v), place.pointer));
     scope_.places[v.name] = std::move(place);
   }
   for (const std::string& name : function_.integers) {
@@ -199,7 +207,7 @@ void Kernel::parameters() {
     if (v.alignment <= lang::bytes(v.type)) continue;
     const std::string raw = place.pointer;
     place.pointer = names_.fresh(v.name);
-    say("{} __restrict__ {} = ({})__builtin_assume_aligned({}, {});", pointer_type(place), place.pointer,
+    say("{} {}{} = ({})__builtin_assume_aligned({}, {});", pointer_type(place), alone(v), place.pointer,
         pointer_type(place), raw, v.alignment);
   }
 }

@@ -254,6 +254,24 @@ TEST_CASE("PTX names its architecture") {
   CHECK(object.ptx.find(".entry softmax") != std::string::npos);
 }
 
+// By one thread, to memory that the kernel's own pointer reaches: a pointer that is `__restrict__` was read before.
+TEST_CASE("what threads write for each other is read behind the barrier") {
+  const codegen::Lowered lowered = chosen(
+      "function f(X[N, C, H, W], G[C]) -> (Y, M, V) { M[c: C] = +(X[n, c, y, x] / (N * H * W)); D[n, c, y, x: N, C, H, W] = =(X[n, c, y, x] - M[c]);"
+      " V[c: C] = +(D[n, c, y, x] * D[n, c, y, x] / (N * H * W)); Y[n, c, y, x: N, C, H, W] = =(D[n, c, y, x] * G[c] / sqrt(V[c])); }",
+      {{"N", 4}, {"C", 8}, {"H", 16}, {"W", 16}}, false, "sm_90a");
+  const auto step = std::ranges::find_if(
+      lowered.steps, [](const codegen::Step& s) { return print(s.loops).find(" inout") != std::string::npos; });
+  REQUIRE(step != lowered.steps.end());
+  codegen::Lowered one = lowered;
+  one.steps = {*step};
+  const std::string ptx =
+      runtime::compile_cuda(simt::emit(one, simt::Dialect::Cuda), "sm_90a", runtime::CudaOutput::Ptx).ptx;
+  const std::size_t stored = ptx.find("st.global.f32"), barrier = ptx.find("bar.sync", stored);
+  REQUIRE(barrier != std::string::npos);
+  CHECK(ptx.find("ld.global.f32") > barrier);
+}
+
 TEST_CASE("a text that does not compile is saved, and the error names the file") {
   const std::string text = "extern \"C\" __global__ void k(float* x) { x[0] = gone; }\n";
   try {
