@@ -16,14 +16,15 @@ Body CoreResults::write() {
   m_of_thread_ = let(body, "m_of_thread", m0_ + first_m_ + warp_ * i64(16) + quotient(lane_, 4));
   n_of_thread_ = let(body, "n_of_thread", n0_ + first_n_ + remainder(lane_, 4) * i64(2));
   std::vector<Spot> all = spots(body);
-  std::optional<Expr> two;
-  for (const FlatAccess* target : finishing_.targets()) {
-    if (!is_pair(*target)) continue;
-    const Expr own = aligned(body, target->tensor, 2);
-    two = two ? both(*two, own) : own;
-  }
-  if (two) body.push_back(stmt(If{let(body, "pairs", *two), rows(all, 2), rows(all, 1)}));
-  else append(body, rows(all, 0));
+  std::vector<Finishing::Together> together = side_by_side(body, roles_.n.back(), 2);
+  std::optional<Expr> pairs;
+  for (const auto& one : together) if (one.aligned) pairs = pairs ? both(*pairs, *one.aligned) : *one.aligned;
+  const auto known = [&](bool aligned) {
+    for (auto& one : together) if (one.aligned) one.aligned = Constant{DType::Bool, aligned};
+    return rows(all, together);
+  };
+  if (pairs) body.push_back(stmt(If{let(body, "pairs", *pairs), known(true), known(false)}));
+  else append(body, rows(all, together));
   return body;
 }
 
@@ -42,11 +43,7 @@ std::vector<CoreResults::Spot> CoreResults::spots(Body& body) {
   return all;
 }
 
-bool CoreResults::is_pair(const FlatAccess& target) const {
-  return extent(roles_.n.back()) % 2 == 0 && neighbours_of(target, roles_.n.back(), 2) == 2;
-}
-
-Body CoreResults::rows(std::vector<Spot>& spots, std::int64_t together) {
+Body CoreResults::rows(std::vector<Spot>& spots, const std::vector<Finishing::Together>& together) {
   Body body;
   for (std::int64_t i = 0; i < leaf_.rows; ++i)
     for (std::int64_t half = 0; half < 2; ++half) {
@@ -61,42 +58,21 @@ Body CoreResults::rows(std::vector<Spot>& spots, std::int64_t together) {
   return body;
 }
 
-Body CoreResults::columns(
-    const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t together) {
+Body CoreResults::columns(const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j,
+    const std::vector<Finishing::Together>& together) {
   const bool even = extent(roles_.n.back()) % 2 == 0;  // both are inside, or none
   Body body;
   for (std::int64_t one = 0; one < 2; one += even ? 2 : 1) {
     std::vector<Expr> sums{element_of(i, half, j, one)};
     if (even) sums.push_back(element_of(i, half, j, 1));
-    Body some = stores(spots, sums, 2 * j + one, together);
+    const auto place = [&](const Form& form, std::size_t x) {
+      const Spot& spot = *std::ranges::find(spots, &form, &Spot::form);
+      return spot.base + spot.columns[static_cast<std::size_t>(2 * j + one) + x];
+    };
+    Body some = finishing_.stores(sums, place, together);
     const Expr n = n_of_thread_ + i64(j * instruction_.n + one);
     if (extent(roles_.n) % width_) some = {stmt(If{less(n, i64(extent(roles_.n))), std::move(some), {}})};
     append(body, std::move(some));
-  }
-  return body;
-}
-
-Body CoreResults::stores(
-    const std::vector<Spot>& spots, const std::vector<Expr>& sums, std::int64_t column, std::int64_t together) {
-  Body body;
-  const auto place = [&](const Form& form, std::size_t x) {
-    const Spot& spot = *std::ranges::find(spots, &form, &Spot::form);
-    return spot.base + spot.columns[static_cast<std::size_t>(column) + x];
-  };
-  for (const auto& [target, values] : finishing_.values(body, sums, place)) {
-    const bool pair = together && is_pair(*target);
-    const std::size_t w = pair && together == 2 ? 2 : 1;
-    for (std::size_t x = 0; x < values.size(); x += w) {
-      std::string view = storage_.name(target->tensor);
-      Expr at = place(target->offset, x);
-      if (pair) {
-        const std::string first = names_.fresh("v");
-        body.push_back(stmt(View{first, view, at, w == 2 ? bytes_of(target->tensor, 2) : 1}));
-        view = first, at = i64(0);
-      }
-      for (std::size_t c = 0; c < w; ++c)
-        body.push_back(stmt(Store{view, at + i64(static_cast<std::int64_t>(c)), values[x + c]}));
-    }
   }
   return body;
 }

@@ -31,14 +31,10 @@ class CoreResults : protected CoreOperands {
   std::int64_t row(std::int64_t i, std::int64_t half) const { return i * instruction_.m + half * 8; }
   Expr element_of(std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t one) const;
   std::vector<Spot> spots(Body& body);
-  bool is_pair(const FlatAccess& target) const;
-  // `together`: how many columns are one access of what `is_pair`; 0: there is none.
-  Body rows(std::vector<Spot>& spots, std::int64_t together);
+  Body rows(std::vector<Spot>& spots, const std::vector<Finishing::Together>& together);
   // Two of them, side by side.
-  Body columns(
-      const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t together);
-  Body stores(const std::vector<Spot>& spots, const std::vector<Expr>& sums, std::int64_t column,
-      std::int64_t together);
+  Body columns(const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j,
+      const std::vector<Finishing::Together>& together);
 
   Expr m_of_thread_ = i64(0), n_of_thread_ = i64(0);   // its first element
 };

@@ -375,8 +375,9 @@ Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const 
         return stores;
       };
       const std::int64_t bytes = width * lang::bytes(storage_.plan.program.tensor(target->tensor).dtype);
-      if (aligned) body.push_back(stmt(If{*aligned, some(bytes), some(1)}));
-      else append(body, some(0));
+      if (!aligned) append(body, some(0));
+      else if (is_const(*aligned)) append(body, some(aligned->as<Constant>()->integer ? bytes : 1));
+      else body.push_back(stmt(If{*aligned, some(bytes), some(1)}));
     }
   }
   return body;

@@ -60,12 +60,8 @@ class Finishing {
 
   // What a form is at element `at` of some that a thread computes together.
   using Place = std::function<Expr(const Form& form, std::size_t at)>;
-  struct Written { const FlatAccess* target; std::vector<Expr> values; };  // of each element, in the target's type
   using Known = std::map<TensorId, Expr>;              // of a row, what it has of other sums
-  // All that is to be written where these are the sums.
-  std::vector<Written> values(
-      Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known = {}) const;
-  // So many neighbours of a target are one access, where it begins at their bytes.
+  // So many neighbours of a target are one access, where it begins at their bytes; a constant is known.
   struct Together { std::int64_t width = 1; std::optional<Expr> aligned = {}; };
   // Stores of neighbours; `together`: per target.
   Body stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
@@ -77,6 +73,10 @@ class Finishing {
   std::vector<const FlatAccess*> targets() const;      // of everything that is written
 
  private:
+  struct Written { const FlatAccess* target; std::vector<Expr> values; };  // of each element, in the target's type
+  // All that is to be written where these are the sums.
+  std::vector<Written> values(
+      Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known) const;
   // Of a statement, at an element at which these are known.
   Expr value(Body& body, const Nest& nest, const Known& made,
       const std::function<Expr(const Form&)>& place) const;

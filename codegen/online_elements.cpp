@@ -11,15 +11,9 @@ namespace tilec::codegen {
 
 namespace {
 
-bool is_maximum_of(const poly::Program& program, TensorId tensor) {
-  return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
-    const auto* s = std::get_if<poly::Statement>(&node);
-    return s && s->target.tensor == tensor && s->aggregation == Aggregation::Max;
-  });
-}
-
 // exp(x - M) for these M: what lies far below the maximum has no part in a sum that holds the maximum's 1.
 Expr below_maxima(const Expr& e, const std::vector<Expr>& maxima) {
+  if (maxima.empty()) return e;
   if (const auto* c = e.as<Convert>()) return Convert{below_maxima(c->operand, maxima), c->type};
   const auto* o = e.as<Operation>();
   if (!o) return e;
@@ -133,13 +127,12 @@ Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
     if (made == by_tensor_.end()) {
-      const poly::Program& program = storage_.plan.program;
-      const DType type = program.tensor(access.tensor).dtype;
+      const DType type = storage_.plan.program.tensor(access.tensor).dtype;
       const auto own = of_rows_.find({l, r});
       const Expr value = own != of_rows_.end()
           ? Load{own->second, i64(slot_), compute_type(type)}
           : Load{storage_.name(access.tensor), points.known_part(access.offset), type};
-      if (is_maximum_of(program, access.tensor)) maxima.push_back(value);
+      if (maxima_.contains(access.tensor)) maxima.push_back(value);
       return value;
     }
     if (maximum_ && made->second == *maximum_) return maxima.emplace_back(maximum_now_);

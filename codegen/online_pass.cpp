@@ -24,6 +24,9 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
         storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
     by_tensor_.emplace(nests[l].target.tensor, l);
   }
+  for (const poly::Node& node : storage.plan.program.nodes)
+    if (const auto* s = std::get_if<poly::Statement>(&node); s && s->aggregation == Aggregation::Max)
+      maxima_.insert(s->target.tensor);
   for (std::size_t l = 0; l < members_.size(); ++l)
     if (members_[l].part.role == OnlinePart::Fold || members_[l].part.role == OnlinePart::Sum)
       finishing_[l].push_back(nests[l]);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -221,6 +222,7 @@ class OnlinePass {
   // Of a fold or a sum of which something is written: its own nest, and those of what finishes it.
   std::map<std::size_t, std::vector<Nest>> finishing_;
   std::optional<std::size_t> maximum_;
+  std::set<TensorId> maxima_;                          // of the program
   bool asks_folds_ = false;                            // what is written of some sum asks for folds of its row
   std::map<std::pair<std::size_t, std::size_t>, std::string> of_rows_;  // member, read → what was read once
   std::map<std::size_t, std::string> held_;            // tiles in registers, an element each

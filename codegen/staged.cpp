@@ -162,21 +162,15 @@ class Staged : StagedCopies {
 
   // Neighbours along the side that is side by side in memory are written together.
   Body write() {
-    const std::vector<const FlatAccess*> targets = finishing_.targets();
-    const Form& f = targets.front()->offset;
+    const Form& f = finishing_.targets().front()->offset;
     const Side rows{roles_.m, m0_, leaf_.rows, &Staged::row}, columns{roles_.n, n0_, leaf_.vectors, &Staged::column};
     const bool along_m = f.coefficients[roles_.n.back()] != 1 && f.coefficients[roles_.m.back()] == 1;
     const Side &line = along_m ? rows : columns, &lines = along_m ? columns : rows;
     const std::size_t last = line.dims.back();
     Body body;
-    std::vector<Finishing::Together> together;
+    const std::vector<Finishing::Together> together = side_by_side(body, last, square(line.count));
     std::int64_t w = 1;
-    for (const FlatAccess* target : targets) {
-      const std::int64_t most = square(line.count),
-                         own = extent(last) % most ? 1 : neighbours_of(*target, last, most);
-      together.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
-      w = std::max(w, own);
-    }
+    for (const auto& one : together) w = std::max(w, one.width);
     std::vector<Spot> spots = along(body, line, w);
     for (std::int64_t y = 0; y < lines.count; ++y) {
       Body one;

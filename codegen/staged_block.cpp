@@ -203,6 +203,15 @@ Expr StagedBlock::aligned(Body& body, TensorId tensor, std::int64_t width) {
   return Variable{name, DType::Bool};
 }
 
+std::vector<Finishing::Together> StagedBlock::side_by_side(Body& body, std::size_t d, std::int64_t most) {
+  std::vector<Finishing::Together> all;
+  for (const FlatAccess* target : finishing_.targets()) {
+    const std::int64_t own = extent(d) % most ? 1 : neighbours_of(*target, d, most);
+    all.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
+  }
+  return all;
+}
+
 bool StagedBlock::has_zeros() const {
   return lang::is_float(type_) &&
       std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); });

@@ -56,6 +56,8 @@ class StagedBlock {
   std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const;
   Expr aligned(Body& body, TensorId tensor, std::int64_t width);  // whether `width` of its elements are one access
   std::int64_t bytes_of(TensorId tensor, std::int64_t width) const;
+  // How many neighbours along d, `most` of them side by side, each target takes by one access.
+  std::vector<Finishing::Together> side_by_side(Body& body, std::size_t d, std::int64_t most);
   bool has_zeros() const;                              // in the place of what may not be finite
                                                        // (docs/decisions/staged_zeros.md)
   // `elements`, unless all of so many registers are finite: their sum is only then.
