@@ -8,21 +8,19 @@ namespace tilec::codegen {
 
 namespace {
 
-using poly::Row;
-
 constexpr std::int64_t far = std::int64_t{1} << 30;
 
-bool is_near(const Row& row) {
+bool is_near(const poly::Row& row) {
   const auto near = [](std::int64_t c) { return c > -far && c < far; };
   return row.divisor == 1 && near(row.constant) && near(row.extent.value_or(0)) &&
       std::all_of(row.coefficients.begin(), row.coefficients.end(), near);
 }
 
 // 0 <= row, and what its extent says.
-std::vector<Row> halves_of(const Row& row) {
-  std::vector<Row> halves{{row.coefficients, row.constant, 1, std::nullopt}};
+std::vector<poly::Row> halves_of(const poly::Row& row) {
+  std::vector<poly::Row> halves{{row.coefficients, row.constant, 1, std::nullopt}};
   if (!row.extent) return halves;
-  Row above{row.coefficients, *row.extent - 1 - row.constant, 1, std::nullopt};
+  poly::Row above{row.coefficients, *row.extent - 1 - row.constant, 1, std::nullopt};
   for (std::int64_t& c : above.coefficients) c = -c;
   halves.push_back(std::move(above));
   return halves;
@@ -30,21 +28,21 @@ std::vector<Row> halves_of(const Row& row) {
 
 }  // namespace
 
-std::optional<std::vector<Row>> without(const std::vector<Row>& rows, std::size_t k) {
-  std::vector<Row> result, below, above;
-  for (const Row& row : rows) {
+std::optional<std::vector<poly::Row>> without(const std::vector<poly::Row>& rows, std::size_t k) {
+  std::vector<poly::Row> result, below, above;
+  for (const poly::Row& row : rows) {
     if (!row.coefficients[k]) {
       result.push_back(row);
       continue;
     }
     if (!is_near(row)) return std::nullopt;
-    for (Row& half : halves_of(row)) (half.coefficients[k] > 0 ? below : above).push_back(std::move(half));
+    for (poly::Row& half : halves_of(row)) (half.coefficients[k] > 0 ? below : above).push_back(std::move(half));
   }
-  for (const Row& low : below)
-    for (const Row& high : above) {
+  for (const poly::Row& low : below)
+    for (const poly::Row& high : above) {
       const std::int64_t a = low.coefficients[k], b = -high.coefficients[k];
       if (a != 1 && b != 1) return std::nullopt;
-      Row both{low.coefficients, b * low.constant + a * high.constant, 1, std::nullopt};
+      poly::Row both{low.coefficients, b * low.constant + a * high.constant, 1, std::nullopt};
       for (std::size_t i = 0; i < both.coefficients.size(); ++i)
         both.coefficients[i] = b * low.coefficients[i] + a * high.coefficients[i];
       result.push_back(std::move(both));

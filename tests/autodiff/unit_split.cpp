@@ -30,7 +30,7 @@ std::optional<Split> split_of(
   lang::Diagnostics diagnostics;
   const auto gradient = reverse(forward, {}, {}, diagnostics);
   REQUIRE(gradient);
-  const auto joint = bind(joined(forward, *gradient), sizes, diagnostics);
+  const auto joint = poly::bind(joined(forward, *gradient), sizes, diagnostics);
   REQUIRE(joint);
   const auto bounded = bounds(simplify(*joint), diagnostics);
   REQUIRE(bounded);

@@ -22,7 +22,7 @@ namespace {
 
 Analysis analysed(const std::string& text, int limit = class_limit) {
   lang::Diagnostics diagnostics;
-  const auto bound = bind(test::built(text), {}, diagnostics);
+  const auto bound = poly::bind(test::built(text), {}, diagnostics);
   REQUIRE(bound);
   const auto bounded = bounds(*bound, diagnostics);
   REQUIRE(bounded);
@@ -128,7 +128,7 @@ TEST_CASE("every golden program of this stage computes the same before and after
       continue;
     CAPTURE(entry.path());
     lang::Diagnostics diagnostics;
-    const auto bound = bind(test::built(text), sizes_in(command), diagnostics);
+    const auto bound = poly::bind(test::built(text), sizes_in(command), diagnostics);
     REQUIRE(bound);
     const auto bounded = bounds(*bound, diagnostics);
     REQUIRE(bounded);

@@ -23,7 +23,7 @@ namespace {
 
 Program bound(const std::string& text, const std::map<std::string, std::int64_t>& sizes) {
   lang::Diagnostics diagnostics;
-  const auto program = bind(built(text), sizes, diagnostics);
+  const auto program = poly::bind(built(text), sizes, diagnostics);
   REQUIRE(program);
   return *program;
 }

@@ -28,7 +28,7 @@ Size read_back(const std::string& text) {
 
 std::vector<std::string> errors(const std::string& text, const std::map<std::string, std::int64_t>& sizes) {
   lang::Diagnostics diagnostics;
-  const auto bound = bind(built(text), sizes, diagnostics);
+  const auto bound = poly::bind(built(text), sizes, diagnostics);
   CHECK(bound.has_value() == diagnostics.all().empty());
   std::vector<std::string> all;
   for (const auto& d : diagnostics.all()) all.push_back(d.code + ": " + d.message);
@@ -158,7 +158,7 @@ TEST_CASE("bind names what is missing, negative, too large or unequal") {
 
 TEST_CASE("bind folds coefficients and divisors") {
   lang::Diagnostics diagnostics;
-  const auto bound = bind(
+  const auto bound = poly::bind(
       built("function f(A[N], K[Q]) -> (O) { O[u: N] = +(A[Q*u + r]), r < Q; }"), {{"N", 9}, {"Q", 2}}, diagnostics);
   REQUIRE(bound);
   verify(*bound, Stage::Bound);
