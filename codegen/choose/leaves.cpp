@@ -40,6 +40,7 @@ struct Asked {
   std::size_t group, leaf;
   const Strides& strides;
   const Target& target;
+  const model::OneGroup& predicted;
   double now;
   double least = model::faster_leaf * now;
 
@@ -50,7 +51,7 @@ struct Asked {
 
   void take_if_faster(Compute other) {
     std::swap(today(), other);
-    const double with = model::predict(plan.program, in(), strides, target).leaves[leaf].milliseconds;
+    const double with = predicted.milliseconds_of_leaf(in(), leaf, least);
     if (with < least) {
       least = with;
       plan.why[group].leaves[leaf].predicted = with;
@@ -80,10 +81,11 @@ void halve_vectors(Asked asked) {
 bool ask_each(
     Plan& plan, std::size_t g, const Strides& strides, const Target& target, const std::function<void(Asked)>& ask) {
   if (std::ranges::none_of(plan.groups[g].body, may_change)) return false;
-  const model::PlanPrediction::Of today = model::predict(plan.program, plan.groups[g], strides, target);
+  const model::OneGroup predicted(plan.program, plan.groups[g], strides, target);
+  const model::PlanPrediction::Of today = predicted.predict(plan.groups[g]);
   for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
     if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-      ask({plan, g, l, strides, target, today.leaves[l].milliseconds});
+      ask({plan, g, l, strides, target, predicted, today.leaves[l].milliseconds});
   return true;
 }
 
@@ -102,8 +104,9 @@ void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
   for (std::size_t g = 0; g < plan.groups.size(); ++g)
     if (ask_each(plan, g, strides, target, choose_other_leaf) && choose_turns_of(plan, g, strides, target)) {
-      const double now = model::predict(plan.program, plan.groups[g], strides, target).leaves.front().milliseconds;
-      choose_other_leaf({plan, g, 0, strides, target, now});
+      const model::OneGroup predicted(plan.program, plan.groups[g], strides, target);
+      const double now = predicted.predict(plan.groups[g]).leaves.front().milliseconds;
+      choose_other_leaf({plan, g, 0, strides, target, predicted, now});
     }
 }
 

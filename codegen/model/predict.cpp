@@ -35,15 +35,16 @@ double milliseconds(double cycles, const Machine& machine) { return cycles / (ma
 
 class Predictor {
  public:
-  Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target)
+  // `statements`: of the leaves of all groups, one after the other.
+  Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const Known> statements,
+      const Target& target)
       : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
+    auto statement = statements.begin();
     for (const Group& group : plan) {
       std::vector<Seen> leaves;
       for (const Compute& leaf : group.body) {
-        Nest nest = leaf_nest(program, group, leaf, strides);
-        Walk loops = walk(nest, group, leaf);
-        std::vector<Asked> asked = asked_for(nest, leaf);
-        leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked),
+        const Nest& nest = statement->nest;
+        leaves.push_back(seen(program, nest, walk(*statement++, group, leaf), leaf, asked_for(nest, leaf),
             torn_beyond * static_cast<double>(target.l2)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
@@ -201,14 +202,22 @@ class Predictor {
 
 }  // namespace
 
+std::vector<Known> known_of(const poly::Program& program, std::span<const Group> plan, const Strides& strides) {
+  std::vector<Known> statements;
+  for (const Group& group : plan)
+    for (const Compute& leaf : group.body) statements.push_back(known(leaf_nest(program, group, leaf, strides)));
+  return statements;
+}
+
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, strides, target).predict();
+  return Predictor(plan.program, plan.groups, known_of(plan.program, plan.groups, strides), target).predict();
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, strides, target).milliseconds_of_all();
+  return Predictor(plan.program, plan.groups, known_of(plan.program, plan.groups, strides), target)
+      .milliseconds_of_all();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
@@ -225,9 +234,30 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
-PlanPrediction::Of predict(
-    const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
-  return Predictor(program, {&group, 1}, strides, target).first_group();
+OneGroup::OneGroup(const poly::Program& program, const Group& group, const Strides& strides, const Target& target)
+    : program_(program), target_(target), statements_(known_of(program, {&group, 1}, strides)) {}
+
+PlanPrediction::Of OneGroup::predict(const Group& group) const {
+  return Predictor(program_, {&group, 1}, statements_, target_).first_group();
+}
+
+double OneGroup::milliseconds(const Group& group, double bar) const {
+  double core = 0;
+  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) core += core_of(group, l);
+  return core < bar ? predict(group).milliseconds : core;
+}
+
+double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const {
+  const double core = core_of(group, leaf);
+  return core < bar ? predict(group).leaves[leaf].milliseconds : core;
+}
+
+double OneGroup::core_of(const Group& group, std::size_t leaf) const {
+  const Known& statement = statements_[leaf];
+  const Machine& machine = *machine_of(target_);
+  return model::milliseconds(core_cycles(program_, statement.nest, group.body[leaf],
+                                 walk(statement, group, group.body[leaf]), machine),
+      machine);
 }
 
 }  // namespace tilec::codegen::model

@@ -49,9 +49,9 @@ bool tears(const Seen& leaf, double reach, double element_bytes) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
     double torn_beyond) {
-  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
+  Seen leaf{nest, std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
       std::move(asked), {}, {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);

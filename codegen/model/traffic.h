@@ -29,7 +29,7 @@ enum class Asked { Not, Steps, Early };
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
 // lines come one behind the other; and how many of them with nothing between.
 struct Seen {
-  Nest nest;
+  const Nest& nest;
   Walk walk;
   bool stream = false, claims = false;
   bool torn = false;                                   // lines of the target come again before half of each is stored
@@ -41,7 +41,7 @@ struct Seen {
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
     double torn_beyond);
 
 class GroupTraffic {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "codegen/tile.h"
 
@@ -75,7 +76,13 @@ double Walk::entered(std::size_t at) const {
       [](double product, const Turns& turns) { return product * turns.whole; });
 }
 
-Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
+Known known(Nest nest) {
+  const double filled = filled_part(nest);
+  return {std::move(nest), filled};
+}
+
+Walk walk(const Known& statement, const Group& group, const Compute& leaf) {
+  const Nest& nest = statement.nest;
   Walker walker(nest);
   // its leaves follow each other part by part
   for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());
@@ -108,7 +115,7 @@ Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
     if (m_inner) walker.loop({leaf.m()}, leaf.rows);
     for (const std::string& name : k) walker.loop({name}, 1);
   }
-  walker.made().filled = leaf.is<forms::Scan>() ? 1 : filled_part(nest);
+  walker.made().filled = leaf.is<forms::Scan>() ? 1 : statement.filled;
   return std::move(walker.made());
 }
 

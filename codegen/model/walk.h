@@ -26,6 +26,10 @@ struct Walk {
   double entered(std::size_t at) const;
 };
 
-Walk walk(const Nest& nest, const Group& group, const Compute& leaf);
+// What the model asks of a statement whatever its loops are: its nest, and the part of the box that the rows leave.
+struct Known { Nest nest; double filled; };
+Known known(Nest nest);
+
+Walk walk(const Known& statement, const Group& group, const Compute& leaf);
 
 }  // namespace tilec::codegen::model
