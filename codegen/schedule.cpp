@@ -488,7 +488,9 @@ Group group_of(
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, program, nest, node, target);
-      if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
+      if (group.body.front().is<forms::Reduce>()) 
+        choose_turns(
+            group, why, program, nest, model::known(program, group, fused.strides, target), target);
       stream(group.body.back(), program, nest, group, target);
       continue;
     }

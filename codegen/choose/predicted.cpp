@@ -15,10 +15,11 @@ double predicted(Rewriting r, double bar) {
   const Target target = r.target;
   const Fused fused = in_sets(std::move(r));
   Plan plan = schedule(fused, target);
-  const double by_counts = model::milliseconds_of(plan, fused.strides, target);
+  const model::KnownPlan statements = model::known(plan, fused.strides, target);
+  const double by_counts = model::milliseconds_of(plan, statements, target);
   if (by_counts >= model::leaves_save * bar) return by_counts;
-  choose_leaves(plan, fused.strides, target);
-  return model::milliseconds_of(plan, fused.strides, target);
+  choose_leaves(plan, statements, fused.strides, target);
+  return model::milliseconds_of(plan, statements, target);
 }
 
 }  // namespace tilec::codegen

@@ -13,13 +13,13 @@ namespace {
 
 class Search {
  public:
-  Search(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
+  Search(Group& group, Why& why, const poly::Program& program, const Nest& nest, const model::KnownGroup& statement,
       const Target& target)
       : group_(group),
         why_(why),
         nest_(nest),
         target_(target),
-        predicted_(program, group, strides, target),
+        predicted_(program, statement, target),
         chosen_(group.body.front()),
         turns_(turns(group.loops)) {}
 
@@ -132,12 +132,12 @@ class Search {
 
 }  // namespace
 
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
-    const Target& target) {
+bool choose_turns(Group& group, Why& why, const poly::Program& program, const Nest& nest,
+    const model::KnownGroup& statement, const Target& target) {
   const Compute& leaf = group.body.front();
   const bool has_turns = leaf.is<forms::Reduce>() || leaf.is<forms::Map>() || leaf.is<forms::Contract>();
   if (model::machine_of(target) == nullptr || group.loops.empty() || !has_turns) return false;
-  return Search(group, why, program, strides, nest, target).run();
+  return Search(group, why, program, nest, statement, target).run();
 }
 
 }  // namespace tilec::codegen

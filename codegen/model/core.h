@@ -12,6 +12,6 @@
 namespace tilec::codegen::model {
 
 double core_cycles(
-    const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine);
+    const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk, const Machine& machine);
 
 }  // namespace tilec::codegen::model

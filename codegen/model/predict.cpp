@@ -35,17 +35,16 @@ double milliseconds(double cycles, const Machine& machine) { return cycles / (ma
 
 class Predictor {
  public:
-  // `statements`: of the leaves of all groups, one after the other.
-  Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const Known> statements,
+  Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const KnownGroup> statements,
       const Target& target)
-      : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
-    auto statement = statements.begin();
-    for (const Group& group : plan) {
+      : program_(program), plan_(plan), statements_(statements), target_(target), machine_(machine_of(target)) {
+    for (std::size_t g = 0; g < plan.size(); ++g) {
+      const Group& group = plan[g];
       std::vector<Seen> leaves;
-      for (const Compute& leaf : group.body) {
-        const Nest& nest = statement->nest;
-        leaves.push_back(seen(program, nest, walk(*statement++, group, leaf), leaf, asked_for(nest, leaf),
-            torn_beyond * static_cast<double>(target.l2)));
+      for (std::size_t l = 0; l < group.body.size(); ++l) {
+        const Known& statement = statements[g][l];
+        leaves.push_back(seen(program, statement.nest, walk(statement, group, group.body[l]), group.body[l],
+            asked_for(statement.nest, group.body[l]), torn_beyond * static_cast<double>(target.l2)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
       touched_.push_back(traffic.touched(false));
@@ -125,7 +124,7 @@ class Predictor {
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
       if (machine_ != nullptr) {
         const Compute& compute = plan_[g].body[l];
-        const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
+        const double core = core_cycles(program_, statements_[g][l], compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
         const double memory = wait(machine_->memory, warm[2][l]) + warm[2][l].torn * machine_->memory.start;
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
@@ -192,6 +191,7 @@ class Predictor {
 
   const poly::Program& program_;
   const std::span<const Group> plan_;
+  const std::span<const KnownGroup> statements_;
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
@@ -202,22 +202,18 @@ class Predictor {
 
 }  // namespace
 
-std::vector<Known> known_of(const poly::Program& program, std::span<const Group> plan, const Strides& strides) {
-  std::vector<Known> statements;
-  for (const Group& group : plan)
-    for (const Compute& leaf : group.body) statements.push_back(known(leaf_nest(program, group, leaf, strides)));
-  return statements;
-}
-
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, known_of(plan.program, plan.groups, strides), target).predict();
+  return Predictor(plan.program, plan.groups, known(plan, strides, target), target).predict();
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, known_of(plan.program, plan.groups, strides), target)
-      .milliseconds_of_all();
+  return milliseconds_of(plan, known(plan, strides, target), target);
+}
+
+double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
+  return Predictor(plan.program, plan.groups, statements, target).milliseconds_of_all();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
@@ -234,11 +230,8 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
-OneGroup::OneGroup(const poly::Program& program, const Group& group, const Strides& strides, const Target& target)
-    : program_(program), target_(target), statements_(known_of(program, {&group, 1}, strides)) {}
-
 PlanPrediction::Of OneGroup::predict(const Group& group) const {
-  return Predictor(program_, {&group, 1}, statements_, target_).first_group();
+  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
 }
 
 double OneGroup::milliseconds(const Group& group, double bar) const {
@@ -255,7 +248,7 @@ double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, doub
 double OneGroup::core_of(const Group& group, std::size_t leaf) const {
   const Known& statement = statements_[leaf];
   const Machine& machine = *machine_of(target_);
-  return model::milliseconds(core_cycles(program_, statement.nest, group.body[leaf],
+  return model::milliseconds(core_cycles(program_, statement, group.body[leaf],
                                  walk(statement, group, group.body[leaf]), machine),
       machine);
 }

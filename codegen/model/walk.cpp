@@ -2,38 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "codegen/tile.h"
 
 namespace tilec::codegen::model {
 
 namespace {
-
-// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker
-// sequence).
-double filled_part(const Nest& nest) {
-  if (nest.rows.empty()) return 1;
-  constexpr int samples = 256;
-  constexpr double golden = 0.6180339887498949;
-  int inside = 0;
-  std::vector<double> step(nest.dims.size());
-  for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
-  std::vector<double> at(nest.dims.size());
-  for (int n = 0; n < samples; ++n) {
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      const double place = (n + 0.5) * step[d];
-      at[d] = static_cast<double>(static_cast<std::int64_t>(
-          (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
-    }
-    inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
-      double value = static_cast<double>(row.form.constant);
-      for (std::size_t d = 0; d < at.size(); ++d) value += at[d] * static_cast<double>(row.form.coefficients[d]);
-      return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
-    });
-  }
-  return std::max(inside, 1) / static_cast<double>(samples);
-}
 
 class Walker {
  public:
@@ -74,11 +48,6 @@ class Walker {
 double Walk::entered(std::size_t at) const {
   return std::accumulate(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(at), 1.0,
       [](double product, const Turns& turns) { return product * turns.whole; });
-}
-
-Known known(Nest nest) {
-  const double filled = filled_part(nest);
-  return {std::move(nest), filled};
 }
 
 Walk walk(const Known& statement, const Group& group, const Compute& leaf) {

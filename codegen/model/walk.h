@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "codegen/model/known.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 
@@ -25,10 +26,6 @@ struct Walk {
   // How often all loops outside box `at` turn.
   double entered(std::size_t at) const;
 };
-
-// What the model asks of a statement whatever its loops are: its nest, and the part of the box that the rows leave.
-struct Known { Nest nest; double filled; };
-Known known(Nest nest);
 
 Walk walk(const Known& statement, const Group& group, const Compute& leaf);
 
