@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <set>
 #include <span>
 
@@ -111,11 +111,10 @@ class Predictor {
     const GroupTraffic& traffic = groups_[g];
     const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2),
         usable_of_last * static_cast<double>(target_.l3)};
-    std::vector<std::vector<Moved>> cold, warm;
-    for (const double bytes : caches) {
-      const bool first = warm.empty();
-      cold.push_back(with_bytes ? traffic.through(bytes, {}, first) : std::vector<Moved>(traffic.leaves.size()));
-      warm.push_back(traffic.through(bytes, left_in(bytes, g), first));
+    std::array<std::vector<Moved>, 3> cold, warm;
+    for (std::size_t c = 0; c < warm.size(); ++c) {
+      cold[c] = with_bytes ? traffic.through(caches[c], {}, c == 0) : std::vector<Moved>(traffic.leaves.size());
+      warm[c] = traffic.through(caches[c], left_in(caches[c], g), c == 0);
     }
     const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
                               sets = traffic.set_cycles();
@@ -156,7 +155,7 @@ class Predictor {
 
   // What is touched from one use of a tensor to its next, the group of that one included; calls follow one another.
   void measure_distances() {
-    std::map<TensorId, double> last;                   // what was touched until the last use had ended
+    OfTensors<double> last;                            // what was touched until the last use had ended
     double so_far = 0;
     since_.resize(groups_.size());
     for (const bool again : {false, true})
@@ -171,21 +170,21 @@ class Predictor {
 
   // The part of a tensor that a cache of `bytes` still holds when group g begins: none once twice as much was touched
   // since.
-  std::map<TensorId, double> left_in(double bytes, std::size_t g) const {
-    std::map<TensorId, double> here;
+  OfTensors<double> left_in(double bytes, std::size_t g) const {
+    OfTensors<double> here;
     for (const auto& [id, since] : since_[g]) here[id] = std::clamp(2 - since / bytes, 0.0, 1.0);
     return here;
   }
 
   double must_of_plan() const {
-    std::map<TensorId, double> most;
+    OfTensors<double> most;
     for (const auto& touched : touched_)
       for (const auto& [id, footprint] : touched) most[id] = std::max(most[id], footprint.elements);
     std::set<TensorId> outside(program_.inputs.begin(), program_.inputs.end());
     outside.insert(program_.outputs.begin(), program_.outputs.end());
     double sum = 0;
     for (const TensorId id : outside)
-      if (const auto found = most.find(id); found != most.end()) sum += bytes_of(id, found->second);
+      if (const double* elements = most.find(id)) sum += bytes_of(id, *elements);
     return sum;
   }
 
@@ -195,8 +194,8 @@ class Predictor {
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
-  std::vector<std::map<TensorId, Footprint>> touched_;
-  std::vector<std::map<TensorId, double>> since_;
+  std::vector<OfTensors<Footprint>> touched_;
+  std::vector<OfTensors<double>> since_;
   std::vector<double> bytes_;
 };
 

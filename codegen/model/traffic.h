@@ -6,7 +6,6 @@
 // optimizing algorithm", 1991.)
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "codegen/model/footprint.h"
@@ -51,13 +50,13 @@ class GroupTraffic {
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
-  std::vector<Moved> through(double held, const std::map<TensorId, double>& here, bool first) const;
+  std::vector<Moved> through(double held, const OfTensors<double>& here, bool first) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
   std::vector<double> page_cycles(const Machine& machine) const;
   // Cycles that stored lines wait for their sets, per leaf.
   std::vector<double> set_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
-  std::map<TensorId, Footprint> touched(bool turn) const;
+  OfTensors<Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
 
   const std::vector<TensorId>& locals;
@@ -65,7 +64,7 @@ class GroupTraffic {
 
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;
-  Moved add(const Seen& leaf, std::size_t whole_box, bool locals_too, const std::map<TensorId, double>* here,
+  Moved add(const Seen& leaf, std::size_t whole_box, bool locals_too, const OfTensors<double>* here,
       const std::vector<bool>& there, bool first) const;
   double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;

@@ -12,7 +12,10 @@ namespace {
 class Walker {
  public:
   explicit Walker(const Nest& nest) : nest_(nest) {
+    constexpr std::size_t usual = 12;                  // loops of a leaf
+    walk_.loops.reserve(usual), walk_.boxes.reserve(usual + 1);
     std::vector<std::int64_t> box;
+    box.reserve(nest.dims.size());
     for (const Dim& dim : nest.dims) box.push_back(dim.extent);
     walk_.boxes.push_back(std::move(box));
   }
