@@ -237,8 +237,8 @@ class Core {
 
 }  // namespace
 
-double core_cycles(
-    const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk, const Machine& machine) {
+double core_cycles(const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk,
+    const Machine& machine) {
   if (box_points(statement.nest) == 0) return 0;
   return Core(program, statement, leaf, walk, machine).cycles();
 }
