@@ -178,10 +178,11 @@ class OtherGroups {
 
   // Those of the groups that take longest first, where this is known.
   void add() {
+    const model::KnownPlan statements = model::known(plan_, strides_, target_);
     std::vector<std::pair<double, std::size_t>> order;
     for (std::size_t g = 0; g < plan_.groups.size(); ++g)
       order.emplace_back(model::predicts_time(target_)
-              ? -model::predict(plan_.program, plan_.groups[g], strides_, target_).milliseconds
+              ? -model::OneGroup(plan_.program, statements[g], target_).predict(plan_.groups[g]).milliseconds
               : 0,
           g);
     std::ranges::sort(order);

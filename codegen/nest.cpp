@@ -40,6 +40,7 @@ Shifted hulls(const Statement& statement) {
 Form shifted(const Affine& affine, const Shifted& hull) {
   if (!affine.divisor.is(1)) throw InternalError("a fraction reached the scheduler");
   Form form;
+  form.coefficients.reserve(affine.coefficients.size());
   form.constant = affine.constant.get();
   for (std::size_t k = 0; k < affine.coefficients.size(); ++k) {
     const std::int64_t c = affine.coefficients[k].get();

@@ -261,14 +261,14 @@ bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
   return std::ranges::all_of(layouts.boxes, [&](const auto& box) { return box.second < extent(s, box.first); });
 }
 
-// What the model says of a program of statements alike, over tensors that lie so.
-double predicted_anew(Rewriting alike, const Layouts& layouts, double bar) {
+// A program of statements alike, over tensors that lie so.
+PlannedByRows planned_anew(Rewriting alike, const Layouts& layouts) {
   for (std::size_t n = 0; n < alike.program.nodes.size(); ++n) {
     const auto& s = std::get<Statement>(alike.program.nodes[n]);
     if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
   }
   panel_operands(alike);
-  return predicted_by_rows(std::move(alike), bar);
+  return PlannedByRows(std::move(alike));
 }
 
 // A program of statements alike, and layouts that the model is asked about.
@@ -277,21 +277,52 @@ class Alike {
   explicit Alike(Rewriting program) : program_(std::move(program)), text_(poly::print(program_.program)) {
     for (const auto& strides : program_.strides) text_ += fmt::format("{}\n", fmt::join(strides, " "));
   }
-  // `bar`: of what takes longer than that, how long does not matter.
-  double predicted(const Layouts& layouts, double bar = std::numeric_limits<double>::infinity()) const {
-    std::string key = text_;
-    for (const auto& read : layouts.reads) key += fmt::format("{}\n", fmt::join(read, " "));
-    key += fmt::format("{}\n", fmt::join(layouts.target, " "));
-    for (const auto& [k, step] : layouts.boxes) key += fmt::format("{} by {}\n", k, step);
-    key += fmt::format("{}", bar);
-    std::map<std::string, double>& known = *program_.predictions;
-    const auto found = known.find(key);
-    return found != known.end() ? found->second
-                                : known.emplace(std::move(key), predicted_anew(program_, layouts, bar)).first->second;
+  double predicted(const Layouts& layouts) const {
+    return Weighed(*this, layouts).time(std::numeric_limits<double>::infinity());
+  }
+  // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
+  // leave the others least to be asked. `bar`: of what takes longer than that, how long does not matter.
+  template <class Take> void each(const std::vector<Layouts>& all, const double& bar, Take take) const {
+    std::vector<Weighed> weighed;
+    weighed.reserve(all.size());
+    for (const Layouts& layouts : all) weighed.emplace_back(*this, layouts);
+    std::vector<std::size_t> order = in_order(all.size());
+    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return weighed[n].by_counts(); });
+    for (const std::size_t n : order) take(all[n], weighed[n].time(bar));
   }
   double enough() const { return enough_for(program_); }
 
  private:
+  class Weighed {
+   public:
+    Weighed(const Alike& alike, const Layouts& layouts) : alike_(alike), layouts_(layouts) {
+      std::string key = alike.text_;
+      for (const auto& read : layouts.reads) key += fmt::format("{}\n", fmt::join(read, " "));
+      key += fmt::format("{}\n", fmt::join(layouts.target, " "));
+      for (const auto& [k, step] : layouts.boxes) key += fmt::format("{} by {}\n", k, step);
+      const auto [at, fresh] = alike.program_.predictions->try_emplace(std::move(key));
+      known_ = &at->second;
+      if (!fresh) return;
+      planned_.emplace(planned_anew(alike.program_, layouts));
+      known_->by_counts = planned_->by_counts();
+    }
+    double by_counts() const { return known_->by_counts; }
+    double time(double bar) {
+      if (known_->time) return *known_->time;
+      if (by_counts() >= model::leaves_of_layout_save * bar) return by_counts();
+      if (!planned_) planned_.emplace(planned_anew(alike_.program_, layouts_));
+      known_->time = planned_->time(bar);
+      planned_.reset();
+      return *known_->time;
+    }
+
+   private:
+    const Alike& alike_;
+    const Layouts& layouts_;
+    Rewriting::Predicted* known_;
+    std::optional<PlannedByRows> planned_;
+  };
+
   Rewriting program_;
   std::string text_;
 };
@@ -314,13 +345,13 @@ std::optional<Layouts> with_box(const Statement& s, Layouts layouts, std::size_t
 Layouts with_better_boxes(const Alike& part, const Statement& s, Layouts best, double& least) {
   for (int round = 0; round < model::rounds_of_boxes; ++round) {
     std::optional<Layouts> better;
+    std::vector<Layouts> others;
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
-      for (const double factor : model::factors_of_boxes) {
-        std::optional<Layouts> other = with_box(s, best, box, factor);
-        if (!other) continue;
-        if (const double time = part.predicted(*other, least); time < model::faster_by_a_box * least)
-          least = time, better = std::move(other);
-      }
+      for (const double factor : model::factors_of_boxes)
+        if (std::optional<Layouts> other = with_box(s, best, box, factor)) others.push_back(*std::move(other));
+    part.each(others, least, [&](const Layouts& other, double time) {
+      if (time < model::faster_by_a_box * least) least = time, better = other;
+    });
     if (!better) break;
     best = *std::move(better);
   }
@@ -359,9 +390,9 @@ Layouts with_better_orders(
       round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
       ++round) {
     std::optional<Layouts> better;
-    for (Layouts& other : layouts_near(s, best, stages))
-      if (const double time = part.predicted(other, least); time < model::faster_by_an_order * least)
-        least = time, better = std::move(other);
+    part.each(layouts_near(s, best, stages), least, [&](const Layouts& other, double time) {
+      if (time < model::faster_by_an_order * least) least = time, better = other;
+    });
     if (!better) break;
     best = *std::move(better);
   }
@@ -385,20 +416,20 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (all.size() == 1) return std::move(all.front());
   const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : part.predicted(all.front());
   if (first <= enough) return std::move(all.front());
-  std::size_t best = 0;
-  double least = model::faster_by_prediction * first;
-  std::optional<std::size_t> boxed;                    // the best with boxes, which others may make better
+  Layouts chosen = std::move(all.front());
+  all.erase(all.begin());
+  const double bar = model::faster_by_prediction * first;
+  double least = bar;
+  std::optional<Layouts> boxed;                        // the best with boxes, which others may make better
   double least_boxed = std::numeric_limits<double>::infinity();
-  for (std::size_t n = 1; n < all.size(); ++n) {
-    const double time = part.predicted(all[n], least);
-    if (!all[n].boxes.empty() && time < least_boxed) boxed = n, least_boxed = time;
-    if (time < (all[n].moves ? model::faster_by_moving : 1) * least) least = time, best = n;
-  }
-  if (best == 0) least = first;
-  Layouts chosen = all[best];
+  part.each(all, least, [&](const Layouts& other, double time) {
+    if (!other.boxes.empty() && time < least_boxed) boxed = other, least_boxed = time;
+    if (time < (other.moves ? model::faster_by_moving : 1) * least) least = time, chosen = other;
+  });
+  if (least == bar) least = first;
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);
   else if (boxed && least_boxed < model::boxes_save * least) {
-    Layouts better = with_better_boxes(part, s, all[*boxed], least_boxed);
+    Layouts better = with_better_boxes(part, s, *std::move(boxed), least_boxed);
     if (least_boxed < model::faster_by_a_box * least) chosen = std::move(better), least = least_boxed;
   }
   return with_better_orders(r, part, s, std::move(chosen), least, enough);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/model/estimates.h"
+#include "codegen/model/few.h"
 #include "codegen/model/footprint.h"
 #include "codegen/model/machine.h"
 
@@ -14,15 +15,19 @@ namespace tilec::codegen {
 
 namespace {
 
-std::vector<std::int64_t> extents_of(const Nest& nest) {
-  std::vector<std::int64_t> extents;
-  for (const Dim& dim : nest.dims) extents.push_back(dim.extent);
-  return extents;
+// How often blocks read the same. `extent_of`: of a dimension.
+template <class Extent>
+double readings(const Nest& nest, const Compute& leaf, const FlatAccess& read, Extent extent_of) {
+  const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
+  const auto extent = [&](const std::string& index) { return static_cast<double>(extent_of(*nest.dim(index))); };
+  double count =
+      !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
+  for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
+  return count;
 }
 
-// What a leaf touches in all its turns.
-model::Footprint of_whole(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
-  return model::footprint(access, extents_of(nest), bytes);
+double readings_of_whole(const Nest& nest, const Compute& leaf, const FlatAccess& read) {
+  return readings(nest, leaf, read, [&](std::size_t d) { return nest.dims[d].extent; });
 }
 
 }  // namespace
@@ -34,16 +39,11 @@ bool waits_for(const Nest& nest, const FlatAccess& read, std::size_t d, std::int
 
 double readings(
     const Nest& nest, const Compute& leaf, const FlatAccess& read, const std::vector<std::int64_t>& extents) {
-  const auto again = [&](const std::string& index) { return read.offset.coefficients[*nest.dim(index)] == 0; };
-  const auto extent = [&](const std::string& index) { return static_cast<double>(extents[*nest.dim(index)]); };
-  double count =
-      !leaf.m().empty() && again(leaf.m()) ? std::ceil(extent(leaf.m()) / static_cast<double>(leaf.rows)) : 1;
-  for (const std::string& index : leaf.outer) if (again(index)) count *= extent(index);
-  return count;
+  return readings(nest, leaf, read, [&](std::size_t d) { return extents[d]; });
 }
 
 bool asks_for(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::size_t d, std::int64_t bytes) {
-  return waits_for(nest, read, d, bytes) && readings(nest, leaf, read, extents_of(nest)) <= model::ahead::ever_readings;
+  return waits_for(nest, read, d, bytes) && readings_of_whole(nest, leaf, read) <= model::ahead::ever_readings;
 }
 
 std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& leaf) {
@@ -60,7 +60,7 @@ std::optional<std::size_t> level_that_waits(const Nest& nest, const Compute& lea
         continue;
       if (!near) near = level;
       if (static_cast<double>(std::abs(read.offset.coefficients[d]) * bytes) < model::ahead::apart) continue;
-      if (const double elements = of_whole(nest, read, bytes).elements;
+      if (const double elements = model::elements_of(read, nest);
           !far || elements > model::ahead::much_more * waits)
         far = level, waits = elements;
     }
@@ -77,7 +77,7 @@ bool streams_under_masks(const Nest& nest, const Compute& leaf, const FlatAccess
   if (step(leaf.n) != 1 || extent(leaf.n) >= leaf.lanes || step(leaf.k.back()) == 0 ||
       static_cast<double>(step(leaf.k.back()) * bytes) >= model::ahead::followed)
     return false;
-  return readings(nest, leaf, read, extents_of(nest)) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
+  return readings_of_whole(nest, leaf, read) <= model::ahead::most_readings && leaves_cache(nest, read, bytes);
 }
 
 bool asks_by_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, std::int64_t bytes) {
@@ -156,7 +156,7 @@ bool is_stream(const Nest& nest, const Compute& leaf, const FlatAccess& read, st
 
 bool leaves_cache(const Nest& nest, const FlatAccess& access, std::int64_t bytes) {
   if (std::ranges::find(nest.locals, access.tensor) != nest.locals.end()) return false;
-  return of_whole(nest, access, bytes).elements * static_cast<double>(bytes) > model::ahead::kept;
+  return model::elements_of(access, nest) * static_cast<double>(bytes) > model::ahead::kept;
 }
 
 bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
@@ -205,6 +205,41 @@ std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t 
   for (std::size_t e = 0; e < elements.size(); ++e)
     if (e == 0 || elements[e].line != elements[e - 1].line) offsets.push_back(elements[e].at);
   return offsets;
+}
+
+std::int64_t count_lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns,
+    std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner) {
+  struct Side { std::int64_t step, count; };           // in bytes
+  model::Few<Side> sides;
+  std::int64_t lowest = 0;
+  const auto add = [&](std::int64_t d, std::int64_t count) {
+    const std::int64_t step = d < 0 ? 0 : offset.coefficients[static_cast<std::size_t>(d)] * bytes;
+    if (step == 0 || count <= 1) return;
+    if (step < 0) lowest += step * (count - 1);
+    sides.push_back({std::abs(step), count});
+  };
+  add(m, rows), add(n, columns);
+  for (const auto& [d, count] : inner) add(static_cast<std::int64_t>(d), count);
+  std::ranges::sort(sides, {}, &Side::step);
+  // What steps no further than a line beyond what there is so far leaves no line out.
+  constexpr auto line = static_cast<std::int64_t>(model::line);
+  std::int64_t span = 0;
+  auto side = sides.begin();
+  for (; side != sides.end() && side->step <= span + line; ++side) span += side->step * (side->count - 1);
+  std::vector<std::int64_t> starts{lowest};
+  for (; side != sides.end(); ++side) {
+    const std::size_t known = starts.size();
+    for (std::int64_t value = 1; value < side->count; ++value)
+      for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * side->step);
+  }
+  std::ranges::sort(starts);
+  const auto line_of = [&](std::int64_t at) { return at >= 0 ? at / line : -((line - 1 - at) / line); };
+  std::int64_t count = 0, next = line_of(lowest);      // the first line that is not counted yet
+  for (const std::int64_t start : starts) {
+    const std::int64_t first = std::max(next, line_of(start)), end = line_of(start + span) + 1;
+    if (end > first) count += end - first, next = end;
+  }
+  return count;
 }
 
 Body among_stores(Body body, const std::string& view, Body requests) {

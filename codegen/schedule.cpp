@@ -17,6 +17,7 @@
 #include "codegen/finishing.h"
 #include "codegen/indirect.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/online.h"
 #include "codegen/part.h"
@@ -488,7 +489,8 @@ Group group_of(
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, program, nest, node, target);
-      if (group.body.front().is<forms::Reduce>()) choose_turns(group, why, program, fused.strides, nest, target);
+      if (group.body.front().is<forms::Reduce>() && !group.loops.empty() && model::predicts_time(target))
+        choose_turns(group, why, program, nest, model::known(program, group, fused.strides, target), target);
       stream(group.body.back(), program, nest, group, target);
       continue;
     }

@@ -93,8 +93,17 @@ Affine Affine::compose(std::span<const Affine> map, std::size_t new_count) const
   if (map.size() != coefficients.size())
     throw lang::InternalError("an affine form is composed with a map of another size");
   Affine form = of(constant, new_count);
-  for (std::size_t k = 0; k < coefficients.size(); ++k)
-    if (!coefficients[k].is(0)) form = form.plus(map[k].times(coefficients[k]));
+  for (std::size_t k = 0; k < coefficients.size(); ++k) {
+    if (coefficients[k].is(0)) continue;
+    if (!form.divisor.is(1) || !map[k].divisor.is(1) || map[k].coefficients.size() != new_count) {
+      form = form.plus(map[k].times(coefficients[k]));
+      continue;
+    }
+    form.constant = form.constant + map[k].constant * coefficients[k];
+    for (std::size_t j = 0; j < new_count; ++j)
+      if (!map[k].coefficients[j].is(0))
+        form.coefficients[j] = form.coefficients[j] + map[k].coefficients[j] * coefficients[k];
+  }
   form.divisor = form.divisor * divisor;
   return reduced(std::move(form));
 }

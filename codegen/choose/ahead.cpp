@@ -182,7 +182,7 @@ class Steps {
     return codegen::in_turn(f_.nest, leaf_, read, asking_, leaf_.rows, columns_, bytes_).has_value();
   }
   double lines_of(const FlatAccess& read, std::int64_t rows) const {
-    return static_cast<double>(lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_).size());
+    return static_cast<double>(count_lines_of_step(read.offset, m_, rows, n_, columns_, bytes_, inner_));
   }
 
   const Facts& f_;
@@ -323,9 +323,8 @@ class Around {
                                                  leaf_.rows, leaf_.vectors * leaf_.lanes, bytes);
     if (!in_turn && !reads_little(access.offset, inner_)) return std::nullopt;
     double lines = in_turn ? static_cast<double>(in_turn->lines)
-                           : static_cast<double>(lines_of_step(access.offset, position(leaf_.m()), leaf_.rows,
-                                 position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_)
-                                     .size());
+                           : static_cast<double>(count_lines_of_step(access.offset, position(leaf_.m()),
+                                 leaf_.rows, position(leaf_.n), leaf_.vectors * leaf_.lanes, bytes, inner_));
     if (!in_turn && !inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
     for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);

@@ -60,16 +60,19 @@ class BlockCosts {
         turned ? std::min(all_rows_, lanes_) : std::min(all_rows_, apart ? blocks::most_rows_apart : blocks::most_rows);
     const std::int64_t most_vectors = std::min<std::int64_t>(all_vectors_, turned ? 1 : blocks::most_vectors);
     RegisterBlock best;
-    for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows)
-      for (std::int64_t vectors = least_vectors; vectors <= most_vectors; ++vectors) {
-        if (!has_room(rows, vectors)) continue;
-        if (steps_ <= 1 && rows > 1 && !by_n_ && !apart) continue;  // nothing is reused: plain rows
-        const Tiles of_m = tiles_of_m(rows), of_n = balanced(all_vectors_, vectors);
-        const double cost = of_leaf(of_m, of_n, through_squares(rows));
+    for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows) {
+      if (!has_room(rows, least_vectors)) break;
+      if (steps_ <= 1 && rows > 1 && !by_n_ && !apart) break;  // nothing is reused: plain rows
+      const Tiles of_m = tiles_of_m(rows);
+      const bool squares = through_squares(rows);
+      for (std::int64_t vectors = least_vectors; vectors <= most_vectors && has_room(rows, vectors); ++vectors) {
+        const Tiles of_n = balanced(all_vectors_, vectors);
+        const double cost = of_leaf(of_m, of_n, squares);
         // wider strips
         const bool tie = cost < best.cost * (1 + blocks::tie) && of_m.most == best.rows && of_n.most > best.vectors;
         if (cost < best.cost * (1 - blocks::tie) || tie) best = {of_m.most, of_n.most, cost, form_};
       }
+    }
     if (steps_ > 1 && f_.nest.reads.size() > 1 && std::isfinite(best.cost)) {
       best.again = Refetched(f_, n_, m_, best.rows, best.vectors).cycles();
       best.cost += best.again;
@@ -160,8 +163,9 @@ class BlockCosts {
   // Cycles of all blocks.
   double of_leaf(const Tiles& of_m, const Tiles& of_n, bool squares) const {
     const auto rows = static_cast<double>(of_m.most), vectors = static_cast<double>(of_n.most);
-    const double border = static_cast<double>(all_rows_) * (1 - inside_) * static_cast<double>(of_n.count) *
-        of_block(1, vectors, squares);
+    const double border = inside_ == 1 ? 0
+                                       : static_cast<double>(all_rows_) * (1 - inside_) *
+            static_cast<double>(of_n.count) * of_block(1, vectors, squares);
     const double whole =
         static_cast<double>(of_m.count) * static_cast<double>(of_n.count) * of_block(rows, vectors, squares) + border;
     // Vectors at the border go one at a time.

@@ -40,7 +40,11 @@ bool may_add(const poly::Program& program, const Group& group, int node, const N
 }
 
 Nest nest_to_choose(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
-  Nest nest = leaf_nest(program, group, leaf, strides);
+  return nest_to_choose(leaf_nest(program, group, leaf, strides), program, group, leaf, strides);
+}
+
+Nest nest_to_choose(
+    Nest nest, const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides) {
   nest.adds = !leaf.is<forms::Fill>() && group.tile.empty() && may_add(program, group, leaf.node, nest, strides);
   return nest;
 }

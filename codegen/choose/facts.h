@@ -38,8 +38,11 @@ struct Facts {
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
-// The nest of a leaf that may be chosen anew, and the loops that a turn of its group leaves.
+// The nest of a leaf that may be chosen anew, or made from that of `leaf_nest`; the loops that a turn of its group
+// leaves.
 Nest nest_to_choose(const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
+Nest nest_to_choose(
+    Nest nest, const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
 std::vector<Loop> loops_of_turn(const Group& group);
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
 

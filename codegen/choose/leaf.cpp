@@ -139,11 +139,12 @@ Choice choose_leaf(const Facts& f, int node) {
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
   if (const auto scan = scan_of(f.nest); scan && !f.fixed[scan->along]) return {};
   const std::vector<std::pair<double, std::size_t>> lanes = lanes_by_cost(f);
-  std::vector<Choice> made;
+  struct Made { std::size_t n; std::optional<std::size_t> m; RegisterBlock block; };
+  std::vector<Made> made;
   const auto add = [&](std::size_t n, std::optional<std::size_t> m, RegisterBlock block) {
     if (!std::isfinite(block.cost)) return false;
     order_blocks(f, n, m, block);
-    made.push_back(with_lanes(f, node, n, m, block, block.cost));
+    made.push_back({n, m, block});
     return true;
   };
   const auto add_with_wider = [&](std::size_t n, std::optional<std::size_t> m, const RegisterBlock& block) {
@@ -153,8 +154,7 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
   for (const auto& [cost, n] : lanes) {
     if (cost > blocks::lanes_worth_asking * lanes.front().first) break;
     if (f.nest.dims[n].reduction) {
-      Why::Leaf why;
-      made.push_back(with_folded_rows(f, node, n, cost, why));
+      made.push_back({n, std::nullopt, RegisterBlock{.cost = cost}});
       continue;
     }
     add_with_wider(n, std::nullopt, best_block(f, n, std::nullopt, BlockForm::Plain));
@@ -163,12 +163,16 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
       if (block.form == BlockForm::Turned || !may_turn(f, n, m)) add_with_wider(n, m, block);
     });
   }
-  std::ranges::stable_sort(made, {}, &Choice::cost);
+  std::ranges::stable_sort(made, {}, [](const Made& one) { return one.block.cost; });
   std::vector<Compute> leaves;
-  for (Choice& choice : made) {
+  for (const auto& [n, m, block] : made) {
     if (leaves.size() == most) break;
-    finish(f, choice.leaf);
-    if (std::ranges::find(leaves, choice.leaf) == leaves.end()) leaves.push_back(std::move(choice.leaf));
+    Why::Leaf why;
+    Compute leaf = (f.nest.dims[n].reduction ? with_folded_rows(f, node, n, block.cost, why)
+                                             : with_lanes(f, node, n, m, block, block.cost))
+                       .leaf;
+    finish(f, leaf);
+    if (std::ranges::find(leaves, leaf) == leaves.end()) leaves.push_back(std::move(leaf));
   }
   return leaves;
 }

@@ -40,17 +40,18 @@ struct Asked {
   std::size_t group, leaf;
   const Strides& strides;
   const Target& target;
+  const model::KnownGroup& statements;
   double now;
   double least = model::faster_leaf * now;
 
   Group& in() const { return plan.groups[group]; }
   Compute& today() const { return in().body[leaf]; }
-  Nest nest() const { return nest_to_choose(plan.program, in(), today(), strides); }
+  Nest nest() const { return nest_to_choose(statements[leaf].nest, plan.program, in(), today(), strides); }
   Facts facts_of(const Nest& nest) const { return facts(nest, loops_of_turn(in()), target); }
 
   void take_if_faster(Compute other) {
     std::swap(today(), other);
-    const double with = model::predict(plan.program, in(), strides, target).leaves[leaf].milliseconds;
+    const double with = model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least);
     if (with < least) {
       least = with;
       plan.why[group].leaves[leaf].predicted = with;
@@ -77,39 +78,51 @@ void halve_vectors(Asked asked) {
 }
 
 // Asks about the leaves of a group that may be others and take long enough. Whether some leaf may be another one.
-bool ask_each(
-    Plan& plan, std::size_t g, const Strides& strides, const Target& target, const std::function<void(Asked)>& ask) {
+bool ask_each(Plan& plan, std::size_t g, const model::KnownGroup& statements, const Strides& strides,
+    const Target& target, const std::function<void(Asked)>& ask) {
   if (std::ranges::none_of(plan.groups[g].body, may_change)) return false;
-  const model::PlanPrediction::Of today = model::predict(plan.program, plan.groups[g], strides, target);
+  const model::PlanPrediction::Of today =
+      model::OneGroup(plan.program, statements, target).predict(plan.groups[g]);
   for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
     if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-      ask({plan, g, l, strides, target, today.leaves[l].milliseconds});
+      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds});
   return true;
 }
 
 // Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed
 // with them.
-bool choose_turns_of(Plan& plan, std::size_t g, const Strides& strides, const Target& target) {
+bool choose_turns_of(
+    Plan& plan, std::size_t g, const model::KnownGroup& statement, const Strides& strides, const Target& target) {
   Group& group = plan.groups[g];
   if (group.body.size() > 1 || group.body.front().is<forms::Reduce>()) return false;
-  return choose_turns(group, plan.why[g], plan.program, strides,
-      nest_to_choose(plan.program, group, group.body.front(), strides), target);
+  return choose_turns(group, plan.why[g], plan.program,
+      nest_to_choose(statement.front().nest, plan.program, group, group.body.front(), strides), statement, target);
 }
 
 }  // namespace
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
+  if (model::predicts_time(target)) choose_leaves(plan, model::known(plan, strides, target), strides, target);
+}
+
+void choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g)
-    if (ask_each(plan, g, strides, target, choose_other_leaf) && choose_turns_of(plan, g, strides, target)) {
-      const double now = model::predict(plan.program, plan.groups[g], strides, target).leaves.front().milliseconds;
-      choose_other_leaf({plan, g, 0, strides, target, now});
-    }
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const model::KnownGroup& known = statements[g];
+    if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
+        !choose_turns_of(plan, g, known, strides, target))
+      continue;
+    const double now =
+        model::OneGroup(plan.program, known, target).predict(plan.groups[g]).leaves.front().milliseconds;
+    choose_other_leaf({plan, g, 0, strides, target, known, now});
+  }
 }
 
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) ask_each(plan, g, strides, target, halve_vectors);
+  const model::KnownPlan statements = model::known(plan, strides, target);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g)
+    ask_each(plan, g, statements[g], strides, target, halve_vectors);
 }
 
 }  // namespace tilec::codegen

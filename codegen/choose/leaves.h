@@ -6,6 +6,7 @@
 // A count weighs hundreds of blocks and knows little of the caches. The model is asked about the few best.
 #pragma once
 
+#include "codegen/model/known.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 
@@ -14,6 +15,7 @@ namespace tilec::codegen {
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
 // Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were
 // weighed with such vectors were others, and as often slower.
+void choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target);
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen

@@ -35,7 +35,7 @@ const FlatAccess& largest(const Facts& f) {
   const auto bytes = [&](const FlatAccess& access, std::int64_t each) {
     return std::ranges::find(f.nest.locals, access.tensor) != f.nest.locals.end()
         ? 0
-        : model::footprint(access, f.extent, each).elements * static_cast<double>(each);
+        : model::elements_of(access, f.extent) * static_cast<double>(each);
   };
   double held = std::max(2 * bytes(f.nest.target, f.stored), model::ahead::kept);
   for (const FlatAccess& read : f.nest.reads)

@@ -106,7 +106,7 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   const double enough = enough_for(windows);
   const auto time_of = [](Rewriting one, double bar) {
     copy_operands(one), panel_operands(one);
-    return predicted_by_rows(std::move(one), bar);
+    return PlannedByRows(std::move(one)).time(bar);
   };
   const double today = time_of(std::move(windows), std::numeric_limits<double>::infinity());
   if (today <= enough) return false;

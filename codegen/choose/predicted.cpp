@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "codegen/choose/leaves.h"
-#include "codegen/fuse.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite/rows.h"
@@ -11,14 +10,17 @@
 
 namespace tilec::codegen {
 
-double predicted(Rewriting r, double bar) {
-  const Target target = r.target;
-  const Fused fused = in_sets(std::move(r));
-  Plan plan = schedule(fused, target);
-  const double by_counts = model::milliseconds_of(plan, fused.strides, target);
-  if (by_counts >= model::leaves_save * bar) return by_counts;
-  choose_leaves(plan, fused.strides, target);
-  return model::milliseconds_of(plan, fused.strides, target);
+Planned::Planned(Rewriting r)
+    : target_(r.target),
+      fused_(in_sets(std::move(r))),
+      plan_(schedule(fused_, target_)),
+      statements_(model::known(plan_, fused_.strides, target_)),
+      by_counts_(model::milliseconds_of(plan_, statements_, target_)) {}
+
+double Planned::time(double bar) {
+  if (by_counts_ >= model::leaves_save * bar) return by_counts_;
+  choose_leaves(plan_, statements_, fused_.strides, target_);
+  return model::milliseconds_of(plan_, statements_, target_);
 }
 
 }  // namespace tilec::codegen

@@ -47,14 +47,24 @@ void share_rows_that_pay(Rewriting& r) {
   }
 }
 
-double predicted_by_rows(Rewriting r, double bar) {
+PlannedByRows::PlannedByRows(Rewriting r) {
   Rewriting apart = r;
   share_rows(r);
-  const bool shared = !r.rows.empty();
-  const double together = predicted(std::move(r), bar);
-  if (!shared) return together;
-  const double alone = predicted(std::move(apart), std::min(bar, together));
-  return alone < model::faster_apart * together ? alone : together;
+  if (!r.rows.empty()) apart_.emplace(std::move(apart));
+  together_.emplace(std::move(r));
+}
+
+double PlannedByRows::faster(double together, double apart) {
+  return apart < model::faster_apart * together ? apart : together;
+}
+
+double PlannedByRows::by_counts() const {
+  return apart_ ? faster(together_->by_counts(), apart_->by_counts()) : together_->by_counts();
+}
+
+double PlannedByRows::time(double bar) {
+  const double together = together_->time(bar);
+  return apart_ ? faster(together, apart_->time(std::min(bar, together))) : together;
 }
 
 }  // namespace tilec::codegen

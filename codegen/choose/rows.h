@@ -1,6 +1,9 @@
 // Which statements share rows (rewrite/rows.h), where the model has its say.
 #pragma once
 
+#include <optional>
+
+#include "codegen/choose/predicted.h"
 #include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {
@@ -9,7 +12,18 @@ namespace tilec::codegen {
 // other orders, each its own, are taken apart where the model knows that to be clearly faster.
 void share_rows_that_pay(Rewriting& r);
 
-// What the model says of a program whose rows are shared or not, whichever takes less.
-double predicted_by_rows(Rewriting r, double bar);
+// A program whose rows are shared or not, whichever takes less (predicted.h).
+class PlannedByRows {
+ public:
+  explicit PlannedByRows(Rewriting r);
+
+  double by_counts() const;
+  double time(double bar);
+
+ private:
+  static double faster(double together, double apart);
+
+  std::optional<Planned> together_, apart_;
+};
 
 }  // namespace tilec::codegen

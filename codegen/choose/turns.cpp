@@ -13,20 +13,19 @@ namespace {
 
 class Search {
  public:
-  Search(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
+  Search(Group& group, Why& why, const poly::Program& program, const Nest& nest, const model::KnownGroup& statement,
       const Target& target)
       : group_(group),
         why_(why),
-        program_(program),
-        strides_(strides),
         nest_(nest),
         target_(target),
+        predicted_(program, statement, target),
         chosen_(group.body.front()),
         turns_(turns(group.loops)) {}
 
   // Whether there are other turns now.
   bool run() {
-    const model::Prediction today = predict(group_);
+    const model::Prediction today = predicted_.predict(group_);
     const bool folds = chosen_.is<forms::Reduce>();
     if (!folds && today.milliseconds < model::worth_asking) return false;
     if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_))
@@ -55,8 +54,6 @@ class Search {
   }
 
  private:
-  model::Prediction predict(const Group& group) const { return model::predict(program_, group, strides_, target_); }
-
   std::int64_t extent(const std::string& name) const { return nest_.dims[*nest_.dim(name)].extent; }
   double turns(const std::vector<Loop>& loops) const {
     double count = 1;
@@ -111,7 +108,7 @@ class Search {
     Group group = group_;
     group.loops = std::move(loops);
     group.body = {std::move(choice.leaf)};
-    const double cost = predict(group).milliseconds;
+    const double cost = predicted_.milliseconds(group, best_);
     if (cost >= best_) return;
     best_ = cost;
     group_.loops = std::move(group.loops);
@@ -123,10 +120,9 @@ class Search {
 
   Group& group_;
   Why& why_;
-  const poly::Program& program_;
-  const Strides& strides_;
   const Nest& nest_;
   const Target& target_;
+  const model::OneGroup predicted_;
   const Compute chosen_;
   const double turns_;
   double best_ = 0;
@@ -136,12 +132,12 @@ class Search {
 
 }  // namespace
 
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
-    const Target& target) {
+bool choose_turns(Group& group, Why& why, const poly::Program& program, const Nest& nest,
+    const model::KnownGroup& statement, const Target& target) {
   const Compute& leaf = group.body.front();
   const bool has_turns = leaf.is<forms::Reduce>() || leaf.is<forms::Map>() || leaf.is<forms::Contract>();
   if (model::machine_of(target) == nullptr || group.loops.empty() || !has_turns) return false;
-  return Search(group, why, program, strides, nest, target).run();
+  return Search(group, why, program, nest, statement, target).run();
 }
 
 }  // namespace tilec::codegen

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "codegen/choose/leaf.h"
+#include "codegen/model/known.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 
@@ -22,7 +23,7 @@ namespace tilec::codegen {
 
 // `group` has one leaf, of the nest, chosen: others take its place where the model says that they cost less. Whether
 // its turns are others now.
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Strides& strides, const Nest& nest,
-    const Target& target);
+bool choose_turns(Group& group, Why& why, const poly::Program& program, const Nest& nest,
+    const model::KnownGroup& statement, const Target& target);
 
 }  // namespace tilec::codegen

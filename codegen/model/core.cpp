@@ -9,7 +9,6 @@
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/strip.h"
-#include "poly/intern.h"
 
 namespace tilec::codegen::model {
 
@@ -26,27 +25,20 @@ constexpr double branch_of_row = 1;                    // cycles of a loop over 
 constexpr double border_of_fold = 40;
 constexpr double found = 10;                           // cycles: a row found by its number
 
-double operations_of(const poly::Expr& value, const Machine& machine) {
-  double count = 0;
-  for (const poly::Expr& part : poly::parts(value)) {
-    if (const auto* apply = part.as<poly::Apply>()) count += model::operations_of(apply->op, apply->type, machine);
-    if (part.as<poly::Cast>()) ++count;
-  }
-  return count;
-}
-
 class Core {
  public:
-  Core(const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine)
+  Core(const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk,
+      const Machine& machine)
       : program_(program),
-        nest_(nest),
+        nest_(statement.nest),
         leaf_(leaf),
         walk_(walk),
         machine_(machine),
-        n_(nest.dim(leaf.n)),
-        m_(nest.dim(leaf.m())) {
+        n_(nest_.dim(leaf.n)),
+        m_(nest_.dim(leaf.m())),
+        operations_(statement.operations) {
+    const Nest& nest = nest_;
     bytes_ = nest.value ? static_cast<double>(lang::bytes(compute_type(nest.value->type()))) : 4;
-    operations_ = nest.value ? operations_of(*nest.value, machine) : 0;
     const auto* product = nest.value ? nest.value->as<poly::Apply>() : nullptr;
     const bool fused = nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul &&
         lang::is_float(nest.value->type());
@@ -240,15 +232,15 @@ class Core {
   const Walk& walk_;
   const Machine& machine_;
   std::optional<std::size_t> n_, m_;
-  double bytes_, operations_;
+  double bytes_ = 4, operations_;
 };
 
 }  // namespace
 
-double core_cycles(
-    const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine) {
-  if (box_points(nest) == 0) return 0;
-  return Core(program, nest, leaf, walk, machine).cycles();
+double core_cycles(const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk,
+    const Machine& machine) {
+  if (box_points(statement.nest) == 0) return 0;
+  return Core(program, statement, leaf, walk, machine).cycles();
 }
 
 }  // namespace tilec::codegen::model

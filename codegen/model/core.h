@@ -11,7 +11,7 @@
 
 namespace tilec::codegen::model {
 
-double core_cycles(
-    const poly::Program& program, const Nest& nest, const Compute& leaf, const Walk& walk, const Machine& machine);
+double core_cycles(const poly::Program& program, const Known& statement, const Compute& leaf, const Walk& walk,
+    const Machine& machine);
 
 }  // namespace tilec::codegen::model

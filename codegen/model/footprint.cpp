@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "codegen/model/few.h"
 #include "codegen/model/machine.h"
 
 namespace tilec::codegen::model {
@@ -12,18 +13,24 @@ namespace tilec::codegen::model {
 namespace {
 
 struct Side { std::int64_t stride, extent; };
+using Sides = Few<Side>;
 
-std::vector<Side> sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
-  std::vector<Side> sides;
-  for (std::size_t d = 0; d < extent.size(); ++d)
-    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent[d] > 1)
-      sides.push_back({stride, extent[d]});
+// `extent`: of dimension d.
+template <class Extent> Sides sides_of(const FlatAccess& access, std::size_t dims, Extent extent) {
+  Sides sides;
+  for (std::size_t d = 0; d < dims; ++d)
+    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent(d) > 1)
+      sides.push_back({stride, extent(d)});
   std::ranges::sort(sides, {}, &Side::stride);
   return sides;
 }
 
+Sides sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
+  return sides_of(access, extent.size(), [&](std::size_t d) { return extent[d]; });
+}
+
 // Sums of the sides' steps that differ: a side within what the closer ones span adds what it spans beyond them.
-double distinct(const std::vector<Side>& sides) {
+double distinct(const Sides& sides) {
   double count = 1, span = 1;
   std::int64_t grid = 0;
   for (const Side& side : sides) {
@@ -39,7 +46,7 @@ double distinct(const std::vector<Side>& sides) {
 }
 
 // Lines or pages, by their bytes.
-double units(const std::vector<Side>& sides, double bytes, double unit) {
+double units(const Sides& sides, double bytes, double unit) {
   double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from
                                                        // the first to the last
   bool aligned = true;                                 // every piece starts where the first one does in its unit
@@ -66,7 +73,7 @@ bool may_crowd(const FlatAccess& access, std::int64_t element_bytes) {
 }
 
 // Sets of a first cache that hold any of the lines, of `sets`.
-double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
+double used_sets(const Sides& sides, std::int64_t element_bytes) {
   constexpr auto of_line = static_cast<std::int64_t>(line);
   std::uint64_t used = 1;
   static_assert(sets == 64);
@@ -82,7 +89,7 @@ double used_sets(const std::vector<Side>& sides, std::int64_t element_bytes) {
 
 // Lines of a first cache that these lines take, as if all sets held as many as the fullest ones: more than there are
 // where some hold more than they have ways.
-double room(const std::vector<Side>& sides, std::int64_t element_bytes, double lines) {
+double room(const Sides& sides, std::int64_t element_bytes, double lines) {
   constexpr auto of_line = static_cast<std::int64_t>(line);
   const bool may_share = std::ranges::any_of(
       sides, [&](const Side& side) { return side.stride * element_bytes % (2 * of_line) == 0; });
@@ -94,10 +101,18 @@ double room(const std::vector<Side>& sides, std::int64_t element_bytes, double l
 }  // namespace
 
 Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
-  const std::vector<Side> sides = sides_of(access, extent);
+  const Sides sides = sides_of(access, extent);
   const double lines = units(sides, static_cast<double>(element_bytes), line);
   return {distinct(sides), lines, units(sides, static_cast<double>(element_bytes), page),
       room(sides, element_bytes, lines)};
+}
+
+double elements_of(const FlatAccess& access, const Nest& nest) {
+  return distinct(sides_of(access, nest.dims.size(), [&](std::size_t d) { return nest.dims[d].extent; }));
+}
+
+double elements_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
+  return distinct(sides_of(access, extent));
 }
 
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {

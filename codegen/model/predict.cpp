@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <set>
 #include <span>
 
@@ -35,16 +35,16 @@ double milliseconds(double cycles, const Machine& machine) { return cycles / (ma
 
 class Predictor {
  public:
-  Predictor(const poly::Program& program, std::span<const Group> plan, const Strides& strides, const Target& target)
-      : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
-    for (const Group& group : plan) {
+  Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const KnownGroup> statements,
+      const Target& target)
+      : program_(program), plan_(plan), statements_(statements), target_(target), machine_(machine_of(target)) {
+    for (std::size_t g = 0; g < plan.size(); ++g) {
+      const Group& group = plan[g];
       std::vector<Seen> leaves;
-      for (const Compute& leaf : group.body) {
-        Nest nest = leaf_nest(program, group, leaf, strides);
-        Walk loops = walk(nest, group, leaf);
-        std::vector<Asked> asked = asked_for(nest, leaf);
-        leaves.push_back(seen(program, std::move(nest), std::move(loops), leaf, std::move(asked),
-            torn_beyond * static_cast<double>(target.l2)));
+      for (std::size_t l = 0; l < group.body.size(); ++l) {
+        const Known& statement = statements[g][l];
+        leaves.push_back(seen(program, statement.nest, walk(statement, group, group.body[l]), group.body[l],
+            asked_for(statement.nest, group.body[l]), torn_beyond * static_cast<double>(target.l2)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
       touched_.push_back(traffic.touched(false));
@@ -111,11 +111,10 @@ class Predictor {
     const GroupTraffic& traffic = groups_[g];
     const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2),
         usable_of_last * static_cast<double>(target_.l3)};
-    std::vector<std::vector<Moved>> cold, warm;
-    for (const double bytes : caches) {
-      const bool first = warm.empty();
-      cold.push_back(with_bytes ? traffic.through(bytes, {}, first) : std::vector<Moved>(traffic.leaves.size()));
-      warm.push_back(traffic.through(bytes, left_in(bytes, g), first));
+    std::array<std::vector<Moved>, 3> cold, warm;
+    for (std::size_t c = 0; c < warm.size(); ++c) {
+      cold[c] = with_bytes ? traffic.through(caches[c], {}, c == 0) : std::vector<Moved>(traffic.leaves.size());
+      warm[c] = traffic.through(caches[c], left_in(caches[c], g), c == 0);
     }
     const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
                               sets = traffic.set_cycles();
@@ -124,7 +123,7 @@ class Predictor {
       leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
       if (machine_ != nullptr) {
         const Compute& compute = plan_[g].body[l];
-        const double core = core_cycles(program_, traffic.leaves[l].nest, compute, traffic.leaves[l].walk, *machine_);
+        const double core = core_cycles(program_, statements_[g][l], compute, traffic.leaves[l].walk, *machine_);
         leaf.core = milliseconds(core, *machine_);
         const double memory = wait(machine_->memory, warm[2][l]) + warm[2][l].torn * machine_->memory.start;
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
@@ -156,7 +155,7 @@ class Predictor {
 
   // What is touched from one use of a tensor to its next, the group of that one included; calls follow one another.
   void measure_distances() {
-    std::map<TensorId, double> last;                   // what was touched until the last use had ended
+    OfTensors<double> last;                            // what was touched until the last use had ended
     double so_far = 0;
     since_.resize(groups_.size());
     for (const bool again : {false, true})
@@ -171,31 +170,32 @@ class Predictor {
 
   // The part of a tensor that a cache of `bytes` still holds when group g begins: none once twice as much was touched
   // since.
-  std::map<TensorId, double> left_in(double bytes, std::size_t g) const {
-    std::map<TensorId, double> here;
+  OfTensors<double> left_in(double bytes, std::size_t g) const {
+    OfTensors<double> here;
     for (const auto& [id, since] : since_[g]) here[id] = std::clamp(2 - since / bytes, 0.0, 1.0);
     return here;
   }
 
   double must_of_plan() const {
-    std::map<TensorId, double> most;
+    OfTensors<double> most;
     for (const auto& touched : touched_)
       for (const auto& [id, footprint] : touched) most[id] = std::max(most[id], footprint.elements);
     std::set<TensorId> outside(program_.inputs.begin(), program_.inputs.end());
     outside.insert(program_.outputs.begin(), program_.outputs.end());
     double sum = 0;
     for (const TensorId id : outside)
-      if (const auto found = most.find(id); found != most.end()) sum += bytes_of(id, found->second);
+      if (const double* elements = most.find(id)) sum += bytes_of(id, *elements);
     return sum;
   }
 
   const poly::Program& program_;
   const std::span<const Group> plan_;
+  const std::span<const KnownGroup> statements_;
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
-  std::vector<std::map<TensorId, Footprint>> touched_;
-  std::vector<std::map<TensorId, double>> since_;
+  std::vector<OfTensors<Footprint>> touched_;
+  std::vector<OfTensors<double>> since_;
   std::vector<double> bytes_;
 };
 
@@ -204,11 +204,15 @@ class Predictor {
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, strides, target).predict();
+  return Predictor(plan.program, plan.groups, known(plan, strides, target), target).predict();
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, strides, target).milliseconds_of_all();
+  return milliseconds_of(plan, known(plan, strides, target), target);
+}
+
+double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
+  return Predictor(plan.program, plan.groups, statements, target).milliseconds_of_all();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
@@ -225,9 +229,27 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
-PlanPrediction::Of predict(
-    const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
-  return Predictor(program, {&group, 1}, strides, target).first_group();
+PlanPrediction::Of OneGroup::predict(const Group& group) const {
+  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
+}
+
+double OneGroup::milliseconds(const Group& group, double bar) const {
+  double core = 0;
+  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) core += core_of(group, l);
+  return core < bar ? predict(group).milliseconds : core;
+}
+
+double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const {
+  const double core = core_of(group, leaf);
+  return core < bar ? predict(group).leaves[leaf].milliseconds : core;
+}
+
+double OneGroup::core_of(const Group& group, std::size_t leaf) const {
+  const Known& statement = statements_[leaf];
+  const Machine& machine = *machine_of(target_);
+  return model::milliseconds(core_cycles(program_, statement, group.body[leaf],
+                                 walk(statement, group, group.body[leaf]), machine),
+      machine);
 }
 
 }  // namespace tilec::codegen::model

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/model/known.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -43,12 +44,30 @@ bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
 // of the whole plan, and nothing else
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);
+double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target);
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
 double least_milliseconds(double arithmetic, double bytes, const Target& target);
-// Of one group, as if it were all of its plan: times, and the least that must move.
-PlanPrediction::Of predict(
-    const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
+// Of one group, as if it were all of its plan, whose loops around one statement, or whose leaves, are others again and
+// again.
+class OneGroup {
+ public:
+  OneGroup(const poly::Program& program, const KnownGroup& statements, const Target& target)
+      : program_(program), statements_(statements), target_(target) {}
+
+  // Times, and the least that must move.
+  PlanPrediction::Of predict(const Group& group) const;
+  // Of what takes longer than `bar`, a part of the time that is no less: on a target whose time is predicted.
+  double milliseconds(const Group& group, double bar) const;
+  double milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const;
+
+ private:
+  double core_of(const Group& group, std::size_t leaf) const;
+
+  const poly::Program& program_;
+  const KnownGroup& statements_;
+  const Target& target_;
+};
 // A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level
 // (`--emit=model`).
 std::string print(const Plan& plan, const PlanPrediction& prediction, const Target& target);

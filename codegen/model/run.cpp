@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
+#include "codegen/model/few.h"
 #include "codegen/model/machine.h"
 
 namespace tilec::codegen::model {
@@ -61,7 +61,7 @@ double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_b
   };
   Streams made(bytes, reach);
   const std::vector<std::int64_t>& block = walk.boxes.back();
-  std::vector<std::size_t> inside;
+  Few<std::size_t> inside;
   for (std::size_t d = 0; d < block.size(); ++d) if (block[d] > 1) inside.push_back(d);
   std::ranges::sort(inside, {}, step_of);
   for (const std::size_t d : inside) if (!made.turn(step_of(d), static_cast<double>(block[d]))) return made.lines();

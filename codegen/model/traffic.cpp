@@ -13,7 +13,7 @@ namespace tilec::codegen::model {
 
 namespace {
 
-double lines_of(const std::map<TensorId, Footprint>& touched) {
+double lines_of(const OfTensors<Footprint>& touched) {
   double sum = 0;
   for (const auto& [id, footprint] : touched) sum += footprint.lines;
   return sum;
@@ -49,17 +49,24 @@ bool tears(const Seen& leaf, double reach, double element_bytes) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
     double torn_beyond) {
-  Seen leaf{std::move(nest), std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
+  Seen leaf{nest, std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
       std::move(asked), {}, {}, {}};
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
     const std::int64_t bytes = lang::bytes(program.tensor(access.tensor).dtype);
     std::vector<Footprint>& boxes = leaf.touched.emplace_back();
-    for (const std::vector<std::int64_t>& box : leaf.walk.boxes) {
-      const Footprint found = footprint(access, box, bytes);
+    boxes.reserve(leaf.walk.boxes.size());
+    for (std::size_t box = 0; box < leaf.walk.boxes.size(); ++box) {
+      // A loop that it does not move with leaves it what it had.
+      if (box > 0 && std::ranges::none_of(leaf.walk.loops[box - 1].dims,
+                         [&](std::size_t d) { return access.offset.coefficients[d] != 0; })) {
+        boxes.push_back(boxes.back());
+        continue;
+      }
+      const Footprint found = footprint(access, leaf.walk.boxes[box], bytes);
       boxes.push_back(
           {std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size), found.room});
     }
@@ -87,14 +94,14 @@ double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at) const {
 
 bool GroupTraffic::local(TensorId id) const { return std::ranges::find(locals, id) != locals.end(); }
 
-std::map<TensorId, Footprint> GroupTraffic::touched(bool turn) const {
-  std::map<TensorId, Footprint> most;
+OfTensors<Footprint> GroupTraffic::touched(bool turn) const {
+  OfTensors<Footprint> most;
   for (const Seen& leaf : leaves)
     for (std::size_t a = 0; a < leaf.accesses(); ++a) {
       const TensorId id = leaf.access(a).tensor;
       const Footprint& one = leaf.touched[a][turn || local(id) ? leaf.walk.shared : 0];
       const auto [at, first] = most.emplace(id, one);
-      if (!first && one.lines > at->second.lines) at->second = one;
+      if (!first && one.lines > at->lines) *at = one;
     }
   return most;
 }
@@ -102,19 +109,20 @@ std::map<TensorId, Footprint> GroupTraffic::touched(bool turn) const {
 // Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is
 // streamed, and sent back. `there`: per read, whether it is there already.
 Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too,
-    const std::map<TensorId, double>* here, const std::vector<bool>& there, bool first) const {
+    const OfTensors<double>* here, const std::vector<bool>& there, bool first) const {
   Moved moved;
-  std::set<TensorId> counted;
+  Few<TensorId> counted;
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
     const TensorId id = leaf.access(a).tensor;
     if ((!written && there[a]) || ((on_chip_ || !locals_too) && local(id))) continue;
-    if (!counted.insert(id).second && whole_box == 0) continue;
+    if (whole_box == 0 && std::ranges::find(counted, id) != counted.end()) continue;
+    counted.push_back(id);
     const std::size_t at = first ? uncrowded(leaf.touched[a], whole_box) : whole_box;
     // how often it comes, less what is there
     double comes = leaf.walk.entered(at) * leaf.walk.filled;
     if (here != nullptr)
-      if (const auto found = here->find(id); found != here->end()) comes *= 1 - found->second;
+      if (const double* part = here->find(id)) comes *= 1 - *part;
     const double ways = written && !leaf.stream ? 2 : 1;
     const double lines = comes * leaf.touched[a][at].lines * ways,
                  run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
@@ -130,7 +138,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
   return moved;
 }
 
-std::vector<Moved> GroupTraffic::through(double held, const std::map<TensorId, double>& here, bool first) const {
+std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
   std::vector<Moved> moved;
   std::set<TensorId> fetched;                          // by a leaf before: what is left of it in the turn is there
   for (const Seen& leaf : leaves) {

@@ -6,7 +6,6 @@
 // optimizing algorithm", 1991.)
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "codegen/model/footprint.h"
@@ -29,7 +28,7 @@ enum class Asked { Not, Steps, Early };
 // A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
 // lines come one behind the other; and how many of them with nothing between.
 struct Seen {
-  Nest nest;
+  const Nest& nest;
   Walk walk;
   bool stream = false, claims = false;
   bool torn = false;                                   // lines of the target come again before half of each is stored
@@ -41,7 +40,7 @@ struct Seen {
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, Nest nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
     double torn_beyond);
 
 class GroupTraffic {
@@ -51,13 +50,13 @@ class GroupTraffic {
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
-  std::vector<Moved> through(double held, const std::map<TensorId, double>& here, bool first) const;
+  std::vector<Moved> through(double held, const OfTensors<double>& here, bool first) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
   std::vector<double> page_cycles(const Machine& machine) const;
   // Cycles that stored lines wait for their sets, per leaf.
   std::vector<double> set_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
-  std::map<TensorId, Footprint> touched(bool turn) const;
+  OfTensors<Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
 
   const std::vector<TensorId>& locals;
@@ -65,7 +64,7 @@ class GroupTraffic {
 
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;
-  Moved add(const Seen& leaf, std::size_t whole_box, bool locals_too, const std::map<TensorId, double>* here,
+  Moved add(const Seen& leaf, std::size_t whole_box, bool locals_too, const OfTensors<double>* here,
       const std::vector<bool>& there, bool first) const;
   double pages_beyond(const Seen& leaf, double remembered) const;
   bool local(TensorId id) const;

@@ -9,35 +9,13 @@ namespace tilec::codegen::model {
 
 namespace {
 
-// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker
-// sequence).
-double filled_part(const Nest& nest) {
-  if (nest.rows.empty()) return 1;
-  constexpr int samples = 256;
-  constexpr double golden = 0.6180339887498949;
-  int inside = 0;
-  std::vector<double> step(nest.dims.size());
-  for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
-  std::vector<double> at(nest.dims.size());
-  for (int n = 0; n < samples; ++n) {
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      const double place = (n + 0.5) * step[d];
-      at[d] = static_cast<double>(static_cast<std::int64_t>(
-          (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
-    }
-    inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
-      double value = static_cast<double>(row.form.constant);
-      for (std::size_t d = 0; d < at.size(); ++d) value += at[d] * static_cast<double>(row.form.coefficients[d]);
-      return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
-    });
-  }
-  return std::max(inside, 1) / static_cast<double>(samples);
-}
-
 class Walker {
  public:
   explicit Walker(const Nest& nest) : nest_(nest) {
+    constexpr std::size_t usual = 12;                  // loops of a leaf
+    walk_.loops.reserve(usual), walk_.boxes.reserve(usual + 1);
     std::vector<std::int64_t> box;
+    box.reserve(nest.dims.size());
     for (const Dim& dim : nest.dims) box.push_back(dim.extent);
     walk_.boxes.push_back(std::move(box));
   }
@@ -75,7 +53,8 @@ double Walk::entered(std::size_t at) const {
       [](double product, const Turns& turns) { return product * turns.whole; });
 }
 
-Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
+Walk walk(const Known& statement, const Group& group, const Compute& leaf) {
+  const Nest& nest = statement.nest;
   Walker walker(nest);
   // its leaves follow each other part by part
   for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());
@@ -108,7 +87,7 @@ Walk walk(const Nest& nest, const Group& group, const Compute& leaf) {
     if (m_inner) walker.loop({leaf.m()}, leaf.rows);
     for (const std::string& name : k) walker.loop({name}, 1);
   }
-  walker.made().filled = leaf.is<forms::Scan>() ? 1 : filled_part(nest);
+  walker.made().filled = leaf.is<forms::Scan>() ? 1 : statement.filled;
   return std::move(walker.made());
 }
 

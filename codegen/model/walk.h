@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "codegen/model/few.h"
+#include "codegen/model/known.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 
@@ -15,7 +17,7 @@ namespace tilec::codegen::model {
 struct Walk {
   // Dimensions that advance together, and how often; the last turn may be shorter: `whole` is how many there would be
   // of full length.
-  struct Turns { std::vector<std::size_t> dims; double count, whole; };
+  struct Turns { Few<std::size_t, 2> dims; double count, whole; };
   std::vector<Turns> loops;
   std::vector<std::vector<std::int64_t>> boxes;        // one more than loops: the extents before the first one, and
                                                        // inside each
@@ -26,6 +28,6 @@ struct Walk {
   double entered(std::size_t at) const;
 };
 
-Walk walk(const Nest& nest, const Group& group, const Compute& leaf);
+Walk walk(const Known& statement, const Group& group, const Compute& leaf);
 
 }  // namespace tilec::codegen::model

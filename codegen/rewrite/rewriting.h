@@ -51,7 +51,9 @@ struct Rewriting {
   // of a tensor in an order of its dimensions
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};
   // What the model has said of programs by their text, which those made of this one ask about again.
-  std::shared_ptr<std::map<std::string, double>> predictions = std::make_shared<std::map<std::string, double>>();
+  // `time`: with the leaves that it likes best; none: nobody has asked for it.
+  struct Predicted { double by_counts; std::optional<double> time; };
+  std::shared_ptr<std::map<std::string, Predicted>> predictions = std::make_shared<std::map<std::string, Predicted>>();
 };
 
 // Why a directive does not apply; none: it was applied.

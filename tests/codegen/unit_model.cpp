@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/model/footprint.h"
@@ -353,4 +355,22 @@ TEST_CASE("of a window, a step asks for rows that no step before it has read") {
   CHECK(rows(6, 3) == std::pair<std::int64_t, std::int64_t>(10, 1));
   CHECK(rows(3, -6) == std::pair<std::int64_t, std::int64_t>(0, 2));
   CHECK(rows(3, 33) == std::pair<std::int64_t, std::int64_t>(0, 11));
+}
+
+TEST_CASE("the lines of a step are as many as are listed") {
+  std::mt19937 draw(7);
+  const auto upto = [&](int most) { return std::uniform_int_distribution<std::int64_t>(0, most)(draw); };
+  for (int turn = 0; turn < 3000; ++turn) {
+    std::vector<std::int64_t> steps;
+    for (int d = 0; d < 4; ++d) {
+      const std::int64_t step = upto(3) == 0 ? 0 : upto(3) == 0 ? upto(2000) : upto(40);
+      steps.push_back(upto(3) == 0 ? -step : step);
+    }
+    const codegen::Form offset{std::move(steps), 0};
+    const std::vector<std::pair<std::size_t, std::int64_t>> inner{{2, 1 + upto(7)}, {3, 1 + upto(3)}};
+    const std::int64_t rows = 1 + upto(13), columns = 1 + upto(95), bytes = std::int64_t{1} << upto(3);
+    const int m = upto(5) == 0 ? -1 : 0, n = upto(5) == 0 ? -1 : 1;
+    CHECK(codegen::count_lines_of_step(offset, m, rows, n, columns, bytes, inner) ==
+        static_cast<std::int64_t>(codegen::lines_of_step(offset, m, rows, n, columns, bytes, inner).size()));
+  }
 }

@@ -1,0 +1,68 @@
+#include "codegen/model/known.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "codegen/model/machine.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen::model {
+
+namespace {
+
+// The part of its box that all rows leave: of points spread evenly by steps of irrational numbers (a Kronecker
+// sequence).
+double filled_part(const Nest& nest) {
+  if (nest.rows.empty()) return 1;
+  constexpr int samples = 256;
+  constexpr double golden = 0.6180339887498949;
+  int inside = 0;
+  std::vector<double> step(nest.dims.size());
+  for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
+  std::vector<double> at(nest.dims.size());
+  for (int n = 0; n < samples; ++n) {
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const double place = (n + 0.5) * step[d];
+      at[d] = static_cast<double>(static_cast<std::int64_t>(
+          (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
+    }
+    inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
+      double value = static_cast<double>(row.form.constant);
+      for (std::size_t d = 0; d < at.size(); ++d) value += at[d] * static_cast<double>(row.form.coefficients[d]);
+      return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
+    });
+  }
+  return std::max(inside, 1) / static_cast<double>(samples);
+}
+
+double operations_of(const poly::Expr& value, const Machine& machine) {
+  double count = 0;
+  for (const poly::Expr& part : poly::parts(value)) {
+    if (const auto* apply = part.as<poly::Apply>()) count += model::operations_of(apply->op, apply->type, machine);
+    if (part.as<poly::Cast>()) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+KnownGroup known(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
+  const Machine* machine = machine_of(target);
+  KnownGroup made;
+  for (const Compute& leaf : group.body) {
+    Nest nest = leaf_nest(program, group, leaf, strides);
+    const double filled = filled_part(nest),
+                 operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
+    made.push_back({std::move(nest), filled, operations});
+  }
+  return made;
+}
+
+KnownPlan known(const Plan& plan, const Strides& strides, const Target& target) {
+  KnownPlan made;
+  for (const Group& group : plan.groups) made.push_back(known(plan.program, group, strides, target));
+  return made;
+}
+
+}  // namespace tilec::codegen::model
