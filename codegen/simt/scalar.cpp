@@ -384,6 +384,16 @@ std::string Scalars::exp_below_maximum(const std::string& operand) {
       {operand});
 }
 
+// What is left of a, times 1 / b, is what the product with 1 / b lacks (Markstein, "Computation of elementary functions
+// on the IBM RISC System/6000 processor", 1990).
+std::string Scalars::quotient(const std::vector<std::string>& operands, bool any) {
+  const std::string fma = function("fma", DType::F32);
+  return call(helper(any ? "tc_quotient_any" : "tc_quotient", "float", "float a, float b, float r",
+                  fmt::format("float q = a * r, c = {0}({0}(q, -b, a), r, q); return {1};", fma,
+                      any ? "q - q == 0.0f ? c : q" : "c")),
+      operands);
+}
+
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
   const auto shared = [&](const char* name, const std::string& body) {

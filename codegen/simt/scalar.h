@@ -42,6 +42,8 @@ class Scalars {
   std::string multiply_shared(
       const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);
   std::string exp_below_maximum(const std::string& operand);
+  // (a, b, 1 / b) of f32. `any`: a may be infinite.
+  std::string quotient(const std::vector<std::string>& operands, bool any);
   std::string await_all(DType type, std::int64_t registers);  // (c)
 
   const std::string& helpers() const { return helpers_; }
