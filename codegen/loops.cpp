@@ -253,7 +253,7 @@ class Printer {
     return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count);
   }
   static std::string simple(const Store& x) {
-    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
+    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.to_tf32 ? " tf32" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
   static std::string simple(const Fold& x) {

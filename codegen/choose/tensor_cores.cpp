@@ -1,15 +1,31 @@
 #include "codegen/choose/tensor_cores.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "codegen/choose/staged.h"
+#include "codegen/core_operands.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/staged.h"
 #include "codegen/tensor_cores.h"
 
 namespace tilec::codegen {
+
+namespace {
+
+// Whether f32 come to shared memory, rounded, by pieces of 16 bytes: one by one, products wait for them.
+bool in_pieces(const Nest& nest, const Staging& roles) {
+  return std::ranges::all_of(std::array{std::pair(&roles.by_m, &roles.m), std::pair(&roles.by_n, &roles.n)},
+      [&](const auto& side) {
+        const Form& offset = nest.reads[static_cast<std::size_t>(read_of(*side.first)->read)].offset;
+        const std::size_t along = reads_along(offset, roles.depth, side.second->back());
+        return in_groups(offset, along, 0, nest.dims[along].extent, 4);
+      });
+}
+
+}  // namespace
 
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
@@ -30,7 +46,8 @@ std::optional<Compute> leaf_on_tensor_cores(
   const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
+        (!i.from_shared() || i.operand != DType::F32 || in_pieces(f.nest, *staging_of(f.nest, m, n, leaf->k))))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();

@@ -39,7 +39,8 @@ std::string without_asm(const std::string& text) {
   return result.append(at, text.end());
 }
 
-struct Heading { std::string name, bound; std::size_t at; unsigned long long alone; };  // alone: __restrict__ parameters
+// alone: parameters that are __restrict__
+struct Heading { std::string name, bound; std::size_t at; unsigned long long alone; };
 std::vector<Heading> headings(const std::string& text) {
   static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
   std::vector<Heading> found;
