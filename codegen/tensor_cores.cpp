@@ -244,6 +244,8 @@ bool multiplies(const MatrixInstruction& i, const poly::Program& program, const 
   return of_x == of_y ? i.operand == of_x : i.operand == DType::F32 && held(of_x) && held(of_y);
 }
 
+std::pair<std::int64_t, std::int64_t> tile_of(const Compute& leaf) { return {height_of(leaf), width_of(leaf)}; }
+
 std::int64_t shared_bytes_of(const Compute& leaf) {
   const auto& cores = *leaf.as<forms::TensorCores>();
   return cores.buffers * cores.depth * (height_of(leaf) + width_of(leaf)) * lang::bytes(instruction_of(leaf).operand);
