@@ -16,12 +16,13 @@ namespace tilec::codegen {
 namespace {
 
 // Whether f32 come to shared memory, rounded, by pieces of 16 bytes: one by one, products wait for them.
-bool in_pieces(const Nest& nest, const Staging& roles) {
+bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& roles) {
   return std::ranges::all_of(std::array{std::pair(&roles.by_m, &roles.m), std::pair(&roles.by_n, &roles.n)},
       [&](const auto& side) {
-        const Form& offset = nest.reads[static_cast<std::size_t>(read_of(*side.first)->read)].offset;
-        const std::size_t along = reads_along(offset, roles.depth, side.second->back());
-        return in_groups(offset, along, 0, nest.dims[along].extent, 4);
+        const FlatAccess& read = nest.reads[static_cast<std::size_t>(read_of(*side.first)->read)];
+        const std::size_t along = reads_along(read.offset, roles.depth, side.second->back());
+        return program.tensor(read.tensor).dtype == DType::F32 &&
+            in_groups(read.offset, along, 0, nest.dims[along].extent, 4);
       });
 }
 
@@ -48,7 +49,7 @@ std::optional<Chosen> chosen(
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
     if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
-        (!i.from_shared() || i.operand != DType::F32 || in_pieces(f.nest, *staging_of(f.nest, m, n, leaf->k))))
+        (!i.from_shared() || i.operand != DType::F32 || in_pieces(program, f.nest, *staging_of(f.nest, m, n, leaf->k))))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
