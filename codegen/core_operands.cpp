@@ -13,6 +13,19 @@ Expr differ(const Expr& a, const Expr& b) { return Operation{Op::Xor, {a, b}, DT
 
 }  // namespace
 
+std::size_t reads_along(const Form& offset, std::size_t depth, std::size_t last) {
+  return std::abs(offset.coefficients[depth]) == 1 || std::abs(offset.coefficients[last]) != 1 ? depth : last;
+}
+
+bool in_groups(
+    const Form& offset, std::size_t along, std::int64_t first, std::int64_t count, std::int64_t elements) {
+  bool fits =
+      offset.coefficients[along] == 1 && (offset.constant + first) % elements == 0 && count % elements == 0;
+  for (std::size_t d = 0; d < offset.coefficients.size(); ++d)
+    fits = fits && (d == along || offset.coefficients[d] % elements == 0);
+  return fits;
+}
+
 CoreOperands::CoreOperands(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
     std::int64_t height, std::int64_t width)
     : StagedBlock(nests, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height, width),
@@ -27,9 +40,9 @@ CoreOperands::Operand CoreOperands::operand(
   const std::size_t last = dims.back();
   Operand x;
   x.access = &access, x.dims = std::move(dims), x.side = values, x.by_m = by_m;
-  x.reads_along_k =
-      std::abs(access.offset.coefficients[roles_.depth]) == 1 || std::abs(access.offset.coefficients[last]) != 1;
-  x.along_k = x.reads_along_k || bytes_ == 1;        // fragments are transposed 16 or 32 bits at a time
+  x.reads_along_k = reads_along(access.offset, roles_.depth, last) == roles_.depth;
+  // Fragments are transposed 16 or 32 bits at a time, and what instructions read in shared memory 16.
+  x.along_k = x.reads_along_k || bytes_ == 1 || (bytes_ == 4 && instruction_.from_shared());
   return x;
 }
 
@@ -39,19 +52,19 @@ Body CoreOperands::when(const Expr& condition, Body body) {
 }
 
 std::int64_t CoreOperands::together(const Operand& x) const {
-  if (x.along_k != x.reads_along_k || type_of(x) != instruction_.operand) return 1;
-  const std::size_t along = x.along_k ? roles_.depth : x.dims.back();
+  return x.along_k == x.reads_along_k && !rounds() ? in_memory(x) : 1;
+}
+
+std::int64_t CoreOperands::in_memory(const Operand& x) const {
+  if (type_of(x) != instruction_.operand) return 1;
+  const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
   const Form& offset = x.access->offset;
-  if (offset.coefficients[along] != 1 || (x.along_k && !known_)) return 1;
+  if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
   if (is_asked_along(along)) return 1;
-  const std::int64_t lo = x.along_k ? const_or(range_.lo, 0) : 0,
-                     count = x.along_k ? const_or(range_.hi, 0) - lo : extent(along);
+  const std::int64_t lo = x.reads_along_k ? const_or(range_.lo, 0) : 0,
+                     count = x.reads_along_k ? const_or(range_.hi, 0) - lo : extent(along);
   for (std::int64_t bytes = piece_bytes; bytes >= 4; bytes /= 2) {
-    const std::int64_t elements = bytes / bytes_;
-    bool fits = (offset.constant + lo) % elements == 0 && count % elements == 0;
-    for (std::size_t d = 0; d < offset.coefficients.size(); ++d)
-      fits = fits && (d == along || offset.coefficients[d] % elements == 0);
-    if (fits) return elements;
+    if (const std::int64_t elements = bytes / bytes_; in_groups(offset, along, lo, count, elements)) return elements;
   }
   return 1;
 }
@@ -117,13 +130,77 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
     append(body,
         when(there.value_or(Constant{DType::Bool, 1, 0}),
             {stmt(Store{one, i64(0), convert(Load{from, offset, type_of(x)}, type)})}));
-    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}}));
+    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}, Hint::Plain, rounds()}));
   }
   if (total % threads) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
   append(all, std::move(body));
   Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
   if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
   return {std::move(loop)};
+}
+
+std::int64_t CoreOperands::held_count(const Operand& x) const {
+  const std::int64_t of_square = of_piece_ * lines_of(x), squares = depth_ * x.side / of_square;
+  return (squares + cores_.threads() - 1) / cores_.threads() * of_square;
+}
+
+// Eight neighbouring threads have a row of shared memory, whose pieces lie in all banks, and four of these eights have
+// neighbours in m or n: where these are neighbours in memory, they read 64 bytes of each row of it.
+Body CoreOperands::squares(
+    const Operand& x, const std::function<Body(std::int64_t, const Expr&, const Expr&)>& f) {
+  const std::int64_t of_row = depth_ / of_piece_, total = of_row * x.side / lines_of(x), threads = cores_.threads();
+  Body body;
+  for (std::int64_t u = 0; u * threads < total; ++u) {
+    const Expr number = let(body, "e", var(thread_) + i64(u * threads));
+    Body one;
+    const Expr at = let(one, "at", remainder(number, of_row) * i64(of_piece_)),
+               row = let(one, "row", quotient(number, of_row) * i64(lines_of(x)));
+    append(one, f(u, at, row));
+    if ((u + 1) * threads > total) body.push_back(stmt(If{less(number, i64(total)), std::move(one), {}}));
+    else append(body, std::move(one));
+  }
+  return body;
+}
+
+Body CoreOperands::load(const Operand& x, const Expr& k0, const std::string& held) {
+  return squares(x, [&](std::int64_t u, const Expr& at, const Expr& row) {
+    Body body;
+    Expr of_dims = x.first + row;
+    if (extent(x.dims) % x.side)
+      of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : of_piece_)));
+    const std::vector<Expr> values = digits(body, x.dims, of_dims);
+    const Form& f = x.access->offset;
+    for (std::int64_t line = 0; line < lines_of(x); ++line) {
+      const Expr k = k0 + at + i64(line);
+      const std::string from = names_.fresh("v");
+      Body loads{stmt(View{from, storage_.name(x.access->tensor),
+          points_.known_part(f) + part(f, x.dims, values) + k * i64(f.coefficients[roles_.depth]), piece_bytes})};
+      for (std::int64_t c = 0; c < of_piece_; ++c) {
+        const Expr to = i64((u * lines_of(x) + line) * of_piece_ + c);
+        body.push_back(stmt(Store{held, to, Constant{instruction_.operand, 0, 0.0}}));
+        loads.push_back(stmt(Store{held, to, Load{from, i64(c), instruction_.operand}}));
+      }
+      const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k, values);
+      append(body, when(there.value_or(Constant{DType::Bool, 1, 0}), std::move(loads)));
+    }
+    return body;
+  });
+}
+
+Body CoreOperands::put(const Operand& x, const Expr& buffer, const std::string& held) {
+  return squares(x, [&](std::int64_t u, const Expr& at, const Expr& row) {
+    Body body;
+    for (std::int64_t line = 0; line < lines_of(x); ++line) {
+      const std::string to = names_.fresh("v");
+      body.push_back(stmt(View{
+          to, x.shared, buffer + piece_of(x, row + i64(line), quotient(at, of_piece_)), piece_bytes}));
+      for (std::int64_t c = 0; c < of_piece_; ++c) {
+        const std::int64_t from = x.reads_along_k ? u * of_piece_ + c : (u * of_piece_ + c) * of_piece_ + line;
+        body.push_back(stmt(Store{to, i64(c), Load{held, i64(from), instruction_.operand}, Hint::Plain, true}));
+      }
+    }
+    return body;
+  });
 }
 
 void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,

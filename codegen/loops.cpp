@@ -207,6 +207,7 @@ std::string spell(const Operation& operation) {
   if (operation.op == Op::Select) return fmt::format("{} ? {} : {}", tight(in[0]), tight(in[1]), tight(in[2]));
   if (row.symbol.empty()) return fmt::format("{}{}({})", row.name, operation.below_maximum ? "_below" : "", list(in));
   if (in.size() == 1) return fmt::format("{}{}", row.symbol, tight(in[0]));
+  if (in.size() == 3) return fmt::format("quotient({})", list(in));
   return fmt::format("{} {} {}", tight(in[0]), row.symbol, tight(in[1]));
 }
 
@@ -252,7 +253,7 @@ class Printer {
     return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count);
   }
   static std::string simple(const Store& x) {
-    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
+    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.to_tf32 ? " tf32" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
   static std::string simple(const Fold& x) {
@@ -417,7 +418,9 @@ class Verifier {
 
   void operation(const Operation& o) const {
     const lang::OpInfo& row = lang::info(o.op);
-    require(static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name, o.operands.size());
+    const bool quotient = o.op == Op::Div && o.type == DType::F32 && o.operands.size() == 3;
+    require(quotient || static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name,
+        o.operands.size());
     for (const Expr& e : o.operands) expr(e);
     const std::size_t first = o.op == Op::Select ? 1 : 0;
     for (std::size_t i = first + 1; i < o.operands.size(); ++i)

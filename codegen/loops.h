@@ -70,8 +70,10 @@ struct Constant { DType type; std::int64_t integer = 0; double real = 0; bool op
 struct Variable { std::string name; DType type = DType::I64; bool operator==(const Variable&) const = default; };
 // type: the view's
 struct Load { std::string view; Expr offset; DType type; bool operator==(const Load&) const = default; };
-// type: Bool for comparisons. below_maximum: exp of what lies below 0 beside others of which one is 0, so that errors
-// count as shares of 1
+// type: Bool for comparisons. A third operand of a Div of f32 is the reciprocal of the second, which has a normal one:
+// two multiply-adds make its product with the first the quotient (within 1.5 ulp where the first is below 2^-102), and
+// no number where the first is infinite and the reciprocal no Constant. below_maximum: exp of what lies below 0 beside
+// others of which one is 0, so that errors count as shares of 1
 struct Operation {
   Op op;
   std::vector<Expr> operands;
@@ -100,7 +102,8 @@ struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; }
 // name = whether the view begins at a multiple of so many bytes, a power of two
 struct Aligned { std::string name, view; std::int64_t bytes; };
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
-struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
+// to_tf32: an f32 rounded to 11 bits, as tensor cores take them
+struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; bool to_tf32 = false; };
 // name = ⊕ of value over all lanes or threads of loop `over`; uniform. among: over so many neighbours of a warp, a
 // power of two, each having that of its own
 struct Fold { std::string name; Aggregation how; Expr value; std::string over; std::int64_t among = 0; };

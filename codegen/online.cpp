@@ -71,9 +71,11 @@ class Online : public OnlinePass {
     Body body;
     body.push_back(stmt(Barrier{}));                   // nobody reads the turn before
     bool products = false, sums = false;
+    if (!again) append(body, load_columns(j0_));
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum)
         append(body, load(m, m.by_column, j0_, over_));
+    if (!again) append(body, put_columns(buffer_));
     body.push_back(stmt(Barrier{}));
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product) append(body, product(m)), products = true;

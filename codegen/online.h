@@ -40,6 +40,11 @@ struct OnlinePart {
 Nest online_nest(const poly::Statement& s, const Strides& strides);
 std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::string& row, const std::string& over);
 
+// Reads of the column alone, but for those of an operand.
+std::vector<std::size_t> column_reads(const Nest& nest, const OnlinePart& part);
+// Whether it is read as an operand: of a factor of columns, or of rows of a Product.
+bool staged(const OnlinePart& part, std::size_t read);
+
 // x / Z[i], or 0 where a condition of Z says so, in a pass that sums Z: what sums multiples of it sums those of x, and
 // divides at the end.
 struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read

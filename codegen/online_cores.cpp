@@ -260,21 +260,25 @@ class OnCores : public OnlinePass {
 
   // ---- turns
 
+  std::int64_t turns_at_once() const override { return 2; }
   Body before_turns() override {
     Body body = columns(first_, i64(0));
+    if (!again_) append(body, load_columns(first_)), append(body, put_columns(i64(0)));
     if (!is_const(turns_)) body = {stmt(If{less(i64(0), turns_), std::move(body), {}})};
     body.push_back(stmt(Commit{}));
     return body;
   }
 
   Body turn(const Expr& number, bool again) override {
-    again_ = again;
     Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the
                                                        // turn before
     const Expr next = let(body, "next", number + i64(1));
-    body.push_back(stmt(If{less(next, turns_), columns(j0_ + i64(depth_), remainder(next, 2)), {}}));
+    Body ahead = columns(j0_ + i64(depth_), remainder(next, 2)), known;
+    if (!again) append(ahead, load_columns(j0_ + i64(depth_))), known = put_columns(remainder(next, 2));
+    body.push_back(stmt(If{less(next, turns_), std::move(ahead), {}}));
     body.push_back(stmt(Commit{}));
     const Expr buffer = let(body, "buffer", remainder(number, 2));
+    buffer_ = buffer;
     std::size_t rows = 0;
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product) append(body, product(m, rows++, columns_of(m), buffer));
@@ -283,6 +287,7 @@ class OnCores : public OnlinePass {
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Sum)
         append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
+    if (!known.empty()) body.push_back(stmt(If{less(next, turns_), std::move(known), {}}));
     return body;
   }
 
@@ -452,7 +457,6 @@ class OnCores : public OnlinePass {
   std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
   std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
   std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
-  bool again_ = false;
   std::string scale_;
   Expr first_row_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);  // of this thread
 };
@@ -506,6 +510,8 @@ std::int64_t cores_bytes(
   std::int64_t all = 0;
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
+    // Twice, and reciprocals.
+    all += 4 * 4 * depth * static_cast<std::int64_t>(column_reads(nests[l], parts[l]).size());
     if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
     if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;

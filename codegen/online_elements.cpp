@@ -9,24 +9,6 @@
 
 namespace tilec::codegen {
 
-namespace {
-
-// exp(x - M) for these M: what lies far below the maximum has no part in a sum that holds the maximum's 1.
-Expr below_maxima(const Expr& e, const std::vector<Expr>& maxima) {
-  if (maxima.empty()) return e;
-  if (const auto* c = e.as<Convert>()) return Convert{below_maxima(c->operand, maxima), c->type};
-  const auto* o = e.as<Operation>();
-  if (!o) return e;
-  Operation result = *o;
-  for (Expr& x : result.operands) x = below_maxima(x, maxima);
-  const Operation* difference = o->op == Op::Exp ? o->operands[0].as<Operation>() : nullptr;
-  result.below_maximum = difference && difference->op == Op::Sub &&
-      std::ranges::find(maxima, difference->operands[1]) != maxima.end();
-  return result;
-}
-
-}  // namespace
-
 std::optional<Expr> OnlinePass::is_point(std::size_t l, const Expr& row, const Expr& column, bool all) {
   const PassMember& m = members_[l];
   Ranges points = points_[l];
@@ -118,30 +100,32 @@ Expr OnlinePass::rounded(const PassMember& m, const Expr& value) const {
   return convert(convert(convert(value, compute_type(m.dtype)), m.dtype), compute_type(m.dtype));
 }
 
-Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
+Expr OnlinePass::spelled_value(std::size_t l, const poly::Expr& e, Element& at, Known& known) {
   const PassMember& m = members_[l];
   Ranges& points = points_[l];
   points.fix(m.part.row, row_value_), points.fix(m.part.over, at.column);
-  std::vector<Expr> maxima;
   const auto read = [&](std::size_t r) -> Expr {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
-    if (made == by_tensor_.end()) {
-      const DType type = storage_.plan.program.tensor(access.tensor).dtype;
-      const auto own = of_rows_.find({l, r});
-      const Expr value = own != of_rows_.end()
-          ? Load{own->second, i64(slot_), compute_type(type)}
-          : Load{storage_.name(access.tensor), points.known_part(access.offset), type};
-      if (maxima_.contains(access.tensor)) maxima.push_back(value);
-      return value;
-    }
-    if (maximum_ && made->second == *maximum_) return maxima.emplace_back(maximum_now_);
-    return at.values.at(made->second);
+    if (made != by_tensor_.end())
+      return maximum_ && made->second == *maximum_ ? known.maxima.emplace_back(maximum_now_)
+                                                   : at.values.at(made->second);
+    const auto ready = known_read(l, r, at, known);
+    const Expr value = ready ? *ready
+                             : Load{storage_.name(access.tensor), points.known_part(access.offset),
+                                   storage_.plan.program.tensor(access.tensor).dtype};
+    if (maxima_.contains(access.tensor)) known.maxima.push_back(value);
+    return value;
   };
-  const Expr result =
-      below_maxima(spelled(m.nest, e, read, [&](const Form& f) { return points.known_part(f); }), maxima);
+  const Expr result = spelled(m.nest, e, read, [&](const Form& f) { return points.known_part(f); });
   points.release(m.part.row), points.release(m.part.over);
   return result;
+}
+
+Expr OnlinePass::value(std::size_t l, const poly::Expr& e, Element& at) {
+  Known known;
+  const Expr result = spelled_value(l, e, at, known);
+  return by_known(result, known);
 }
 
 std::optional<Expr> OnlinePass::conditions(std::size_t l, Element& at) {
@@ -162,8 +146,11 @@ Expr OnlinePass::scaled(std::size_t l, Element& at) {
   Expr product = product_at(members_[l], at);
   for (const poly::Expr& factor : members_[l].part.times)
     product = Operation{Op::Mul, {product, value(l, factor, at)}, type_};
-  for (const poly::Expr& divisor : members_[l].part.divisors)
-    product = Operation{Op::Div, {product, value(l, divisor, at)}, type_};
+  for (const poly::Expr& divisor : members_[l].part.divisors) {
+    Known known;
+    const Expr by = spelled_value(l, divisor, at, known);
+    product = by_known(Operation{Op::Div, {product, by}, type_}, known);
+  }
   return where_not_0(l, at, product);
 }
 

@@ -127,6 +127,25 @@ std::variant<OnlinePart, std::string> online_part(const Nest& nest, const std::s
   return part;
 }
 
+bool staged(const OnlinePart& part, std::size_t read) {
+  const auto in = [&](const std::optional<poly::Expr>& factor) {
+    return factor && std::ranges::any_of(poly::parts(*factor), [&](const poly::Expr& e) {
+      const auto* r = e.as<poly::Read>();
+      return r && static_cast<std::size_t>(r->read) == read;
+    });
+  };
+  return in(part.by_column) || (part.role == OnlinePart::Product && in(part.by_row));
+}
+
+std::vector<std::size_t> column_reads(const Nest& nest, const OnlinePart& part) {
+  std::vector<std::size_t> reads;
+  for (std::size_t r = 0; r < nest.reads.size(); ++r) {
+    const std::vector<std::int64_t>& c = nest.reads[r].offset.coefficients;
+    if (c[part.over] != 0 && c[part.row] == 0 && !staged(part, r)) reads.push_back(r);
+  }
+  return reads;
+}
+
 std::optional<LateDivision> late_division(const poly::Expr& value) {
   const auto* apply = value.as<poly::Apply>();
   const auto zero = [](const poly::Expr& e) {
@@ -182,6 +201,7 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
     if (part.role == OnlinePart::Product) elements += nests[l].dims[part.depth].extent * (rows + depth), ++products;
     if (part.role == OnlinePart::Sum) elements += depth * leaves[l].lanes * leaves[l].vectors, ++sums;
     if (part.role == OnlinePart::Fold) elements += threads;
+    elements += 2 * depth * static_cast<std::int64_t>(column_reads(nests[l], part).size());  // and reciprocals
   }
   std::int64_t bytes = 0;
   for (const Nest& nest : nests) bytes = std::max<std::int64_t>(bytes, lang::bytes(compute_type(nest.value->type())));

@@ -53,7 +53,9 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
 Body OnlinePass::spell() {
   block_ = names_.fresh("p"), thread_ = names_.fresh("l");
   Body body = coordinates();
+  find_quotients();
   append(body, shared_memory());
+  append(body, known_columns());
   body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
   return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
 }
@@ -156,6 +158,7 @@ Body OnlinePass::one_thread() {
       m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
   if (maximum_) highest_ = members_[*maximum_].registers;
   append(body, first_operands());
+  append(body, registers_of_columns());
   append(body, each_row([&] {
     Body some = rows_alone();
     if (maximum_) some.push_back(stmt(Store{highest_, i64(slot_), lowest()}));
@@ -193,6 +196,11 @@ Stmt OnlinePass::at_point(std::size_t l, const Expr& row, const Expr& column, Bo
   return stmt(If{*is_point(l, row, column, true), std::move(adds), {}});
 }
 
+Expr OnlinePass::last_row() const {
+  const Expr last = i0_ + i64(height_ - 1);
+  return rows_ % height_ ? minimum(last, i64(rows_ - 1)) : last;
+}
+
 Body OnlinePass::range() {
   Body body;
   std::optional<Interval> all;
@@ -200,7 +208,7 @@ Body OnlinePass::range() {
     const PassMember& m = members_[l];
     if (m.part.role != OnlinePart::Fold && m.part.role != OnlinePart::Sum) continue;
     Interval own{i64(0), i64(over_)};
-    const Expr last = rows_ % height_ ? minimum(i0_ + i64(height_ - 1), i64(rows_ - 1)) : i0_ + i64(height_ - 1);
+    const Expr last = last_row();
     for (const Row& row : m.nest.rows) {
       const std::int64_t a = row.form.coefficients[m.part.over], c = row.form.coefficients[m.part.row];
       if (!a) continue;
@@ -226,40 +234,6 @@ Body OnlinePass::range() {
   return body;
 }
 
-Body OnlinePass::rows_alone() {
-  Body body;
-  for (std::size_t l = 0; l < members_.size(); ++l) {
-    const PassMember& m = members_[l];
-    for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
-      const FlatAccess& read = m.nest.reads[r];
-      if (by_tensor_.contains(read.tensor) || staged(m, r) || read.offset.coefficients[m.part.over] != 0) continue;
-      const DType type = storage_.plan.program.tensor(read.tensor).dtype;
-      if (slot_ == 0)
-        of_rows_.emplace(
-            std::pair(l, r), allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)));
-      const std::string& name = of_rows_.at({l, r});
-      body.push_back(stmt(Store{name, i64(slot_), Constant{compute_type(type), 0, 0.0}}));
-      Ranges known = points_[l];
-      known.fix(m.part.row, row_value_);
-      std::optional<Expr> there = known.fixed_rows();  // where they do not hold, the element may not exist
-      Body one{stmt(Store{name, i64(slot_),
-          convert(Load{storage_.name(read.tensor), known.known_part(read.offset), type}, compute_type(type))})};
-      if (rows_ % height_) there = there ? both(less(row_value_, i64(rows_)), *there) : less(row_value_, i64(rows_));
-      if (there) body.push_back(stmt(If{*there, std::move(one), {}}));
-      else append(body, std::move(one));
-    }
-  }
-  return body;
-}
-
-bool OnlinePass::staged(const PassMember& m, std::size_t r) const {
-  const auto in = [&](const poly::Expr& factor) {
-    const std::vector<std::size_t> all = reads_of(factor);
-    return std::ranges::find(all, r) != all.end();
-  };
-  return (m.part.by_column && in(*m.part.by_column)) || (m.part.role == OnlinePart::Product && in(*m.part.by_row));
-}
-
 std::int64_t OnlinePass::access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
   if (access.offset.coefficients[d] != 1) return 1;
   std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
@@ -280,6 +254,7 @@ std::vector<std::size_t> OnlinePass::reads_of(const poly::Expr& e) const {
 }
 
 Body OnlinePass::pass(bool again) {
+  again_ = again;
   Body body = before_turns();
   for (const PassMember& m : members_) {
     if (m.part.role == OnlinePart::Sum)
@@ -305,7 +280,7 @@ Expr OnlinePass::is_sound(Body& body) {
   for (const PassMember& m : members_) {
     if (m.part.role == OnlinePart::Sum)
       for (std::int64_t x = 0; x < registers_of(m); ++x) add(Load{m.registers, i64(x), type_});
-    if (m.part.role == OnlinePart::Fold && m.rescaled)
+    if (m.part.role == OnlinePart::Fold && (m.rescaled || (reciprocals_ && !is_maximum(m))))
       for (std::int64_t r = 0; r < rows_of_thread(); ++r) add(Load{m.registers, i64(r), type_});
   }
   const auto finite = [&](const Expr& e) { return equal(Operation{Op::Sub, {e, e}, type_}, zero()); };

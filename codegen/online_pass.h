@@ -125,10 +125,21 @@ class OnlinePass {
   // Which values of what is passed over have a point for some row of the block, by the rows over both.
   Body range();
 
+  Expr last_row() const;                               // of the block
+
+  // ---- what is known before the elements (online_known.cpp)
+
+  // Divisors whose reciprocals stand for them: where sums tell that one had none, and no equality asks for bits.
+  void find_quotients();
+  bool divides(const PassMember& m, std::size_t r) const;
   // What depends on the row alone is read once.
   Body rows_alone();
-  // Whether it is read as an operand.
-  bool staged(const PassMember& m, std::size_t r) const;
+  // What depends on the column alone: its place in shared memory, and a turn's values on their way there.
+  Body known_columns();
+  Body registers_of_columns();
+  Body load_columns(const Expr& first);
+  Body put_columns(const Expr& buffer);
+  virtual std::int64_t turns_at_once() const { return 1; }  // whose columns are in shared memory
 
   // ---- operands
 
@@ -166,6 +177,16 @@ class OnlinePass {
   };
   Expr rounded(const PassMember& m, const Expr& value) const;
 
+  // Of what a value reads: maxima of the program, and divisors with their reciprocals.
+  struct Known {
+    std::vector<Expr> maxima = {};
+    std::vector<std::pair<Expr, Expr>> reciprocals = {};
+  };
+  // A read that is in registers or in shared memory.
+  std::optional<Expr> known_read(std::size_t l, std::size_t r, const Element& at, Known& known) const;
+  // exp(x - M) and x / z in few instructions.
+  Expr by_known(const Expr& e, const Known& known) const;
+  Expr spelled_value(std::size_t l, const poly::Expr& e, Element& at, Known& known);
   Expr value(std::size_t l, const poly::Expr& e, Element& at);
 
   std::optional<Expr> conditions(std::size_t l, Element& at);
@@ -224,14 +245,24 @@ class OnlinePass {
   std::optional<std::size_t> maximum_;
   std::set<TensorId> maxima_;                          // of the program
   bool asks_folds_ = false;                            // what is written of some sum asks for folds of its row
-  std::map<std::pair<std::size_t, std::size_t>, std::string> of_rows_;  // member, read → what was read once
+  struct OfRow { std::string registers, reciprocals; };
+  std::map<std::pair<std::size_t, std::size_t>, OfRow> of_rows_;  // member, read → what was read once
+  struct OfColumn {
+    std::size_t member, read;
+    DType type;
+    std::string shared, reciprocals, ahead;            // of a turn; the next turn's, in registers
+  };
+  void each_known_column(Body& body, const std::function<Body(const OfColumn&, std::int64_t, const Expr&)>& f);
+  std::vector<OfColumn> known_columns_;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> column_of_;  // member, read → which
+  bool again_ = false, quotients_ = false, reciprocals_ = false;  // quotients_: by constants
   std::map<std::size_t, std::string> held_;            // tiles in registers, an element each
   std::string block_, thread_, highest_;
   struct Slot { Expr row, value; };                    // a row of the thread, of the block and of all
   std::vector<Slot> slots_;
   std::int64_t slot_ = 0;                              // the one that row_ and row_value_ are of
   Expr i0_ = i64(0), j0_ = i64(0), row_ = i64(0), row_value_ = i64(0), first_ = i64(0), turns_ = i64(0),
-       maximum_now_ = i64(0);
+       maximum_now_ = i64(0), buffer_ = i64(0);        // buffer_: where this turn's columns are
 };
 
 }  // namespace tilec::codegen

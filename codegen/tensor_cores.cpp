@@ -85,10 +85,17 @@ class OnTensorCores : CoreResults {
     Body body;
     const Expr count = count_stages(body);
     if (is_const(count) && const_or(count, 0) <= 0) return body;
+    if (in_pieces(a_) && in_pieces(b_))
+      for (auto& [x, name] : {std::pair(&a_, &held_a_), std::pair(&b_, &held_b_)}) {
+        *name = names_.fresh("held");
+        body.push_back(stmt(Allocate{*name, instruction_.operand, held_count(*x), Memory::Register}));
+      }
     Body all;
     const std::int64_t ahead = cores_.ahead();
     for (std::int64_t turn = 0; turn < ahead; ++turn) {
-      append(all, when(less(i64(turn), count), copies(i64(turn), i64(turn))));
+      Body first = copies(i64(turn), i64(turn));
+      append(first, held_copies(i64(turn)));
+      append(all, when(less(i64(turn), count), std::move(first)));
       all.push_back(stmt(Commit{}));
     }
     const std::string index = names_.fresh(nest_.dims[roles_.depth].name + "_b");
@@ -99,6 +106,7 @@ class OnTensorCores : CoreResults {
     const Expr buffer = remainder(var(index), cores_.buffers);
     append(inside,
         instruction_.from_shared() ? multiply_shared(buffer, std::move(later)) : multiply(buffer, std::move(later)));
+    append(inside, when(less(next, count), held_copies(remainder(next, cores_.buffers))));
     all.push_back(stmt(For{index, Kind::Serial, count, {}, std::move(inside)}));
     if (instruction_.from_shared()) all.push_back(stmt(Await{0, acc_}));
     if (is_const(count)) append(body, std::move(all));
@@ -117,10 +125,22 @@ class OnTensorCores : CoreResults {
       return copies;
     };
     const std::int64_t of_a = together(a_), of_b = together(b_);
-    if (of_a == 1 && of_b == 1) append(body, both(1, 1));
+    if (!held_a_.empty()) {
+      Body loads = load(a_, k0, held_a_);
+      append(loads, load(b_, k0, held_b_));
+      body.push_back(stmt(If{aligned_, std::move(loads), both(1, 1)}));
+    } else if (of_a == 1 && of_b == 1) append(body, both(1, 1));
     else body.push_back(stmt(If{aligned_, both(of_a, of_b), both(1, 1)}));
     end_stage();
     return body;
+  }
+
+  // What `copies` left in registers.
+  Body held_copies(const Expr& buffer) {
+    if (held_a_.empty()) return {};
+    Body body = put(a_, buffer * i64(depth_ * a_.side), held_a_);
+    append(body, put(b_, buffer * i64(depth_ * b_.side), held_b_));
+    return {stmt(If{aligned_, std::move(body), {}})};
   }
 
   // The fragments of a step are read while those of the step before it are multiplied, and `ahead`, the copies of a
@@ -187,6 +207,7 @@ class OnTensorCores : CoreResults {
   }
 
   Operand a_, b_;
+  std::string held_a_, held_b_;                        // a turn's pieces on their way through registers
   Expr aligned_ = i64(0);                              // what callers gave begins at a multiple of 16 bytes
 };
 
@@ -222,6 +243,8 @@ bool multiplies(const MatrixInstruction& i, const poly::Program& program, const 
   const auto held = [](DType type) { return type == DType::F16 || type == DType::BF16 || type == DType::F32; };
   return of_x == of_y ? i.operand == of_x : i.operand == DType::F32 && held(of_x) && held(of_y);
 }
+
+std::pair<std::int64_t, std::int64_t> tile_of(const Compute& leaf) { return {height_of(leaf), width_of(leaf)}; }
 
 std::int64_t shared_bytes_of(const Compute& leaf) {
   const auto& cores = *leaf.as<forms::TensorCores>();

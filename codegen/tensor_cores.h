@@ -16,6 +16,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/matrix_instruction.h"
@@ -33,6 +34,8 @@ bool keeps_values(const poly::Expr& factor, DType type);
 bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest,
     const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32);
 
+// Values of m and of n that a block has.
+std::pair<std::int64_t, std::int64_t> tile_of(const Compute& leaf);
 // Bytes of shared memory of a block.
 std::int64_t shared_bytes_of(const Compute& leaf);
 

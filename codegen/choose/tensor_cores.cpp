@@ -1,21 +1,39 @@
 #include "codegen/choose/tensor_cores.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "codegen/choose/staged.h"
+#include "codegen/core_operands.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/staged.h"
 #include "codegen/tensor_cores.h"
 
 namespace tilec::codegen {
 
+namespace {
+
+// Whether f32 come to shared memory, rounded, by pieces of 16 bytes: one by one, products wait for them.
+bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& roles) {
+  return std::ranges::all_of(std::array{std::pair(&roles.by_m, &roles.m), std::pair(&roles.by_n, &roles.n)},
+      [&](const auto& side) {
+        const FlatAccess& read = nest.reads[static_cast<std::size_t>(read_of(*side.first)->read)];
+        const std::size_t along = reads_along(read.offset, roles.depth, side.second->back());
+        return program.tensor(read.tensor).dtype == DType::F32 &&
+            in_groups(read.offset, along, 0, nest.dims[along].extent, 4);
+      });
+}
+
+// cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
+struct Chosen { Compute leaf; double cycles; };
+
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
 // reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
-std::optional<Compute> leaf_on_tensor_cores(
-    const poly::Program& program, const Facts& f, int node, const Target& target) {
+std::optional<Chosen> chosen(
+    const poly::Program& program, const Facts& f, int node, double parts, const Target& target) {
   if (target.family != Target::Family::Cuda) return std::nullopt;
   std::int64_t threads = 0;
   auto leaf = staged_leaf(f, node, target, threads);
@@ -26,15 +44,16 @@ std::optional<Compute> leaf_on_tensor_cores(
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const double batches = extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
+  const double batches = parts * extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
   const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
+        (!i.from_shared() || i.operand != DType::F32 || in_pieces(program, f.nest, *staging_of(f.nest, m, n, leaf->k))))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
-  std::optional<Compute> best;
+  std::optional<Chosen> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
     leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
@@ -51,12 +70,17 @@ std::optional<Compute> leaf_on_tensor_cores(
                  width = static_cast<double>(tile.columns * tile.warps_n);
       const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width),
                    each = static_cast<double>(bytes);
-      const double multiplied =
-          std::ceil(tiles / target.multiprocessors) * height * width / (tile.rate * model::threads::matrix_rate / each);
+      const double one = height * width / (tile.rate * model::threads::matrix_rate / each),
+                   multiplied = std::ceil(tiles / target.multiprocessors) * one;
       const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
-      const double cost = (std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read)) *
-          std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn);
-      if (!best || cost < least) best = *leaf, least = cost;
+      const auto cost = [&](double products) {
+        return (std::max(products, read) + model::threads::not_hidden * std::min(products, read)) *
+            std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn) / depth;
+      };
+      if (best && cost(multiplied) >= least) return;
+      const auto blocks = static_cast<double>(tile.blocks);
+      least = cost(multiplied);
+      best = Chosen{*leaf, cost(std::ceil(tiles / (target.multiprocessors * blocks)) * blocks * one)};
       return;
     }
   };
@@ -64,6 +88,20 @@ std::optional<Compute> leaf_on_tensor_cores(
     for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
       if (tile.warps == i->warps) weigh(*i, tile);
   return best;
+}
+
+}  // namespace
+
+std::optional<Compute> leaf_on_tensor_cores(
+    const poly::Program& program, const Facts& f, int node, const Target& target) {
+  auto best = chosen(program, f, node, 1, target);
+  return best ? std::optional(std::move(best->leaf)) : std::nullopt;
+}
+
+std::optional<double> cycles_on_tensor_cores(
+    const poly::Program& program, const Facts& f, double parts, const Target& target) {
+  const auto best = chosen(program, f, 0, parts, target);
+  return best ? std::optional(best->cycles) : std::nullopt;
 }
 
 }  // namespace tilec::codegen

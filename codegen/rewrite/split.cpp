@@ -10,6 +10,7 @@
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/splits.h"
 #include "codegen/choose/staged.h"
+#include "codegen/choose/tensor_cores.h"
 #include "codegen/choose/threads.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
@@ -20,6 +21,7 @@
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/scalar.h"
+#include "codegen/tensor_cores.h"
 
 namespace tilec::codegen {
 
@@ -119,8 +121,11 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
       return count;
     };
     const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
-    const double blocks = outputs * tiles(all_of(tile->all_of_m()), threads / tile->lanes * tile->rows) *
-        tiles(all_of(tile->all_of_n()), tile->lanes * tile->vectors);
+    const auto cores = leaf_on_tensor_cores(r.program, all, 0, r.target);
+    const auto [height, width] =
+        cores ? tile_of(*cores) : std::pair(threads / tile->lanes * tile->rows, tile->lanes * tile->vectors);
+    const double blocks =
+        outputs * tiles(all_of(tile->all_of_m()), height) * tiles(all_of(tile->all_of_n()), width);
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each,
         model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   }
@@ -139,11 +144,18 @@ bool is_staged(const Rewriting& r, const Statement& s) {
   return staged_cycles(facts(nest, {}, r.target), 1, r.target).has_value();
 }
 
+// Cycles for one value of the reductions of what one launch computes, by threads or by tensor cores.
+std::optional<double> cycles_of_tiles(const Rewriting& r, const Nest& nest, double parts) {
+  const Facts all = facts(nest, {}, r.target);
+  const auto cores = cycles_on_tensor_cores(r.program, all, parts, r.target);
+  return cores ? cores : staged_cycles(all, parts, r.target);
+}
+
 // Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
 // few parts, which are staged contractions themselves.
 std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
   const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type());
-  const auto whole = staged_cycles(facts(nest_of(s, r.strides), {}, r.target), 1, r.target);
+  const auto whole = cycles_of_tiles(r, nest_of(s, r.strides), 1);
   if (!whole) return std::nullopt;
   std::optional<Cut> best;
   double least = *whole * parts.points;
@@ -160,7 +172,7 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
       if (count == before && extent % chunk != 0) continue;
       before = count;
       part.dims[d].extent = chunk;
-      const auto cycles = staged_cycles(facts(part, {}, r.target), static_cast<double>(count), r.target);
+      const auto cycles = cycles_of_tiles(r, part, static_cast<double>(count));
       if (!cycles) continue;
       const double cost = *cycles * each +
           static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) +

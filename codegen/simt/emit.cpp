@@ -432,7 +432,8 @@ void Kernel::shared(const Allocate& x, const std::string& name) {
 void Kernel::statement(const Store& x) {
   const Place& place = place_of(x.view, scope_);
   const std::string to = speller_.element(x.view, x.offset, scope_);
-  const std::string value = bare(speller_.converted(x.value, place.type, scope_).text);
+  std::string value = bare(speller_.converted(x.value, place.type, scope_).text);
+  if (x.to_tf32) on_tensor_cores("a store of TF32"), value = scalars_.to_tf32(value);
   const bool one = threads_ > 1 && !in_thread_ && place.space != Space::Private;  // all threads are here
   say("{}{} = {};", one ? fmt::format("if ({} == 0) ", tid()) : "", to, value);
 }

@@ -265,6 +265,15 @@ std::string Scalars::pack(DType type, std::int64_t parts) {
   return helper(name, "void", parameters, body);
 }
 
+std::string Scalars::tf32_bits() {
+  return helper("tc_tf32", "unsigned int", "float x",
+      "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
+}
+
+std::string Scalars::to_tf32(const std::string& value) {
+  return fmt::format("__uint_as_float({}({}))", tf32_bits(), value);
+}
+
 std::string Scalars::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
   const bool rounds = i.fragment() == DType::F32;
@@ -284,8 +293,7 @@ std::string Scalars::multiply(const MatrixInstruction& i) {
   for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"({}[{}])", rounds ? "y" : "b", r);
   std::string rounding;
   if (rounds) {
-    const std::string one = helper("tc_tf32", "unsigned int", "float x",
-        "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
+    const std::string one = tf32_bits();
     const auto all = [&](const char* to, const char* from, std::int64_t count) {
       rounding += fmt::format("unsigned int {}[{}]; ", to, count);
       for (std::int64_t r = 0; r < count; ++r) rounding += fmt::format("{0}[{3}] = {1}({2}[{3}]); ", to, one, from, r);
@@ -325,7 +333,8 @@ std::string Scalars::multiply_shared(
       fmt::format("{}* c, unsigned long long a, unsigned long long b", type(i.accumulator)),
       fmt::format(
           "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, %{4}, %{5}, p{6}; }}\" : {7} : \"l\"(a), \"l\"(b){8});",
-          shape, ptx(i.accumulator), ptx(i.operand), sums, count, count + 1, ways, list, also));
+          shape, ptx(i.accumulator), i.operand == DType::F32 ? "tf32" : ptx(i.operand), sums, count, count + 1, ways,
+          list, also));
 }
 
 // What is read behind it is an operand of it, lest the compiler reads before.
@@ -382,6 +391,16 @@ std::string Scalars::exp_below_maximum(const std::string& operand) {
   return call(helper("tc_exp_below", "float", "float x",
                   "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x * 1.44269504f)); return r;"),
       {operand});
+}
+
+// What is left of a, times 1 / b, is what the product with 1 / b lacks (Markstein, "Computation of elementary functions
+// on the IBM RISC System/6000 processor", 1990).
+std::string Scalars::quotient(const std::vector<std::string>& operands, bool any) {
+  const std::string fma = function("fma", DType::F32);
+  return call(helper(any ? "tc_quotient_any" : "tc_quotient", "float", "float a, float b, float r",
+                  fmt::format("float q = a * r, c = {0}({0}(q, -b, a), r, q); return {1};", fma,
+                      any ? "q - q == 0.0f ? c : q" : "c")),
+      operands);
 }
 
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {

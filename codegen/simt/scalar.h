@@ -35,6 +35,7 @@ class Scalars {
   std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
+  std::string to_tf32(const std::string& value);       // an f32, rounded
   // Of sm_90a.
   std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
                                                        // a matrix in shared memory
@@ -42,6 +43,8 @@ class Scalars {
   std::string multiply_shared(
       const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);
   std::string exp_below_maximum(const std::string& operand);
+  // (a, b, 1 / b) of f32. `any`: a may be infinite.
+  std::string quotient(const std::vector<std::string>& operands, bool any);
   std::string await_all(DType type, std::int64_t registers);  // (c)
 
   const std::string& helpers() const { return helpers_; }
@@ -63,6 +66,7 @@ class Scalars {
   std::string widen(DType from);                       // f16, bf16 → f32
   std::string narrow(DType from, DType to);            // f32, f64 → f16, bf16
   std::string integer_to_bf16(DType from);
+  std::string tf32_bits();                             // name of the helper
   std::string double_to_odd();                         // f64 → f32 rounded so that a second rounding is the right one
 
   Dialect dialect_;

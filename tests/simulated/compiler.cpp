@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,19 @@ std::string without_asm(const std::string& text) {
   return result.append(at, text.end());
 }
 
-struct Heading { std::string name, bound; std::size_t at; };
+// alone: parameters that are __restrict__
+struct Heading { std::string name, bound; std::size_t at; unsigned long long alone; };
 std::vector<Heading> headings(const std::string& text) {
   static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
   std::vector<Heading> found;
-  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m)
-    found.push_back({(*m)[2], (*m)[1].matched ? (*m)[1].str() : "1024", static_cast<std::size_t>(m->position())});
+  for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) {
+    const auto at = static_cast<std::size_t>(m->position()), from = at + m->str().size();
+    std::istringstream parameters(text.substr(from, text.find(')', from) - from));
+    unsigned long long alone = 0, bit = 1;
+    for (std::string one; bit && std::getline(parameters, one, ','); bit <<= 1)
+      if (one.find("__restrict__") != std::string::npos) alone |= bit;
+    found.push_back({(*m)[2], (*m)[1].matched ? (*m)[1].str() : "1024", at, alone});
+  }
   return found;
 }
 
@@ -63,12 +71,12 @@ std::string without_shared(const std::string& text) {
 // The table of the kernels, and where a block's memory lies.
 std::string trailer(const std::string& text) {
   std::string table, sections;
-  for (const auto& [name, bound, at] : headings(text)) {
+  for (const auto& [name, bound, at, alone] : headings(text)) {
     const std::string low = "__start_simulated_shared_" + name, high = "__stop_simulated_shared_" + name;
     sections += "extern char " + low + "[] __attribute__((weak, visibility(\"hidden\"))), " + high +
         "[] __attribute__((weak, visibility(\"hidden\")));\n";
     table += "  {\"" + name + "\", [](void** a) { simulated_call(" + name + ", a, simulated_count(" + name +
-        ")); }, simulated_number(" + name + "), " + bound + ", " + low + ", " + high + "},\n";
+        ")); }, simulated_number(" + name + "), " + bound + ", " + std::to_string(alone) + "ull, " + low + ", " + high + "},\n";
   }
   return R"(
 #line 1 "trailer"
@@ -76,14 +84,14 @@ template <unsigned long... I> struct simulated_pack {};
 template <class... P> auto simulated_count(void (*)(P...)) -> simulated_pack<__integer_pack(sizeof...(P))...> { return {}; }
 template <class... P> constexpr int simulated_number(void (*)(P...)) { return sizeof...(P); }
 template <class... P, unsigned long... I> inline void simulated_call(void (*f)(P...), void** a, simulated_pack<I...>) { f(*(P*)a[I]...); }
-struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; char *shared, *shared_end; };
+struct simulated_kernel { const char* name; void (*entry)(void**); int parameters; unsigned bound; unsigned long long alone; char *shared, *shared_end; };
 #define SIMULATED_SHOWN extern "C" __attribute__((visibility("default")))
 )" + sections +
       std::string(text.find("extern __shared__") == std::string::npos
               ? ""
               : "alignas(1024) unsigned char tc_pool[227 << 10];\nSIMULATED_SHOWN char* simulated_dynamic() { return (char*)tc_pool; }\n") +
       "extern const simulated_kernel simulated_kernels[] __attribute__((visibility(\"default\"))) = {\n" + table +
-      "  {nullptr, nullptr, 0, 0, nullptr, nullptr}\n};\n";
+      "  {nullptr, nullptr, 0, 0, 0, nullptr, nullptr}\n};\n";
 }
 
 std::string here() {                                   // the folder of this library

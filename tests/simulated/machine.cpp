@@ -201,6 +201,16 @@ namespace {
 std::uint64_t site_of(int line) { return static_cast<std::uint64_t>(line); }
 std::uint64_t site_of(const void* code) { return reinterpret_cast<std::uintptr_t>(code); }
 
+// Whether the argument that has this byte, the last to begin before it, is __restrict__.
+bool alone(const char* p, const Region& region) {
+  std::uint64_t begins = 0;
+  for (const std::uint64_t a : now->arguments)
+    if (a >= reinterpret_cast<Address>(region.base) && a <= reinterpret_cast<Address>(p)) begins = std::max(begins, a);
+  for (std::size_t k = 0; k < now->arguments.size() && k < 64; ++k)
+    if (now->arguments[k] == begins && now->kernel->alone >> k & 1) return true;
+  return false;
+}
+
 // Of what runs, blocks are left out: what they would have written is missing.
 bool partial = false;
 
@@ -227,6 +237,12 @@ void access(const void* pointer, std::size_t bytes, bool write, Where where, boo
     Cell& c = region->cells[k];
     if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial))
       fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
+    // Its compiler may read before the barrier, since no other pointer writes there.
+    if (!write && !region->shared && c.write >= launch_start && c.write < epoch &&
+        c.writer != static_cast<std::uint16_t>(running) && alone(p, *region))
+      fault(text("a read through a __restrict__ pointer of what another thread has written, at byte ", k, " of ",
+                region->name),
+          where);
     if (const char* words = raced(c, write, region->shared, static_cast<std::uint16_t>(running)))
       fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
   }

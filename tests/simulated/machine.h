@@ -22,6 +22,7 @@ struct Kernel {
   void (*entry)(void** arguments);
   int parameters;
   unsigned bound;
+  unsigned long long alone;                            // parameters that are __restrict__
   char *shared, *shared_end;
 };
 

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 
 #include "codegen/finishing.h"
 #include "codegen/pipeline.h"
@@ -71,6 +74,31 @@ std::pair<int, int> passes(const Plan& plan) {
   return {all, cores};
 }
 
+// Random inputs, changed so, as the interpreter has it.
+void check_run(const poly::Program& program, const runtime::Module& module, Random& random,
+    const std::function<void(std::vector<poly::Array>&)>& change = {}) {
+  std::vector<poly::Array> inputs;
+  std::vector<runtime::Tensor> in, out;
+  std::vector<void*> from, to;
+  for (const poly::TensorId id : program.inputs) {
+    backends::Shape shape;
+    for (const poly::Size& n : program.tensor(id).shape) shape.push_back(n.get());
+    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
+  }
+  if (change) change(inputs);
+  for (const poly::Array& a : inputs) {
+    in.push_back(runtime::allocate("input", a.dtype, a.shape));
+    runtime::from_array(a, in.back());
+    from.push_back(in.back().data);
+  }
+  const poly::Interpretation right = poly::interpret(program, inputs);
+  for (const poly::Array& a : right.outputs)
+    out.push_back(runtime::allocate("output", a.dtype, a.shape)), to.push_back(out.back().data);
+  module.run(from.data(), to.data());
+  for (std::size_t o = 0; o < out.size(); ++o)
+    CHECK(backends::compare(runtime::to_array(out[o]), right.outputs[o], right.magnitudes[o]) == "");
+}
+
 void check(const Kind& kind, bool gradient, int wanted, Random& random, std::string plan = "") {
   CAPTURE(kind.name);
   CAPTURE(gradient);
@@ -82,25 +110,7 @@ void check(const Kind& kind, bool gradient, int wanted, Random& random, std::str
   CHECK(passes(*stages.plan) == std::pair(wanted, kind.type == "f32" ? 0 : wanted));
   if (!gradient) CHECK(stages.plan->groups.size() == (kind.weight.empty() ? 1 : 2));
   if (!gradient) CHECK(finishes(stages.plan->groups.back()));
-  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, small));
-  const poly::Program& program = *stages.bounded;
-  std::vector<poly::Array> inputs;
-  std::vector<runtime::Tensor> in, out;
-  std::vector<void*> from, to;
-  for (const poly::TensorId id : program.inputs) {
-    backends::Shape shape;
-    for (const poly::Size& n : program.tensor(id).shape) shape.push_back(n.get());
-    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
-    in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
-    runtime::from_array(inputs.back(), in.back());
-    from.push_back(in.back().data);
-  }
-  const poly::Interpretation right = poly::interpret(program, inputs);
-  for (const poly::Array& a : right.outputs)
-    out.push_back(runtime::allocate("output", a.dtype, a.shape)), to.push_back(out.back().data);
-  module->run(from.data(), to.data());
-  for (std::size_t o = 0; o < out.size(); ++o)
-    CHECK(backends::compare(runtime::to_array(out[o]), right.outputs[o], right.magnitudes[o]) == "");
+  check_run(*stages.bounded, *runtime::load_device(runtime::assemble(*stages.lowered, small)), random);
 }
 
 }  // namespace
@@ -160,6 +170,41 @@ TEST_CASE("exp(x - M) of a maximum M is the device's own, of anything else it is
     CHECK(kernels(false, gradient).find(below) == std::string::npos);
     CHECK(kernels(false, gradient).find(exact) != std::string::npos);
   }
+}
+
+TEST_CASE("what divides rows and columns of a pass is found once, and a reciprocal that is no normal number is none") {
+  Random random(5);
+  const std::string text =
+      "function f(bf16 Q[T, D], bf16 K[S, D], bf16 V[S, E], A[T], B[S], G[S]) -> (O) {\n"
+      "  X[t, s: T, S] = +(f32(Q[t, d]) * f32(K[s, d]));\n"
+      "  P[t, s: T, S] = =((X[t, s] / 3 + G[s]) / A[t] / B[s]);\n"
+      "  O[t, e: T, E] = +(P[t, s] * f32(V[s, e]));\n}\n";
+  const Kind kind{"", "bf16", "", "", "", "cuda"};
+  Request large, small;
+  const std::string plan = print(*compiled(text, 4096, 4096, false, Until::Plan, "", kind, large).plan);
+  CAPTURE(plan);
+  const Stages stages = compiled(text, 70, 50, false, Until::Lowered, plan, kind, small);
+  CHECK(passes(*stages.plan) == std::pair(2, 2));
+  const std::string loops = print(stages.lowered->steps.front().loops);
+  const auto count = [&](std::string_view word) {
+    std::size_t found = 0;
+    for (std::size_t at = loops.find(word); at != std::string::npos; at = loops.find(word, at + 1)) ++found;
+    return found;
+  };
+  CHECK(count("quotient(") >= 3);
+  CHECK(count(" = G + ") == 0);
+  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, small));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double special : {3.0, 0.0, infinity, -infinity, 0x1p-140, 0x1p-126, 0x1p127, -0x1.8p126, std::nan("")})
+    for (const bool of_row : {false, true}) {
+      CAPTURE(special);
+      CAPTURE(of_row);
+      check_run(*stages.bounded, *module, random, [&](std::vector<poly::Array>& inputs) {
+        for (const std::size_t divisor : {std::size_t{3}, std::size_t{4}})
+          for (double& x : inputs[divisor].reals) x = x < 0 ? x - 1 : x + 1;
+        inputs[of_row ? 3 : 4].reals[37] = special;
+      });
+    }
 }
 
 }  // namespace tilec::test

@@ -17,7 +17,10 @@ namespace {
 
 using runtime::Memory;
 
-struct Kernel { const char *name, *says, *body; };     // says: nothing, where it is right
+struct Kernel {
+  const char *name, *says, *body;                      // says: nothing, where it is right
+  const char* parameters = "const float* x, float* y";
+};
 
 // Each on `x` and `y`, 256 floats of which y has been written by nobody, by two blocks of 64 threads; `t` is a thread's
 // place in its block, `i` that in x.
@@ -42,6 +45,13 @@ const std::vector<Kernel> kernels = {
         "__shared__ float s[64]; if (blockIdx.x == 0) s[t] = x[i]; __syncthreads(); if (blockIdx.x == 1) y[i] = s[0]; else y[i] = s[t];"},
     {"out_of_array", "an index outside of its array",
         "__shared__ float s[64]; s[t] = 0; __syncthreads(); y[i] = s[t + (int)x[i] + 1];"},
+    {"behind_barrier", "", "y[i] = x[i]; __syncthreads(); const float v = y[i ^ 1]; __syncthreads(); y[i] = v;"},
+    {"restricted", "a read through a __restrict__ pointer of what another thread has written", "y[i] = x[i]; __syncthreads(); const float v = y[i ^ 1]; __syncthreads(); y[i] = v;",
+        "const float* __restrict__ x, float* __restrict__ y"},
+    {"own_restricted", "", "y[i] = x[i]; __syncthreads(); y[i] = y[i] + 1;",
+        "const float* __restrict__ x, float* __restrict__ y"},
+    {"reads_restricted", "", "y[i] = x[i ^ 1]; __syncthreads(); y[i] = y[i] + x[i];",
+        "const float* __restrict__ x, float* __restrict__ y"},
     {"large", "a product that overflows", "int k = 1 << 30; y[i] = (float)(k * (4 + (int)x[i]));"},
     {"some_leave", "threads wait at a barrier that others have left the kernel without",
         "if (t == 5) return; __syncthreads(); y[i] = 0;"},
@@ -71,7 +81,7 @@ codegen::Package package() {
   std::string text;
   for (const Kernel& k : kernels)
     text += std::string("extern \"C\" __global__ void __launch_bounds__(64) ") + k.name +
-        "(const float* x, float* y) { const int t = threadIdx.x, i = 64 * blockIdx.x + t; " + k.body + " }\n";
+        "(" + k.parameters + ") { const int t = threadIdx.x, i = 64 * blockIdx.x + t; " + k.body + " }\n";
   const std::string copy =
       "asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" :: \"l\"(&s[t]), \"l\"(x + i), \"n\"(4), \"r\"(4) : \"memory\");";
   text = replaced(replaced(text, "COPY", "__shared__ float s[64]; " + copy), "AGAIN", copy);
