@@ -59,14 +59,16 @@ class _Heading(typing.NamedTuple):
     parameters: "dict[str, str | None]"
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
     also: "list[str]"                                         # what others call it
+    goes: bool                                                # with the next version
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
         others = [family for family in _headings()[self.name] if family != self.family]
-        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile.%s" % (
+        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile%s.%s" % (
             self.text,
             self.comment,
             self.family,
+            ", which goes with the next version: a call says what to write" if self.goes else "",
             "".join(" Another one is tilec.std.load(\"%s.%s\")." % (family, self.name) for family in others),
         )
         function.__signature__ = self._signature()
@@ -286,6 +288,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 _defaults(parameters),
                 _former(attributes),
                 _also(attributes),
+                "[[deprecated" in attributes,
             )
     return found
 
