@@ -39,12 +39,16 @@ _POSITIONS = {
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
     "downscale_factor": "pixel_unshuffle",
-    "kernel_size stride padding dilation": "max_pool1d max_pool2d max_pool3d",
-    "kernel_size stride padding": "avg_pool1d avg_pool2d avg_pool3d",
-    "norm_type kernel_size stride": "lp_pool1d lp_pool2d lp_pool3d",
+    "kernel_size stride padding dilation ceil_mode": "max_pool1d max_pool2d max_pool3d max_pool1d_ncw max_pool2d_nchw"
+    " max_pool3d_ncdhw",
+    "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
+    " avg_pool2d_nchw avg_pool3d_ncdhw",
+    "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d"
-    " adaptive_max_pool3d",
-    "stride padding dilation groups": "conv1d conv2d conv3d",
+    " adaptive_max_pool3d adaptive_avg_pool1d_ncw adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw"
+    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw",
+    "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
+    "is_causal scale": "scaled_dot_product_attention",
     "size alpha beta k": "local_response_norm",
     "alpha": "elu celu",
     "beta": "softplus",
@@ -75,6 +79,18 @@ _MEANT = {
     "nan": "nan_value",
     "k": "diagonal",
 }
+# What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
+_INPUTS = {
+    "weight": ("WEIGHT", "W", "K", "GAMMA"),
+    "bias": ("Bias", "BETA"),
+    "target": ("LABEL", "T", "TARGET"),
+    "query": ("Q",),
+    "key": ("K",),
+    "value": ("V",),
+    "index": ("I",),
+    "src": ("U",),
+    "source": ("U",),
+}
 
 
 # What std/ has no function for, and what says or makes it instead.
@@ -101,6 +117,7 @@ _VARIANTS = {"gelu": ("approximate", {"none": "gelu", "tanh": "gelu_tanh"})}
 
 def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tuple, dict]":
     """The function that a call means, and what it is given: torch.transpose(X, 0, 1) is swapaxes."""
+    arguments, named = _as_pytorch(heading, arguments, named)
     option, variants = _VARIANTS.get(heading.name, ("", {}))
     if option in named:
         value = named[option]
@@ -116,6 +133,60 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
     if heading.name == "permute" and len(arguments) > 2 and all(isinstance(v, numbers.Integral) for v in arguments[1:]):
         return heading.name, arguments[:1], {**named, "dims": arguments[1:]}   # as the method of a tensor
     return heading.name, arguments, named
+
+
+def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """What PyTorch's functions take that those of std/ say by other inputs and parameters."""
+    if heading.name == "scaled_dot_product_attention":
+        return _attention(arguments, named)
+    if heading.name in ("layer_norm", "rms_norm"):
+        return _normalised(heading, arguments, named)
+    words = {"same": "same_upper", "valid": "valid"}
+    if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
+        return arguments, {**_without(named, "padding"), "auto_pad": words[named["padding"]]}
+    return arguments, named
+
+
+def is_of_pytorch(name: str, arguments: tuple) -> bool:
+    """Are the arguments, without a name among them, what _as_pytorch() has to say otherwise?"""
+    if name == "scaled_dot_product_attention":
+        return len(arguments) > 3
+    return name in ("layer_norm", "rms_norm") and len(arguments) > 1 and _is_plain(arguments[1])
+
+
+def _without(named: dict, *names: str) -> dict:
+    return {name: value for name, value in named.items() if name not in names}
+
+
+def _attention(arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """attn_mask is MASK where it is of bool, else BIAS, which is added; heads that share keys are told by the sizes."""
+    first, rest = arguments[:3], arguments[3:]
+    if len(rest) > 1 and _is_plain(rest[1]):                  # dropout_p, is_causal, scale, enable_gqa, as in PyTorch
+        names = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+        arguments, named = first, {**dict(zip(names, rest)), **named}
+    elif len(rest) == 1:
+        arguments, named = first, {"attn_mask": rest[0], **named}
+    if named.get("dropout_p"):
+        raise TypeError("scaled_dot_product_attention drops nothing: dropout_p is %r, and is 0" % named["dropout_p"])
+    mask = named.get("attn_mask")
+    named = _without(named, "dropout_p", "enable_gqa", "attn_mask")
+    if mask is not None:
+        named["MASK" if "bool" in str(getattr(mask, "dtype", "bool")) else "BIAS"] = mask
+    return arguments, named
+
+
+def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """normalized_shape, the sizes of the last dimensions, is how many these are: axis=-1, -2, …"""
+    shape = named.get("normalized_shape")
+    if shape is None and len(arguments) > 1 and isinstance(arguments[1], (tuple, list, numbers.Integral)):
+        shape, arguments = arguments[1], (arguments[0], *arguments[2:])
+    if shape is None or not arguments:
+        return arguments, named
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given = tuple(getattr(arguments[0], "shape", ()))
+    if not sizes or given[-len(sizes) :] != sizes:
+        raise TypeError("normalized_shape of %s is %r, and the input's shape %r" % (heading.name, shape, given))
+    return arguments, {**_without(named, "normalized_shape"), "axis": -len(sizes)}
 
 
 def instead_of(name: str) -> "str | None":
@@ -166,6 +237,8 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
         own = _MEANT.get(name, name)
+        if name not in known and own not in known:
+            own = _input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
@@ -175,6 +248,13 @@ def renamed(heading: typing.Any, named: dict) -> dict:
             raise TypeError("%s of %s is given twice, as %s too" % (own, heading.name, name))
         made[own] = value
     return made
+
+
+def _input_meant(heading: typing.Any, name: str) -> "str | None":
+    inputs = list(heading.inputs)
+    if name == "input" and inputs:
+        return inputs[0]
+    return next((own for own in _INPUTS.get(name, ()) if own in inputs), None)
 
 
 def whole(name: str, function: str, value: typing.Any) -> int:

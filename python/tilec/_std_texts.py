@@ -29,6 +29,11 @@ ABOUT = {
     "moveaxis": "numpy.moveaxis(X, source, destination): dimensions moved to other places, the rest in their order.",
 }
 
+# numpy.vstack and others of arrays in a list: along which dimension those of one dimension are stacked, None where they
+# are joined; and along which all others are joined.
+LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
+ABOUT |= {name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in LISTS}
+
 # Whose call depends on the arrays even where only they are given.
 BY_ARRAYS = {
     "concat",
@@ -314,7 +319,69 @@ def _with_ones(heading: typing.Any, arguments: tuple, known: dict, dims: typing.
     return _function(heading, inputs, ["Y"], lines)
 
 
+# ---- edges of several dimensions
+
+_EDGES = {
+    "constant": "pad",
+    "reflect": "pad_reflect",
+    "replicate": "pad_edge",
+    "edge": "pad_edge",
+    "circular": "pad_circular",
+    "wrap": "pad_circular",
+}
+
+
+def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """torch.nn.functional.pad(X, (left, right, top, bottom)), of the last dimensions, and numpy.pad(X, ((1, 1), (0,
+    2))), of all. A pair alone means the last dimension there and each here, so it has to say pad= or pad_width=."""
+    given = [named[key] for key in ("pad", "pad_width") if key in named] + list(arguments[1:2])
+    if not given:
+        return None
+    rank, of_numpy = rank_of(arguments[0]), "pad_width" in named
+    if len(given) > 1 or len(arguments) > (2 if "mode" in named else 3):
+        raise TypeError("pad takes a tensor and one of pad= and pad_width=, mode=, value=")
+    width = given[0]
+    pairs = isinstance(width, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in width)
+    flat = [width] * 2 if not isinstance(width, (tuple, list)) else [] if pairs else list(width)
+    if pairs or of_numpy or isinstance(width, int):
+        of_numpy = True
+        sides = [tuple(each) for each in width] if pairs else [tuple(flat * (2 // max(1, len(flat))))]
+        sides = sides * rank if len(sides) == 1 else sides
+    elif len(flat) == 2 and rank > 1 and "pad" not in named:
+        raise TypeError(
+            "pad of %r is the last dimension in PyTorch and each in NumPy: write pad=%r or pad_width=%r"
+            % (width, width, width)
+        )
+    else:
+        sides = list(zip(flat[::2], flat[1::2]))
+        sides = [(0, 0)] * (rank - len(sides)) + sides[::-1]
+    if len(sides) != rank or len(flat) % 2 * (not of_numpy) or any(len(side) != 2 for side in sides):
+        raise TypeError("pad of %r: give two numbers for a dimension, of which there are %d" % (width, rank))
+    mode = named.get("mode", arguments[2] if len(arguments) > 2 else "constant")
+    if mode not in _EDGES:
+        raise TypeError("mode of pad is %r: give one of %s" % (mode, ", ".join(_EDGES)))
+    value = named.get("value", named.get("constant_values"))
+    lines, last = [], "X"
+    for dim, (before, after) in enumerate(sides):
+        if before or after:
+            options = {"before": before, "after": after, "dim": dim, "value": value if _EDGES[mode] == "pad" else None}
+            lines.append("X_%d = std.%s%s(%s)" % (dim, _EDGES[mode], _values(options), last))
+            last = "X_%d" % dim
+    text = _function(heading, [_read("X", _sizes(rank))], ["Y"], [*lines, "Y = %s" % last])
+    return Text(text, arguments[:1], _without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
+
+
 # ---- tensors in a list
+
+
+def side_by_side(name: str, arguments: tuple) -> "tuple[str, int]":
+    """The function that joins them, and the dimension."""
+    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
+        raise TypeError("%s takes one list of tensors" % name)
+    stacked, joined = LISTS[name]
+    if any(rank_of(each) > 1 for each in arguments[0]):
+        return "concat", joined
+    return ("concat", 0) if stacked is None else ("stack", stacked)
 
 
 def _joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:

@@ -3,8 +3,8 @@
 dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
 arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`, or behind them where PyTorch and NumPy agree on their order,
 `softmax(X, 1)`; those that are not, or are None, have their usual value, and a tuple has one for each direction,
-`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list, `mean(X, (0, 2))`
-any dimensions, and permute, movedim and moveaxis are there too: such a call has a text for its ranks. Each function is a Program, one for the whole process:
+`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list, `mean(X, (0, 2))` any dimensions, and permute, movedim
+and moveaxis are there too: such a call has a text for its ranks. Each function is a Program, one for the whole process:
 tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
 options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
@@ -137,15 +137,28 @@ class _Heading(typing.NamedTuple):
         name, arguments, named = _calls.meant(self, arguments, named)
         if name != self.name:
             return _heading(name).meant(arguments, named)
+        if name in _texts_of_calls.LISTS:
+            name, dim = _texts_of_calls.side_by_side(name, arguments)
+            return _heading(name).meant(arguments, {**named, "dim": dim})
+        if name == "pad":
+            text = _texts_of_calls.padded(self, arguments, named)
+            if text is not None:
+                return _of_text(text.text, name), text.arguments, text.named
         if not (arguments and isinstance(arguments[0], (list, tuple)) and name in ("concat", "stack")):
             arguments, named = _calls.by_name(self, arguments, named)
             named = _calls.renamed(self, named)
+            for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
+                arguments = (*arguments, named.pop(each))
         text = _texts_of_calls.text_of(self, arguments, named)
         if text is not None:
             return _of_text(text.text, self.name), text.arguments, text.named
         if name == "swapaxes" and arguments:
             named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
         return self.with_parameters(arguments, named)
+
+    def depends_on(self, arguments: tuple) -> bool:
+        """Does a call mean something else than the function's own text, by what its arguments are?"""
+        return self.name in _texts_of_calls.BY_ARRAYS or _calls.is_of_pytorch(self.name, arguments)
 
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
@@ -227,7 +240,7 @@ class _Heading(typing.NamedTuple):
             choices = {
                 parameter: re.findall(r"\w+", usual)
                 for parameter, usual in self.parameters.items()
-                if usual is not None and usual.startswith("{")
+                if usual is not None and usual.startswith("{") and "{false" not in usual and "{true" not in usual
             }
             meant = [
                 "%s=%r" % (parameter, choice)
@@ -308,7 +321,7 @@ def _orders() -> "dict[str, _Heading]":
         name: _Heading(
             "",
             name,
-            "%s<%s>(X) -> (Y)" % (name, ", ".join(parameters)),
+            "%s%s(X) -> (Y)" % (name, "<%s>" % ", ".join(parameters) if parameters else ""),
             _texts_of_calls.ABOUT[name],
             {"X": None},
             dict.fromkeys(parameters),
@@ -317,7 +330,7 @@ def _orders() -> "dict[str, _Heading]":
             [],
             False,
         )
-        for name, parameters in _texts_of_calls.ORDERS.items()
+        for name, parameters in {**_texts_of_calls.ORDERS, **dict.fromkeys(_texts_of_calls.LISTS, ())}.items()
     }
 
 
@@ -341,7 +354,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and self._heading.name not in _texts_of_calls.BY_ARRAYS
+            and not self._heading.depends_on(arguments)
         ):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
@@ -352,7 +365,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs for name in named)
-            and self._heading.name not in _texts_of_calls.BY_ARRAYS
+            and not self._heading.depends_on(arguments)
         ):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
         program, arguments, inputs = self._heading.meant(arguments, named)
@@ -486,7 +499,7 @@ def load(name: str, **options: typing.Any) -> Program:
 def _made(name: str) -> "Program | Incomplete":
     """Not among the names of this module, where `all` and `round` mean Python's."""
     heading = _orders().get(name) or _heading(name)
-    if None in heading.parameters.values():
+    if not heading.family or None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
     found = _usual(heading.family, heading.name, {}, Function)
     found._heading = heading

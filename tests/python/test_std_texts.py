@@ -180,6 +180,99 @@ def test_shapes_that_do_not_fit_are_named(call, said):
         call()
 
 
+IMAGE = np.random.default_rng(3).standard_normal((1, 2, 5, 4)).astype("f4")
+KERNEL = np.random.default_rng(4).standard_normal((2, 2, 3, 3)).astype("f4")
+NCHW = ((0, 0), (0, 0), (3, 4), (1, 2))
+
+
+@pytest.mark.parametrize(
+    "call, expected",
+    [
+        (lambda: S.pad(IMAGE, (1, 2, 3, 4)), np.pad(IMAGE, NCHW)),
+        (lambda: S.pad(IMAGE, (1, 2, 3, 4), value=2.5), np.pad(IMAGE, NCHW, constant_values=2.5)),
+        (lambda: S.pad(IMAGE, (1, 2, 3, 4), "reflect"), np.pad(IMAGE, NCHW, "reflect")),
+        (lambda: S.pad(IMAGE, (1, 2, 3, 4), mode="replicate"), np.pad(IMAGE, NCHW, "edge")),
+        (lambda: S.pad(X, pad=(1, 2)), np.pad(X, ((0, 0), (0, 0), (1, 2)))),
+        (lambda: S.pad(X, pad_width=(1, 2), mode="wrap"), np.pad(X, (1, 2), "wrap")),
+        (lambda: S.pad(X, ((1, 1), (0, 0), (2, 0))), np.pad(X, ((1, 1), (0, 0), (2, 0)))),
+        (lambda: S.pad(X, 1), np.pad(X, 1)),
+        (lambda: S.pad(X[0, 0], (1, 2)), np.pad(X[0, 0], (1, 2))),
+        (lambda: S.pad(X, before=1), np.pad(X, ((1, 1), (0, 0), (0, 0)))),
+        (lambda: S.vstack([X[0, 0], X[0, 1]]), np.vstack([X[0, 0], X[0, 1]])),
+        (lambda: S.vstack([X] * 9), np.vstack([X] * 9)),
+        (lambda: S.hstack([X, X]), np.hstack([X, X])),
+        (lambda: S.column_stack([X[0, 0], X[0, 1]]), np.column_stack([X[0, 0], X[0, 1]])),
+        (lambda: S.layer_norm(X, (3, 4)), S.layer_norm(X, axis=-2)),
+        (lambda: S.layer_norm(X, 4, X[0, 0], bias=None), S.layer_norm(X, X[0, 0])),
+        (lambda: S.rms_norm(X, (4,), weight=X[0, 0]), S.rms_norm(X, X[0, 0])),
+        (lambda: S.conv2d_nchw(IMAGE, KERNEL, None, 2, 1), S.conv2d_nchw(IMAGE, KERNEL, stride=2, padding=1)),
+        (lambda: S.conv2d_nchw(IMAGE, weight=KERNEL, padding="same"), S.conv2d_nchw(IMAGE, KERNEL, padding=1)),
+        (lambda: S.conv2d_nchw(input=IMAGE, weight=KERNEL, padding="valid"), S.conv2d_nchw(IMAGE, KERNEL)),
+        (lambda: S.max_pool2d_nchw(IMAGE, 2, 1), S.max_pool2d_nchw(IMAGE, kernel_size=2, stride=1)),
+        (lambda: S.scatter(X, dim=2, index=INDEX, src=3 * X), put(X, 2, INDEX, 3 * X)),
+    ],
+)
+def test_arguments_as_others_have_them(call, expected):
+    np.testing.assert_allclose(call(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_attention_as_in_pytorch():
+    attend, q, mask = S.scaled_dot_product_attention, IMAGE, np.tri(5, dtype=bool)
+    masked = attend(q, q, q, MASK=mask)
+    for call in (
+        lambda: attend(q, q, q, mask),
+        lambda: attend(query=q, key=q, value=q, attn_mask=mask, enable_gqa=True),
+        lambda: attend(q, q, q, np.where(mask, 0, -np.inf).astype("f4")),
+        lambda: attend(q, q, q, None, 0.0, True),
+        lambda: attend(q, q, q, is_causal=True, dropout_p=0),
+        lambda: attend.vjp(q, q, q, mask)[0],
+    ):
+        np.testing.assert_allclose(call(), masked, rtol=1e-6, atol=1e-6)
+    with pytest.raises(TypeError, match="drops nothing"):
+        attend(q, q, q, dropout_p=0.5)
+
+
+@pytest.mark.parametrize(
+    "call, said",
+    [
+        (lambda: S.pad(X, (1, 2)), r"write pad=\(1, 2\) or pad_width=\(1, 2\)"),
+        (lambda: S.pad(X, (1, 2, 3)), "give two numbers for a dimension"),
+        (lambda: S.pad(X, ((1, 1), (2, 2))), "give two numbers for a dimension"),
+        (lambda: S.pad(X, (1, 2, 3, 4), mode="some"), "mode of pad is 'some'"),
+        (lambda: S.vstack(X), "takes one list of tensors"),
+        (lambda: S.layer_norm(X, (2, 4)), "normalized_shape of layer_norm is"),
+    ],
+)
+def test_arguments_that_say_nothing_are_named(call, said):
+    with pytest.raises((TypeError, tilec.ProgramError), match=said):
+        call()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_number_beside_a_tensor_leaves_its_type(dtype):
+    x = np.ones(3, dtype)
+    for name in ("div", "lerp", "logaddexp", "mul", "pow", "atan2", "maximum"):
+        function = getattr(S, name)
+        assert function(*[x] + [2] * (len(function.inputs) - 1)).dtype == dtype, name
+    assert S.div(np.ones(3, "i8"), 2).dtype == "f4"
+
+
+def test_a_number_and_then_a_tensor():
+    """The number's value is compiled in where it is a whole one; a tensor in its place is another kernel."""
+    for name in ("div", "lerp"):
+        function, x = getattr(S, name), np.full(3, 2, "f4")
+        rest = len(function.inputs) - 1
+        y, backward = function.vjp(*[x] + [4] * rest)
+        z, other = function.vjp(*[x] + [2 * x] * rest)
+        np.testing.assert_array_equal(y, z)
+        np.testing.assert_array_equal(as_tuple(backward(x))[0], as_tuple(other(x))[0])
+
+
+def test_labels_that_are_floats_are_refused():
+    with pytest.raises(tilec.ProgramError, match="labels and positions are integers"):
+        S.cross_entropy_loss(X[0], np.zeros(3, "f4"))
+
+
 def first_cases() -> list:
     """Of each function the first case, and the first with parameters."""
     found: dict = {}
