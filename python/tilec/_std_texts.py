@@ -105,6 +105,9 @@ def _declared(target: str, indices: typing.Sequence[str], sizes: typing.Sequence
 
 def _values(parameters: dict) -> str:
     """`<dim=1, keepdim=true>`"""
+    for name, value in parameters.items():
+        if isinstance(value, str) and not value.isidentifier():
+            raise TypeError("%s is %r, not a number and no name" % (name, value))
     said = [
         "%s=%s" % (name, str(value).lower() if isinstance(value, (bool, np.bool_)) else value)
         for name, value in parameters.items()
