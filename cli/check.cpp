@@ -57,8 +57,11 @@ std::optional<codegen::Stages> build_for_check(const lang::File& file, const lan
   lang::Diagnostics found;
   std::optional<codegen::Stages> stages =
       packs.empty() ? codegen::compile(file, request, until, found) : build_packs(file, request, until, packs, found);
+  const auto is_of_callers = [&](const lang::Diagnostic& each) {  // what is checked may go, and nobody calls it here
+    return each.code == lang::messages::deprecated_function.code && each.span == function.span_of_head();
+  };
   for (const lang::Diagnostic& each : found.all())
-    if (!poly::waits_for_shapes(each)) diagnostics.add(each);
+    if (!poly::waits_for_shapes(each) && !is_of_callers(each)) diagnostics.add(each);
   return stages;
 }
 

@@ -143,6 +143,7 @@ class Calls {
     if (c.function.text == "iterate" && definitions(file_, c.function).empty()) return iterate(c, span);
     const Function* f = meant(c.function);
     if (!f) return;
+    if (!instead_of(caller)) warn_of_deprecated(*f, c.function.span, diagnostics_);
     in_order(*f, c, span, diagnostics_);
     if (!in_order(*f, c.parameters, span, diagnostics_)) return;
     for (std::size_t k = 0; k < c.parameters.size(); ++k) {
@@ -156,7 +157,8 @@ class Calls {
 
   // `map<relu>(X)`: a function of the file, a built-in, an aggregation or a parameter; build knows which is wanted.
   void argument_name(const Function& caller, const Name& name) {
-    if (!is_parameter(caller, name)) meant(name);
+    const Function* f = is_parameter(caller, name) ? nullptr : meant(name);
+    if (f && !instead_of(caller)) warn_of_deprecated(*f, name.span, diagnostics_);
   }
 
   void iterate(const Call& c, Span span) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lang/messages.h"
+#include "lang/print.h"
 
 namespace tilec::lang {
 namespace {
@@ -49,7 +50,49 @@ bool is_input(const Function& function, std::string_view spelled) {
       [&](const Input& input) { return input.target.name.text == spelled; });
 }
 
+const Attribute* deprecated(const Function& function) {
+  const auto at = std::find_if(function.attributes.begin(), function.attributes.end(),
+      [](const Attribute& word) { return word.name.text == "deprecated"; });
+  return at == function.attributes.end() ? nullptr : &*at;
+}
+
+// The one call that a body is, as text; else nothing.
+std::string call_of(const Function& function) {
+  if (function.statements.size() != 1) return {};
+  const auto& node = function.statements.front().node;
+  const Expr* value = nullptr;
+  if (const auto* one = std::get_if<Assignment>(&node)) value = &one->value;
+  if (const auto* several = std::get_if<TupleAssignment>(&node)) value = &several->value;
+  return value && value->as<Call>() ? print(*value) : std::string();
+}
+
 }  // namespace
+
+std::optional<std::string> instead_of(const Function& function) {
+  const Attribute* word = deprecated(function);
+  if (!word) return std::nullopt;
+  const auto* text = word->values.empty() ? nullptr : std::get_if<std::string>(&word->values[0].value);
+  return text ? *text : call_of(function);
+}
+
+void check_deprecated(const Function& function, Diagnostics& diagnostics) {
+  const Attribute* word = deprecated(function);
+  if (!word) return;
+  const bool said = word->values.size() == 1 && !instead_of(function).value_or("").empty() &&
+      std::holds_alternative<std::string>(word->values[0].value);
+  if (said || (word->values.empty() && !call_of(function).empty())) return;
+  diagnostics
+      .report(word->name.span, messages::attribute_values, "deprecated",
+          "takes a string, which says what to write instead; nothing where the body is one call")
+      .hint("write `[[deprecated(\"softmax(X)\")]]`");
+}
+
+void warn_of_deprecated(const Function& function, Span span, Diagnostics& diagnostics) {
+  const auto instead = instead_of(function);
+  if (instead)
+    diagnostics.report(
+        span, messages::deprecated_function, function.name ? function.name->spelled() : "function", *instead);
+}
 
 std::vector<Former> former_names(const Function& function, Diagnostics& diagnostics) {
   std::vector<Former> names;

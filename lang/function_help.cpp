@@ -142,6 +142,8 @@ constexpr Help table[] = {
         "lines of the function's plan, as `--emit=plan` prints them; on a statement without effect"},
     {Attribute, "formerly", "[[formerly(\"S=stride\")]]",
         "names that parameters of the function had in an earlier version"},
+    {Attribute, "deprecated", "[[deprecated(\"g(X)\")]]",
+        "the function goes: who calls it is told to write that, without a string the call that its body is"},
     {Attribute, "also", "[[also(\"mm, bmm\")]]", "what others call the function: `std:mm` and `tilec.std.mm` find it"},
     {Attribute, "before", "[[before(A, dim)]]", "the pack A has the dimensions in front of axis dim"},
     {Attribute, "after", "[[after(C, dim)]]", "the pack C has the dimensions behind axis dim"},

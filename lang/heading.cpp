@@ -69,19 +69,17 @@ std::optional<std::string> called_as(std::string_view heading, std::vector<std::
   return fmt::format("<{}>({})", fmt::join(values, ", "), fmt::join(plain, ", "));
 }
 
-std::optional<std::string_view> moving(std::string_view foreign, std::size_t rank, std::int64_t axis) {
-  struct Row { std::string_view foreign; std::size_t rank; std::int64_t axis; std::string_view name; };
-  static constexpr Row rows[] = {{"cat", 1, 0, "concat"}, {"cat", 2, 0, "concat_rows"}, {"cat", 2, 1, "concat_columns"},
-      {"cat", 3, 0, "concat_first_3d"}, {"cat", 3, 2, "concat_last_3d"}, {"cat", 4, 0, "concat_first_4d"},
-      {"cat", 4, 1, "concat_channels"}, {"cat", 4, 3, "concat_last_4d"}, {"stack", 1, 0, "stack"},
-      {"stack", 1, 1, "stack_last"}, {"stack", 2, 0, "stack_matrices"}, {"roll", 1, 0, "roll"},
-      {"roll", 2, 0, "roll_rows"}, {"roll", 2, 1, "roll_columns"}, {"flip", 1, 0, "flip"}, {"flip", 2, 0, "flip_rows"},
-      {"flip", 2, 1, "flip_columns"}};
-  if (foreign == "concat" || foreign == "concatenate") foreign = "cat";
-  if (axis < 0) axis += static_cast<std::int64_t>(foreign == "stack" ? rank + 1 : rank);
-  for (const Row& row : rows)
-    if (row.foreign == foreign && row.rank == rank && row.axis == axis) return row.name;
-  return std::nullopt;
+std::optional<std::string> moving(
+    std::string_view foreign, std::size_t rank, std::int64_t axis, const std::string& shift) {
+  const bool stacks = foreign == "stack", joins = foreign == "cat" || foreign == "concat" || foreign == "concatenate";
+  const auto axes = static_cast<std::int64_t>(stacks ? rank + 1 : rank);
+  if (axis < 0) axis += axes;
+  if (axis < 0 || axis >= axes) return std::nullopt;
+  if (stacks || joins) return fmt::format("{}{}", stacks ? "stack" : "concat", axis == 0 ? "" : fmt::format("<{}>", axis));
+  std::vector<std::string> values;
+  if (!shift.empty()) values.push_back(shift);
+  if (rank > 1) values.insert(values.end(), 2, std::to_string(axis));  // the first and the last of its dimensions
+  return fmt::format("{}{}", foreign, values.empty() ? "" : fmt::format("<{}>", fmt::join(values, ", ")));
 }
 
 }  // namespace tilec::lang

@@ -19,8 +19,9 @@ using RankOf = std::function<std::optional<std::size_t>(const std::string& name)
 std::optional<std::string> called_as(std::string_view heading, std::vector<std::string> plain,
     std::map<std::string, std::string> named, const RankOf& rank);
 
-// What moves elements along one axis of a tensor: `cat` of matrices along axis 1
-//   ⇒  `concat_columns`. Axes count from the end where they are negative.
-std::optional<std::string_view> moving(std::string_view foreign, std::size_t rank, std::int64_t axis);
+// What moves elements along one axis of a tensor, `roll` by a shift: `cat` of matrices along axis 1
+//   ⇒  `concat<1>`. Axes count from the end where they are negative; nothing where there is no such axis.
+std::optional<std::string> moving(
+    std::string_view foreign, std::size_t rank, std::int64_t axis, const std::string& shift);
 
 }  // namespace tilec::lang

@@ -184,6 +184,8 @@ inline constexpr Message<Text, Text, Text, Text, Text> stride_too_far{"W0218", S
 inline constexpr Message<Text, Text, Text, Text, Text> axes_swapped{
     "W0219", Severity::Warning, "`{}` and `{}` change places in `{}`, whose dimensions are `{}` and `{}`"};
 inline constexpr Message<Text, Text, Text> former_name{"W0220", Severity::Warning, "`{}` of `{}` is called `{}` now"};
+inline constexpr Message<Text, Text> deprecated_function{
+    "W0221", Severity::Warning, "`{}` goes with the next version: write `{}`"};
 inline constexpr Message<> xor_power{"W0214", Severity::Warning, "`^` is exclusive or, bit by bit, not a power"};
 
 // bounds: E0240 to E0249

@@ -232,6 +232,8 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
   if (!function) return std::nullopt;
   Signature known = signature;
   const std::vector<lang::Allowed> allowed = lang::allowed_warnings(file);
+  if (!lang::is_allowed(allowed, messages::deprecated_function.code, function->span_of_head()))
+    lang::warn_of_deprecated(*function, function->span_of_head(), diagnostics);
   std::optional<lang::Diagnostics> first;               // what is told unless other types leave less to tell
   for (;;) {
     lang::Diagnostics found;

@@ -40,9 +40,11 @@ class Case:
 
 
 class Function:
-    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text, also):
+    def __init__(self, name, heading, parameters, inputs, results, comment, owner, text, attributes):
         self.name, self.heading, self.results, self.text = name, " ".join(heading.split()), names_in(results), text
-        self.inputs, self.parameters, self.also = pieces(inputs), pieces(parameters or ""), also
+        self.inputs, self.parameters = pieces(inputs), pieces(parameters or "")
+        self.also = re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', attributes)))
+        self.goes = "[[deprecated" in attributes
         prose, _, cases = comment.partition("\n==\n")
         self.prose, self.cases = prose.strip(), cases_of(cases, name, owner)
 
@@ -114,10 +116,9 @@ def comment_above(text, at):
     return "\n".join(reversed(lines)).strip()
 
 
-def also_above(text, at):
-    """Of `[[also("mm, bmm")]]` between it and the comment the two."""
-    attributes = itertools.takewhile(lambda line: line.startswith("[["), reversed(text[:at].splitlines()))
-    return re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', " ".join(attributes))))
+def attributes_above(text, at):
+    """What stands between it and the comment."""
+    return " ".join(itertools.takewhile(lambda line: line.startswith("[["), reversed(text[:at].splitlines())))
 
 
 def functions_of(text):
@@ -132,8 +133,8 @@ def functions_of(text):
             continue
         comment = comment_above(text, heading.start())
         shared, owner = (comment, name) if comment else (shared, owner)
-        also = also_above(text, heading.start())
-        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body, also)
+        attributes = attributes_above(text, heading.start())
+        found[name] = Function(name, whole, parameters, inputs, results, shared, owner, body, attributes)
     return list(found.values())
 
 
@@ -327,7 +328,12 @@ def page(family, asked, words, faults):
         known += ["ONNX " + name for name in dict.fromkeys(ONNX.findall(each.prose))]
         lines.append(
             "| [`%s`](#%s) | %s | %s |"
-            % (each.name, each.name.lower(), first_sentence(each.prose), ", ".join("`%s`" % name for name in known))
+            % (
+                each.name,
+                each.name.lower(),
+                ("*Goes.* " if each.goes else "") + first_sentence(each.prose),
+                ", ".join("`%s`" % name for name in known),
+            )
         )
     for each in functions:
         if not each.prose:
@@ -338,6 +344,7 @@ def page(family, asked, words, faults):
             "",
             as_paragraphs(each.prose),
             "",
+            *(["Goes with the next version: [W0221](../errors/W0221.md) says what to write.", ""] if each.goes else []),
             shapes(each),
             "",
             "```tile",

@@ -16,7 +16,7 @@ namespace tilec::lang::checking {
 namespace {
 
 constexpr std::string_view attributes[] = {
-    "name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly", "also", "before", "after"};
+    "name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly", "deprecated", "also", "before", "after"};
 constexpr std::string_view idle[] = {"plan", "pid"};   // accepted on statements with whatever they say, and without
                                                        // effect
 
@@ -137,13 +137,16 @@ void check_attributes(const Function& f, Diagnostics& diagnostics) {
   attribute_values(diagnostics, f.attributes);
   plan_lines(diagnostics, f.attributes);
   former_names(f, diagnostics);
+  check_deprecated(f, diagnostics);
   sides(diagnostics, f);
   other_names(diagnostics, f);
   for (const Statement& s : f.statements) {
     attribute_names(diagnostics, s.attributes);
     attribute_values(diagnostics, s.attributes);
     if (std::holds_alternative<std::monostate>(s.node)) no_effect(diagnostics, s.attributes, "on an empty statement");
-    else no_effect(diagnostics, s.attributes, "on a statement", {"plan", "formerly", "also", "before", "after"});
+    else
+      no_effect(
+          diagnostics, s.attributes, "on a statement", {"plan", "formerly", "deprecated", "also", "before", "after"});
     if (std::holds_alternative<TupleAssignment>(s.node))
       no_effect(diagnostics, s.attributes, "on several results", {"name", "ties"});
   }

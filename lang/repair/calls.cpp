@@ -132,10 +132,10 @@ bool movements(Draft& s) {
       else if (text.size() <= 2 && is_number(text.substr(text[0] == '-'))) axis = std::stoi(text);
       else known = false;
     }
-    const auto name = known && axis && rolls == !shift.empty() ? moving(s[i], rank, *axis) : std::nullopt;
+    const auto name = known && axis && rolls == !shift.empty() ? moving(s[i], rank, *axis, shift) : std::nullopt;
     if (!name) continue;
     std::string call = s.slice(operands[0].first, operands[0].second);
-    if (!joins) call = fmt::format("{}{}({})", *name, rolls ? fmt::format("<{}>", shift) : "", call);
+    if (!joins) call = fmt::format("{}({})", *name, call);
     for (std::size_t p = 1; p < operands.size(); ++p)
       call = fmt::format("{}({}, {})", *name, call, s.slice(operands[p].first, operands[p].second));
     if (call != s.slice(i, s.closing(i + 1) + 1)) return s.replace(i, s.closing(i + 1) + 1, call);

@@ -148,7 +148,9 @@ class Program(Runnable):
         return pair
 
     def _given_sizes(self, values: list) -> tuple:
-        return tuple(int(v) for p, v in enumerate(values) if p in self._sizes and v is not None)
+        # a tensor is none, where another call gave a number
+        given = [v for p, v in enumerate(values) if p in self._sizes and v is not None]
+        return tuple(int(v) for v in given if not getattr(v, "ndim", 0))
 
     def _prepare_pair(self, values: list, of: "list[str]", wrt: "list[str]") -> Pair:
         block = Block([(n, v) for n, v in zip(self.inputs, values) if v is not None], stand_in=True)

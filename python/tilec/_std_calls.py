@@ -17,7 +17,8 @@ _POSITIONS = {
     "dim descending": "sorted order_of",
     "dim0 dim1": "swapaxes",
     "start_dim end_dim": "flatten",
-    "source destination": "movedim",
+    "dims": "permute",
+    "source destination": "movedim moveaxis",
     "k dim": "kthvalue",
     "k dim largest": "topk",
     "q dim keepdim": "quantile",
@@ -38,12 +39,16 @@ _POSITIONS = {
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
     "downscale_factor": "pixel_unshuffle",
-    "kernel_size stride padding dilation": "max_pool1d max_pool2d max_pool3d",
-    "kernel_size stride padding": "avg_pool1d avg_pool2d avg_pool3d",
-    "norm_type kernel_size stride": "lp_pool1d lp_pool2d lp_pool3d",
+    "kernel_size stride padding dilation ceil_mode": "max_pool1d max_pool2d max_pool3d max_pool1d_ncw max_pool2d_nchw"
+    " max_pool3d_ncdhw",
+    "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
+    " avg_pool2d_nchw avg_pool3d_ncdhw",
+    "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d"
-    " adaptive_max_pool3d",
-    "stride padding dilation groups": "conv1d conv2d conv3d",
+    " adaptive_max_pool3d adaptive_avg_pool1d_ncw adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw"
+    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw",
+    "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
+    "is_causal scale": "scaled_dot_product_attention",
     "size alpha beta k": "local_response_norm",
     "alpha": "elu celu",
     "beta": "softplus",
@@ -74,12 +79,25 @@ _MEANT = {
     "nan": "nan_value",
     "k": "diagonal",
 }
+# What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
+_INPUTS = {
+    "weight": ("WEIGHT", "W", "K", "GAMMA"),
+    "bias": ("Bias", "BETA"),
+    "target": ("LABEL", "T", "TARGET"),
+    "query": ("Q",),
+    "key": ("K",),
+    "value": ("V",),
+    "index": ("I",),
+    "src": ("U",),
+    "source": ("U",),
+}
 
 
 # What std/ has no function for, and what says or makes it instead.
 _ELSEWHERE = {
-    "permute movedim moveaxis": "the array's own copies nothing, and tilec takes arrays of any strides; in a text it is"
-    " `Y[c, a, b: C, A, B] = =(X[a, b, c]);`, and swapaxes exchanges two",
+    "permute movedim moveaxis": "its text depends on the rank: tilec.std has it as a call, and in a text it is"
+    " `Y[c, a, b: C, A, B] = =(X[a, b, c]);`",
+    "norm": "vector_norm is that of elements, with ord=2 usual, of all or along dim=",
     "reshape view expand broadcast_to astype type_as": "it is the array's own; a text says reshape(X, M, N), f16(X)",
     "einsum tensordot chain_matmul multi_dot": "a text says it: tilec.compile(\"function f(A[M, K], B[K, N]) -> (C) {"
     " C[m, n: M, N] = +(A[m, k] * B[k, n]); }\")",
@@ -97,17 +115,78 @@ _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.spl
 _VARIANTS = {"gelu": ("approximate", {"none": "gelu", "tanh": "gelu_tanh"})}
 
 
-def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, dict]":
-    """The function that a call means, and its options: torch.transpose(X, 0, 1) is swapaxes."""
+def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tuple, dict]":
+    """The function that a call means, and what it is given: torch.transpose(X, 0, 1) is swapaxes."""
+    arguments, named = _as_pytorch(heading, arguments, named)
     option, variants = _VARIANTS.get(heading.name, ("", {}))
     if option in named:
         value = named[option]
         if value not in variants:
             known = " or ".join("%s=%r" % (option, each) for each in variants)
             raise TypeError("%s of %s is %r: give %s" % (option, heading.name, value, known))
-        return variants[value], {name: each for name, each in named.items() if name != option}
-    is_exchange = len(arguments) == 3 or "dim0" in named or "dim1" in named
-    return ("swapaxes" if heading.name == "transpose" and is_exchange else heading.name), named
+        return variants[value], arguments, {name: each for name, each in named.items() if name != option}
+    if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
+        return "swapaxes", arguments, named
+    is_order = len(arguments) == 2 and (arguments[1] is None or isinstance(arguments[1], (tuple, list)))
+    if heading.name == "transpose" and is_order:
+        return heading.name, arguments[:1], {**named, "axes": arguments[1]}
+    if heading.name == "permute" and len(arguments) > 2 and all(isinstance(v, numbers.Integral) for v in arguments[1:]):
+        return heading.name, arguments[:1], {**named, "dims": arguments[1:]}   # as the method of a tensor
+    return heading.name, arguments, named
+
+
+def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """What PyTorch's functions take that those of std/ say by other inputs and parameters."""
+    if heading.name == "scaled_dot_product_attention":
+        return _attention(arguments, named)
+    if heading.name in ("layer_norm", "rms_norm"):
+        return _normalised(heading, arguments, named)
+    words = {"same": "same_upper", "valid": "valid"}
+    if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
+        return arguments, {**_without(named, "padding"), "auto_pad": words[named["padding"]]}
+    return arguments, named
+
+
+def is_of_pytorch(name: str, arguments: tuple) -> bool:
+    """Are the arguments, without a name among them, what _as_pytorch() has to say otherwise?"""
+    if name == "scaled_dot_product_attention":
+        return len(arguments) > 3
+    return name in ("layer_norm", "rms_norm") and len(arguments) > 1 and _is_plain(arguments[1])
+
+
+def _without(named: dict, *names: str) -> dict:
+    return {name: value for name, value in named.items() if name not in names}
+
+
+def _attention(arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """attn_mask is MASK where it is of bool, else BIAS, which is added; heads that share keys are told by the sizes."""
+    first, rest = arguments[:3], arguments[3:]
+    if len(rest) > 1 and _is_plain(rest[1]):                  # dropout_p, is_causal, scale, enable_gqa, as in PyTorch
+        names = ("attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+        arguments, named = first, {**dict(zip(names, rest)), **named}
+    elif len(rest) == 1:
+        arguments, named = first, {"attn_mask": rest[0], **named}
+    if named.get("dropout_p"):
+        raise TypeError("scaled_dot_product_attention drops nothing: dropout_p is %r, and is 0" % named["dropout_p"])
+    mask = named.get("attn_mask")
+    named = _without(named, "dropout_p", "enable_gqa", "attn_mask")
+    if mask is not None:
+        named["MASK" if "bool" in str(getattr(mask, "dtype", "bool")) else "BIAS"] = mask
+    return arguments, named
+
+
+def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """normalized_shape, the sizes of the last dimensions, is how many these are: axis=-1, -2, …"""
+    shape = named.get("normalized_shape")
+    if shape is None and len(arguments) > 1 and isinstance(arguments[1], (tuple, list, numbers.Integral)):
+        shape, arguments = arguments[1], (arguments[0], *arguments[2:])
+    if shape is None or not arguments:
+        return arguments, named
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    given = tuple(getattr(arguments[0], "shape", ()))
+    if not sizes or given[-len(sizes) :] != sizes:
+        raise TypeError("normalized_shape of %s is %r, and the input's shape %r" % (heading.name, shape, given))
+    return arguments, {**_without(named, "normalized_shape"), "axis": -len(sizes)}
 
 
 def instead_of(name: str) -> "str | None":
@@ -158,6 +237,8 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
         own = _MEANT.get(name, name)
+        if name not in known and own not in known:
+            own = _input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
@@ -167,6 +248,13 @@ def renamed(heading: typing.Any, named: dict) -> dict:
             raise TypeError("%s of %s is given twice, as %s too" % (own, heading.name, name))
         made[own] = value
     return made
+
+
+def _input_meant(heading: typing.Any, name: str) -> "str | None":
+    inputs = list(heading.inputs)
+    if name == "input" and inputs:
+        return inputs[0]
+    return next((own for own in _INPUTS.get(name, ()) if own in inputs), None)
 
 
 def whole(name: str, function: str, value: typing.Any) -> int:
@@ -188,69 +276,25 @@ def dimensions(name: str, function: str, dims: typing.Any, rank: "int | None") -
     return sorted(each)
 
 
+def places(name: str, function: str, dims: typing.Any, rank: int) -> "list[int]":
+    """Of `dims=(2, -3)` each, from the front, in the order given."""
+    each = [whole(name, function, d) for d in (dims if isinstance(dims, (tuple, list)) else [dims])]
+    beyond = next((d for d in each if not -rank <= d < rank), None)
+    if beyond is not None:
+        there = "are %d dimensions, %d to %d" % (rank, -rank, rank - 1) if rank else "is no dimension"
+        raise TypeError("%s of %s is %r: there %s" % (name, function, dims, there))
+    each = [d % rank for d in each]
+    if len(set(each)) < len(each):
+        raise TypeError("%s of %s is %r: a dimension is named twice" % (name, function, dims))
+    return each
+
+
 def are_neighbours(dims: "list[int]") -> bool:
     return bool(dims) and dims == list(range(dims[0], dims[0] + len(dims))) and not dims[0] < 0 <= dims[-1]
 
 
-# Whose call depends on the arrays even where only they are given.
-BY_ARRAYS = {"concat", "stack", "squeeze", "gather_elements"}
-
-
-def by_arrays(heading: typing.Any, function: typing.Callable, arguments: tuple, named: dict) -> typing.Any:
-    """What a call gives where more than its parameters says which function is meant; None where it does not."""
-    if not arguments or not hasattr(arguments[0], "ndim"):
-        return None
-    array, rank = arguments[0], arguments[0].ndim
-    name = "dim" if "dim" in named else "axis"
-    dims = named.get(name)
-    if heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
-        given = range(rank) if dims is None else dimensions(name, heading.name, dims, rank)
-        ones = [d for d in given if array.shape[d] == 1]
-        for d in reversed(ones):
-            array = function(array, dim=d)
-        return array
-    if heading.name == "gather_elements" and len(arguments) == 2 and getattr(arguments[1], "ndim", None) == rank:
-        along = whole(name, heading.name, dims or 0) % max(rank, 1)
-        part = tuple(slice(None) if d == along else slice(n) for d, n in enumerate(arguments[1].shape))
-        return None if array[part].shape == array.shape else function(array[part], arguments[1], dim=along)
-    if heading.name == "swapaxes":
-        first, second = (
-            whole(key, heading.name, named.get(key, usual)) for key, usual in (("dim0", 0), ("dim1", 1))
-        )
-        turned = all(-rank <= d < rank for d in (first, second)) and first % rank > second % rank
-        return function(array, dim0=second, dim1=first) if turned else None
-    kept = next((key for key in ("keepdim", "keepdims") if key in heading.parameters), None)
-    if kept and "start_dim" in heading.parameters and isinstance(dims, (tuple, list)):
-        each = dimensions(name, heading.name, dims, rank)
-        if each and each[0] >= 0 and each[-1] < rank and not are_neighbours(each):
-            keeps = named.get(kept, heading.parameters[kept].startswith("{true"))
-            others = {key: value for key, value in named.items() if key not in (name, kept)}
-            return over(function, array, each, bool(keeps), {**others, kept: False})
-    return None
-
-
-def over(function: typing.Any, array: typing.Any, dims: "list[int]", keepdim: bool, named: dict) -> typing.Any:
-    """A reduction over dimensions that do not lie side by side: over the last ones of the array with its axes
-    permuted."""
-    kept = [d for d in range(array.ndim) if d not in dims]
-    turned = array.permute(*kept, *dims) if hasattr(array, "permute") else array.transpose(*kept, *dims)
-    made = function(turned, start_dim=len(kept), end_dim=-1, **named)
-    shape = [1 if d in dims else n for d, n in enumerate(array.shape)]
-    back = [each.reshape(shape) if keepdim else each for each in (made if isinstance(made, tuple) else (made,))]
-    return tuple(back) if isinstance(made, tuple) else back[0]
-
-
-_MOST_JOINED = 8                                          # concat8, stack8
-
-
-def joined(name: str, arrays: typing.Sequence, function: typing.Callable, named: dict) -> typing.Any:
-    """concat or stack of a list: function(name) is concat3 and so on."""
-    if not arrays:
-        raise TypeError("%s takes one array or more: the list is empty" % name)
-    if len(arrays) <= _MOST_JOINED:
-        if len(arrays) == 1:
-            return arrays[0] if name == "concat" else function("unsqueeze")(*arrays, **named)
-        return function(name + ("" if len(arrays) == 2 else str(len(arrays))))(*arrays, **named)
-    size = -(-len(arrays) // _MOST_JOINED)
-    parts = [joined(name, arrays[k : k + size], function, named) for k in range(0, len(arrays), size)]
-    return joined("concat", parts, function, named)
+def in_order(heading: typing.Any, rank: int, named: dict) -> dict:
+    """dim0 and dim1 of swapaxes, whose text wants the first in front."""
+    first, second = (whole(key, heading.name, named.get(key, usual)) for key, usual in (("dim0", 0), ("dim1", 1)))
+    inside = all(-rank <= d < rank for d in (first, second))
+    return {**named, "dim0": second, "dim1": first} if inside and first % rank > second % rank else named

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import typing
+
 import torch
 from torch.autograd import forward_ad
 
@@ -37,9 +39,19 @@ def derived(path: str) -> Traced:
     return found
 
 
+# Among the numbers of an operator: an input that is not given. Tile has no complex numbers.
+_ABSENT = 0j
+
+
 def separated(values) -> "tuple[list, list]":
     """Tensors, None where a number is; and the numbers."""
-    return [v if is_tensor(v) else None for v in values], [concrete(v) for v in values if not is_tensor(v)]
+    numbers = [v for v in values if not is_tensor(v)]
+    return [v if is_tensor(v) else None for v in values], [_ABSENT if v is None else concrete(v) for v in numbers]
+
+
+def numbers_of(separate) -> "typing.Iterator":
+    """None where an input is not given."""
+    return (None if isinstance(v, complex) else v for v in separate)
 
 
 def batched(path: str, inputs, dims, values: list) -> "list[torch.Tensor]":
@@ -96,7 +108,7 @@ def run_unrecorded(program: Program, values: list):
 
 
 def with_numbers(tensors, numbers) -> list:
-    rest = iter(numbers)
+    rest = numbers_of(numbers)
     return [next(rest) if v is None else v for v in tensors]
 
 

@@ -13,13 +13,13 @@ import torch
 
 from ._call import Seen
 from ._libraries import of_torch
-from ._torch_derivative import derived, with_numbers
+from ._torch_derivative import derived, numbers_of, with_numbers
 from ._torch_function import as_tuple, is_tensor, is_transformed
 
 
 def layout_of(values) -> "str | None":
     """What a pair of kernels is compiled for: type, sizes and strides of each tensor, and its GPU if it is on one; "-"
-    for a number. None: they are not known, or a transform wants the operator itself. A tensor with gaps or repeats is
+    for a number and for nothing. None: they are not known, or a transform wants the operator itself. A tensor with gaps or repeats is
     row-major there, a copy.
     """
     if is_transformed():
@@ -87,7 +87,7 @@ def _described(layout: str) -> list:
 
 def pair_for(path: str, wrt: str, layout: str, numbers):
     """The pair of kernels of vjp() for values laid out so."""
-    rest = iter(numbers)
+    rest = numbers_of(numbers)
     return derived(path).program._pair(
         [next(rest) if each is None else each[2] for each in _described(layout)], (), wrt.split()
     )
@@ -141,7 +141,7 @@ def _(path, wrt, layout, kept, tensors, numbers):
 )
 def _backward(path, wrt, layout, wanted, numbers):
     pair, described = pair_for(path, wrt, layout, numbers), dict(zip(derived(path).program.inputs, _described(layout)))
-    rest = iter(numbers)
+    rest = numbers_of(numbers)
     known = {name: next(rest) for name, each in described.items() if each is None}
     for name, value in zip(pair.wanted, wanted):
         if value is not None:

@@ -1,6 +1,6 @@
 """What layers of PyTorch are in Tile: a table with a row for each type of module.
 
-    torch.nn.Conv2d(4, 6, 3, stride=2, groups=2)   ⇒   Y = conv2d_nchw_hw<2, 2, 1, 1, 0, 0, 2, 0, 0>(X, weight) + reshape(bias, CO, 1, 1);
+    torch.nn.Conv2d(4, 6, 3, stride=2, groups=2)   ⇒   Y = conv2d_nchw<stride_h=2, stride_w=2, …, groups=2>(X, weight) + reshape(bias, CO, 1, 1);
 
 The module's own attributes are parameters of the function; a row also says how the tensors that the layer is called with become those that the function
 takes, and back.
@@ -18,8 +18,10 @@ import torch
 from torch import nn
 
 _AXES = {1: "W", 2: "HW", 3: "THW"}                           # sizes of images, and of their names in std/
-_HW = {1: "1d_ncw", 2: "2d_nchw_hw", 3: "3d_ncdhw_thw"}
 _NCHW = {1: "1d_ncw", 2: "2d_nchw", 3: "3d_ncdhw"}
+_DIRECTIONS = {1: ("",), 2: ("_h", "_w"), 3: ("_t", "_h", "_w")}   # of options in std/, and sides of their padding
+_SIDES = {1: (("left", "right"),), 2: (("top", "bottom"), ("left", "right"))}
+_SIDES[3] = (("front", "back"), *_SIDES[2])
 
 
 class Uncovered(Exception):
@@ -131,6 +133,15 @@ def _per_direction(module: nn.Module, rank: int) -> "dict[str, tuple]":
     }
 
 
+def _options(values: "dict[str, tuple]", *names: str) -> str:
+    """`stride_h=2, stride_w=1`"""
+    return ", ".join(
+        "%s%s=%d" % (name, direction, value)
+        for name in names
+        for direction, value in zip(_DIRECTIONS[len(values[name])], values[name])
+    )
+
+
 def _sizes(*first: str, rank: int, kernel: bool = False) -> str:
     return "[%s]" % ", ".join([*first, *[("K" if kernel else "") + axis for axis in _AXES[rank]]])
 
@@ -143,21 +154,26 @@ def _conv(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     values = _per_direction(module, rank)
     # another padding is put around the image before, by PyTorch, as its own layer does
     if module.padding_mode != "zeros" or module.padding == "valid":
-        values["before"] = values["after"] = (0,) * rank
+        around = [(0, 0)] * rank
     elif module.padding == "same":
         total = [d * (k - 1) for d, k in zip(values["dilation"], values["kernel_size"])]
-        values["before"], values["after"] = tuple(t // 2 for t in total), tuple(t - t // 2 for t in total)
+        around = [(t // 2, t - t // 2) for t in total]
     else:
-        values["before"] = values["after"] = values["padding"]
-    call = "conv%s<{stride}, {dilation}, {before}, {groups}, {after}>(X, weight)" % _HW[rank]
+        around = [(p, p) for p in values["padding"]]
+    sides = ", ".join(
+        "padding_%s=%d, padding_%s=%d" % (before, b, after, a) for (before, after), (b, a) in zip(_SIDES[rank], around)
+    )
+    call = "conv%s<%s, %s, groups={groups}>(X, weight)" % (_NCHW[rank], _options(values, "stride", "dilation"), sides)
     return _convolution(call, rank, module, "GC", ("CO", "CI")), values
 
 
 def _conv_transpose(rank: int, module: nn.Module) -> "tuple[Layer, dict]":
-    call = "conv%s<{stride}, {dilation}, {padding}, {output_padding}, {groups}>(X, weight)" % _HW[rank].replace(
-        "d_", "d_transpose_"
+    values = _per_direction(module, rank)
+    call = "conv%s<%s, groups={groups}>(X, weight)" % (
+        _NCHW[rank].replace("d_", "d_transpose_"),
+        _options(values, "stride", "dilation", "padding", "output_padding"),
     )
-    return _convolution(call, rank, module, "CI", ("CI", "GC")), _per_direction(module, rank)
+    return _convolution(call, rank, module, "CI", ("CI", "GC")), values
 
 
 def _convolution(call: str, rank: int, module: nn.Module, channels: str, of_weight: "tuple[str, str]") -> Layer:
@@ -183,21 +199,14 @@ def _pool(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
     values = _per_direction(module, rank)
     if getattr(module, "return_indices", False):
         raise Uncovered("return_indices=True: the functions of std/ give no indices")
+    options = _options(values, "kernel_size", "stride", "padding") + ", ceil_mode={ceil_mode}"
     if which == "max":
-        call = "max_pool%s<{kernel_size}, {stride}, {padding}, {dilation}, {ceil_mode}>(X)" % _HW[rank]
-    elif (
-        not module.ceil_mode
-        and (module.count_include_pad or not any(values["padding"]))
-        and getattr(module, "divisor_override", None) is None
-    ):
-        call = "avg_pool%s<{kernel_size}, {stride}, {padding}>(X)" % _HW[rank]
+        options += ", " + _options(values, "dilation")
     else:
-        values["inside"] = not module.count_include_pad
-        values["divisor"] = getattr(module, "divisor_override", None) or 0
-        call = "avg_pool%s_counted<{kernel_size}, {stride}, {padding}, {ceil_mode}, {inside}%s>(X)" % (
-            _NCHW[rank],
-            ", {divisor}" if rank > 1 else "",
-        )
+        options += ", count_include_pad={count_include_pad}"
+        if getattr(module, "divisor_override", None):
+            options += ", divisor_override={divisor_override}"
+    call = "%s_pool%s<%s>(X)" % (which, _NCHW[rank], options)
     return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), values
 
 
@@ -210,7 +219,7 @@ def _adaptive(which: str, rank: int, module: nn.Module) -> "tuple[Layer, dict]":
             "output_size=%r: None is the image's own size, which only the call shows" % (module.output_size,)
         )
     if all(size == 1 for size in sizes):
-        call = "reshape(global_%s_pool%s(X), %s)" % (which, _NCHW[rank], ", ".join(["N", "C"] + ["1"] * rank))
+        call = "reshape(global_%s_pool_nchw(X), %s)" % (which, ", ".join(["N", "C"] + ["1"] * rank))
     else:
         call = "adaptive_%s_pool%s<{sizes}>(X)" % (which, _NCHW[rank])
     return Layer(call, "pool_nchw", _sizes("N", "C", rank=rank), shaped=functools.partial(_images, rank)), {
@@ -425,7 +434,7 @@ LAYERS: "dict[type, _Row]" = {
     nn.LogSoftmax: functools.partial(_softmax, "log_softmax(X)"),
     nn.GLU: functools.partial(_softmax, "glu(X)"),
     nn.Softmax2d: lambda module: (
-        Layer("softmax_channels(X)", "softmax", _PLANE, shaped=functools.partial(_images, 2)),
+        Layer("softmax<dim=1>(X)", "softmax", _PLANE, shaped=functools.partial(_images, 2)),
         {},
     ),
     nn.GELU: lambda module: (Layer("gelu(X)" if module.approximate == "none" else "gelu_tanh(X)", "activation"), {}),

@@ -6,7 +6,7 @@
     its derivative   ⇒   tilec::derivative("tilec::conv; grad I K of O", [I, K, dO], []) -> Tensor[]
 
 An operator has one schema, and an input of any rank may be a tensor or a number: it becomes two parameters, `Tensor? S, Scalar? S_number`, of which
-one is given. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them.
+one is given; none of an input with a default that is not. Its fake kernel gives the results' types and sizes, symbolic ones as the program's text writes them.
 
 Where autograd records, forward and backward are the pair of kernels of vjp(), as in function(): forward gives what it keeps as results of its own. What is
 kept is known for sizes that are numbers; where sizes are symbols, and under transforms of torch.func, backward is the gradient program, which computes
@@ -44,6 +44,9 @@ class Op:
         self.inputs, self.outputs = program.inputs, program.outputs
         self._function = Function(program)
         self._tensors = tensors                               # inputs that are no numbers, whatever the call
+        self._optional = program._optional                    # those with a default; None: not given
+        # which inputs so many arguments are
+        self._by_position = [program._taken(count, ()) for count in range(len(self.inputs))]
         self._traced = Traced(program)
         self._register()
 
@@ -70,16 +73,17 @@ class Op:
         return self._function(*values)
 
     def _in_order(self, arguments: tuple, named: dict) -> list:
-        if len(arguments) + len(named) == len(self.inputs) and all(
-            name in named for name in self.inputs[len(arguments) :]
+        by_position = self._by_position[len(arguments)] if len(arguments) < len(self.inputs) else self.inputs
+        if any(name in named for name in self.inputs[self.program._own :]):
+            by_position = self.inputs[: len(arguments)]
+        rest = [name for name in self.inputs if name not in by_position]
+        if (
+            len(arguments) <= len(self.inputs)
+            and sum(name in named for name in rest) == len(named)
+            and all(name in named or name in self._optional for name in rest)
         ):
-            return list(arguments) + [named[name] for name in self.inputs[len(arguments):]]
-        absent = [name for name in self.inputs[len(arguments):] if name not in named]
-        if absent and torch.compiler.is_compiling():
-            raise TypeError(
-                "%s: where PyTorch traces, %s is given too, whether or not it has a default"
-                % (self.name, " and ".join(absent))
-            )
+            values = {**dict(zip(by_position, arguments)), **named}
+            return [values.get(name) for name in self.inputs]
         return self.program._by_position(arguments, named)    # says what is wrong
 
     # ---- between the values of a call and the parameters of the schema
@@ -94,7 +98,11 @@ class Op:
         names = names if usable else ["input_%d" % k for k in range(len(names))]
         return list(
             itertools.chain.from_iterable(
-                [("Tensor", n)] if name in self._tensors else [("Tensor?", n), ("Scalar?", n + "_number")]
+                (
+                    [("Tensor?" if name in self._optional else "Tensor", n)]
+                    if name in self._tensors
+                    else [("Tensor?", n), ("Scalar?", n + "_number")]
+                )
                 for name, n in zip(self.inputs, names)
             )
         )
@@ -105,7 +113,7 @@ class Op:
             if isinstance(value, (np.generic, np.ndarray)):
                 value = torch.as_tensor(value)
             if name in self._tensors:
-                if not isinstance(value, torch.Tensor):
+                if not isinstance(value, torch.Tensor) and not (value is None and name in self._optional):
                     raise TypeError(
                         "%s: where PyTorch traces, %s is a tensor of it, not a %s"
                         % (self.name, name, type(value).__name__)

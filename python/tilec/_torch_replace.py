@@ -1,6 +1,6 @@
 """Layers of a model of PyTorch that the functions of std/ compute instead.
 
-    tilec.torch.replace(model)     ⇒   model.features[0] is the Conv2d that it was, and computes its forward by conv2d_nchw_hw
+    tilec.torch.replace(model)     ⇒   model.features[0] is the Conv2d that it was, and computes its forward by conv2d_nchw
 
 _torch_layers.py says for each type of module what it is in Tile. A module that is replaced stays the object that it was, with its parameters, buffers,
 hooks and attributes: its class becomes one that derives from it, whose forward calls the operator of that text.

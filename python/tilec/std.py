@@ -3,7 +3,8 @@
 dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
 arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`, or behind them where PyTorch and NumPy agree on their order,
 `softmax(X, 1)`; those that are not, or are None, have their usual value, and a tuple has one for each direction,
-`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list. Each function is a Program, one for the whole process:
+`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list, `mean(X, (0, 2))` any dimensions, and permute, movedim
+and moveaxis are there too: such a call has a text for its ranks. Each function is a Program, one for the whole process:
 tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
 options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
@@ -19,7 +20,7 @@ import itertools
 import re
 import typing
 
-from . import Program, _library as _c, _std_calls as _calls, compile as _compile
+from . import Program, _library as _c, _std_calls as _calls, _std_texts as _texts_of_calls, compile as _compile
 from ._arguments import define_value as _define_value
 from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
@@ -57,16 +58,20 @@ class _Heading(typing.NamedTuple):
     comment: str
     inputs: "dict[str, str | None]"                           # with the default as text
     parameters: "dict[str, str | None]"
+    results: "list[str]"
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
     also: "list[str]"                                         # what others call it
+    goes: bool                                                # with the next version
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
-        others = [family for family in _headings()[self.name] if family != self.family]
-        function.__doc__ = "%s\n\n%s\n\nA function of std/%s.tile.%s" % (
+        others = [family for family in _headings().get(self.name, {}) if family != self.family]
+        where = "function of std/%s.tile" % self.family if self.family else "text of Tile for each rank"
+        function.__doc__ = "%s\n\n%s\n\nA %s%s.%s" % (
             self.text,
             self.comment,
-            self.family,
+            where,
+            ", which goes with the next version: a call says what to write" if self.goes else "",
             "".join(" Another one is tilec.std.load(\"%s.%s\")." % (family, self.name) for family in others),
         )
         function.__signature__ = self._signature()
@@ -127,20 +132,37 @@ class _Heading(typing.NamedTuple):
             inputs,
         )
 
+    def meant(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
+        """The program that a call means, and its inputs by position and by name."""
+        name, arguments, named = _calls.meant(self, arguments, named)
+        if name != self.name:
+            return _heading(name).meant(arguments, named)
+        if name in _texts_of_calls.LISTS:
+            name, dim = _texts_of_calls.side_by_side(name, arguments)
+            return _heading(name).meant(arguments, {**named, "dim": dim})
+        if name == "pad":
+            text = _texts_of_calls.padded(self, arguments, named)
+            if text is not None:
+                return _of_text(text.text, name), text.arguments, text.named
+        if not (arguments and isinstance(arguments[0], (list, tuple)) and name in ("concat", "stack")):
+            arguments, named = _calls.by_name(self, arguments, named)
+            named = _calls.renamed(self, named)
+            for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
+                arguments = (*arguments, named.pop(each))
+        text = _texts_of_calls.text_of(self, arguments, named)
+        if text is not None:
+            return _of_text(text.text, self.name), text.arguments, text.named
+        if name == "swapaxes" and arguments:
+            named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
+        return self.with_parameters(arguments, named)
+
+    def depends_on(self, arguments: tuple) -> bool:
+        """Does a call mean something else than the function's own text, by what its arguments are?"""
+        return self.name in _texts_of_calls.BY_ARRAYS or _calls.is_of_pytorch(self.name, arguments)
+
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
-        name, named = _calls.meant(self, arguments, named)
-        if name != self.name:
-            return _made(name)(*arguments, **named)
-        if self.name in ("concat", "stack") and arguments and isinstance(arguments[0], (list, tuple)):
-            _, named = _calls.by_name(self, ((),) * (len(self.inputs) - 1) + arguments, named)
-            return _calls.joined(self.name, arguments[0], _made, named)
-        arguments, named = _calls.by_name(self, arguments, named)
-        named = _calls.renamed(self, named)
-        special = _calls.by_arrays(self, _made(self.name), arguments, named)
-        if special is not None:
-            return special
-        program, arguments, inputs = self.with_parameters(arguments, named)
+        program, arguments, inputs = self.meant(arguments, named)
         return program(*arguments, **inputs)
 
     def _directions(self, name: str) -> "list[str]":
@@ -218,7 +240,7 @@ class _Heading(typing.NamedTuple):
             choices = {
                 parameter: re.findall(r"\w+", usual)
                 for parameter, usual in self.parameters.items()
-                if usual is not None and usual.startswith("{")
+                if usual is not None and usual.startswith("{") and "{false" not in usual and "{true" not in usual
             }
             meant = [
                 "%s=%r" % (parameter, choice)
@@ -284,10 +306,32 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 said,
                 _defaults(inputs),
                 _defaults(parameters),
+                re.findall(r"\w+", heading.rpartition("->")[2]),
                 _former(attributes),
                 _also(attributes),
+                "[[deprecated" in attributes,
             )
     return found
+
+
+@functools.cache
+def _orders() -> "dict[str, _Heading]":
+    """What has a text for each rank: no heading of Tile says it for all."""
+    return {
+        name: _Heading(
+            "",
+            name,
+            "%s%s(X) -> (Y)" % (name, "<%s>" % ", ".join(parameters) if parameters else ""),
+            _texts_of_calls.ABOUT[name],
+            {"X": None},
+            dict.fromkeys(parameters),
+            ["Y"],
+            {},
+            [],
+            False,
+        )
+        for name, parameters in {**_texts_of_calls.ORDERS, **dict.fromkeys(_texts_of_calls.LISTS, ())}.items()
+    }
 
 
 @functools.cache
@@ -310,7 +354,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and self._heading.name not in _calls.BY_ARRAYS
+            and not self._heading.depends_on(arguments)
         ):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
@@ -318,9 +362,13 @@ class Function(Program):
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        if len(arguments) <= len(self.inputs) and all(name in self.inputs for name in named):
+        if (
+            len(arguments) <= len(self.inputs)
+            and all(name in self.inputs for name in named)
+            and not self._heading.depends_on(arguments)
+        ):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
-        program, arguments, inputs = self._heading.with_parameters(arguments, named)
+        program, arguments, inputs = self._heading.meant(arguments, named)
         return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
 
     __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
@@ -343,7 +391,7 @@ class Incomplete:
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        program, arguments, inputs = self._heading.with_parameters(arguments, named)
+        program, arguments, inputs = self._heading.meant(arguments, named)
         return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
 
     def __getattr__(self, name: str) -> typing.NoReturn:
@@ -366,12 +414,21 @@ def _file(family: str) -> _File:
     return _File.parsed(*_source(family), ())
 
 
-def _usual(family: str, function: str, define: "dict[str, typing.Any]", kind: "type[Program]") -> Program:
+def _compiled(file: _File, function: str, define: "dict[str, typing.Any]", kind: "type[Program]") -> Program:
     """One for all, so tilec.options() is none of it."""
     options = contextvars.Context().run(
         _chosen, target=None, threads=None, checked=None, kernels=None, room=None, cache=None
     )
-    return _file(family).compile(_Recipe.given(function, define, None, None, options), (), kind)
+    return file.compile(_Recipe.given(function, define, None, None, options), (), kind)
+
+
+def _usual(family: str, function: str, define: "dict[str, typing.Any]", kind: "type[Program]") -> Program:
+    return _compiled(_file(family), function, define, kind)
+
+
+@functools.lru_cache(128)
+def _of_text(text: str, function: str) -> Program:
+    return _compiled(_File.parsed(text, "<std:%s>" % function, ()), function, {}, Program)
 
 
 @functools.lru_cache(128)
@@ -441,8 +498,8 @@ def load(name: str, **options: typing.Any) -> Program:
 @functools.cache
 def _made(name: str) -> "Program | Incomplete":
     """Not among the names of this module, where `all` and `round` mean Python's."""
-    heading = _heading(name)
-    if None in heading.parameters.values():
+    heading = _orders().get(name) or _heading(name)
+    if not heading.family or None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
     found = _usual(heading.family, heading.name, {}, Function)
     found._heading = heading
@@ -457,4 +514,4 @@ def __getattr__(name: str) -> "Program | Incomplete":
 
 def __dir__() -> "list[str]":
     own = [name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN]
-    return sorted([*own, *_others()])
+    return sorted([*own, *_others(), *_orders()])

@@ -21,7 +21,7 @@ import tilec
 DATA = pathlib.Path(__file__).resolve().parent.parent / "digits/digits.npz"
 BATCH = 48                                                    # a multiple of the number of processes
 
-LOSS = tilec.torch.function(tilec.std.load("mean_cross_entropy", threads=1))
+LOSS = tilec.torch.function(tilec.std.load("cross_entropy_loss", threads=1))
 
 
 def network() -> nn.Module:

@@ -1030,6 +1030,15 @@ def topk(x, k, dim=-1, largest=True, sorted=True):
     return std("topk", x, k=k, dim=dim, largest=largest)
 
 
+def topk_in_order(x, k, dim=-1, largest=True, sorted=True):
+    """Of equal elements PyTorch's topk may give any; here it is those that stand first."""
+    values, places = torch.sort(x, dim=dim, descending=largest, stable=True)
+    return values.narrow(dim, 0, k), places.narrow(dim, 0, k)
+
+
+REFERENCE["topk"] = topk_in_order
+
+
 @covers("kthvalue")
 def kthvalue(x, k, dim=-1, keepdim=False):
     return tuple(with_dims(y, x, (dim,), keepdim) for y in std("kthvalue", at_least_1d(x), k=k, dim=dim))

@@ -673,8 +673,27 @@ def test_a_numpy_array_beside_tensors(function):
     assert type(function(*[v.detach().numpy() for v in values])) is np.ndarray
 
 
-def test_an_operator_that_is_traced_is_given_inputs_with_a_default_too():
-    op, values = tilec.torch.op(torch_cases.program("conv2d")), torch_cases.inputs("conv2d")
-    torch.testing.assert_close(op(*values[:2]), op(*values[:2], torch.zeros(2, dtype=torch.float64)))
-    with pytest.raises(Exception, match="where PyTorch traces, Bias is given too"):
-        torch.compile(lambda: op(*values[:2]), fullgraph=True, backend="aot_eager")()
+@pytest.mark.parametrize("values", [(), (None,), (None, 3.0), ("b", 3.0), ("b",)], ids=str)
+def test_inputs_with_a_default_where_pytorch_traces(values):
+    """What is not given, or None, has its default: where autograd records, in graphs, under transforms."""
+    program = tilec.compile("function scaled(X[N], B[N]=4, S=2) -> (Y) { Y = X * X * S + B; }")
+    op = tilec.torch.op(program)
+    x, b = torch.randn(3, requires_grad=True), torch.randn(3)
+    values = [b if v == "b" else v for v in values]
+    given, scale = (values[0] if values and values[0] is not None else 4), (values[1] if len(values) > 1 else 2)
+    expected = x * x * scale + given
+    torch.testing.assert_close(op(x, *values), expected)
+    compiled = torch.compile(lambda x: op(x, *values), fullgraph=True, backend="aot_eager")(x)
+    torch.testing.assert_close(compiled, expected)
+    compiled.sum().backward()
+    torch.testing.assert_close(x.grad, 2 * scale * x.detach())
+    torch.testing.assert_close(
+        torch.func.hessian(lambda x: op(x, *values).sum())(x.detach()), 2.0 * scale * torch.eye(3)
+    )
+    torch.testing.assert_close(torch.func.vmap(lambda x: op(x, *values))(x.detach()[None]), expected.detach()[None])
+
+
+def test_an_operator_names_what_is_missing_where_pytorch_traces():
+    op = tilec.torch.op(tilec.std.layer_norm, "tests::normed")
+    with pytest.raises(Exception, match="missing: X"):
+        torch.compile(lambda g: op(GAMMA=g), fullgraph=True, backend="aot_eager")(torch.ones(3))

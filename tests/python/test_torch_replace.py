@@ -285,7 +285,7 @@ def test_types_that_are_asked_for_and_the_report():
     model = network()
     report = tilec.torch.replace(model, nn.Conv2d, nn.Dropout)
     assert (
-        list(report.replaced) == ["0"] and list(report.left) == ["3"] and "conv2d_nchw_hw<1, 1" in report.replaced["0"]
+        list(report.replaced) == ["0"] and list(report.left) == ["3"] and "conv2d_nchw<stride_h=1, stride_w=1" in report.replaced["0"]
     )
     assert type(model[1]) is nn.BatchNorm2d and type(model[5][0]) is nn.Linear and isinstance(model[0], nn.Conv2d)
     rest = tilec.torch.replace(model)

@@ -1,0 +1,418 @@
+"""Calls of std/ whose meaning depends on how many arrays there are, or on their ranks and sizes: a text of their own,
+with one function that calls those of std/. What is made of it is a program as any other, with derivatives.
+
+    mean(X, (0, 2))   ⇒   import "std/statistics.tile" as std;
+                          function mean(X[D0, D1, D2]) -> (Y) {
+                            Turned[d1, d0, d2: D1, D0, D2] = =(X[d0, d1, d2]);
+                            Made0 = std.mean<start_dim=1, end_dim=-1, keepdim=false>(Turned);
+                            Y = reshape(Made0, D1);
+                          }
+    permute(X, (2, 0, 1)), movedim, concat of a list, squeeze of several dimensions, gather with a smaller index
+"""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+
+from . import _std_calls as _calls
+
+_MOST_JOINED = 8  # concat8, stack8
+
+# What exchanges dimensions in ways that no heading of Tile can say for all ranks, with its parameters.
+ORDERS = {"permute": ("dims",), "movedim": ("source", "destination"), "moveaxis": ("source", "destination")}
+
+ABOUT = {
+    "permute": "torch.permute(X, dims), numpy.transpose(X, dims), ONNX Transpose: dimension dims[k] of X in place k.",
+    "movedim": "torch.movedim(X, source, destination): dimensions moved to other places, the rest in their order.",
+    "moveaxis": "numpy.moveaxis(X, source, destination): dimensions moved to other places, the rest in their order.",
+}
+
+# numpy.vstack and others of arrays in a list: along which dimension those of one dimension are stacked, None where they
+# are joined; and along which all others are joined.
+LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
+ABOUT |= {name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in LISTS}
+
+# Whose call depends on the arrays even where only they are given.
+BY_ARRAYS = {
+    "concat",
+    "stack",
+    "squeeze",
+    "gather_elements",
+    "scatter_elements",
+    "scatter_add",
+    "take_along_dim",
+    "transpose",
+}
+
+
+class Text(typing.NamedTuple):
+    """`text` is called with these inputs; other names of the call stay as they are."""
+
+    text: str
+    arguments: tuple
+    named: dict
+
+
+def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """None: the function's own text says it."""
+    if not arguments:
+        return None
+    if heading.name in ("concat", "stack") and isinstance(arguments[0], (list, tuple)):
+        return _joined(heading, arguments, named)
+    known = {name: value for name, value in named.items() if name in heading.parameters or name in ("dim", "axis")}
+    dims = known.get("dim", known.get("axis"))
+    rank = rank_of(arguments[0])
+    made: "str | None" = None
+    if heading.name in ORDERS or (heading.name == "transpose" and (rank != 2 or "axes" in named)):
+        order, taken = _order(heading, rank, named)
+        return Text(_permuted(heading.name, order), arguments, _without(named, taken))
+    if heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
+        made = _squeezed(arguments[0], rank, dims)
+    elif heading.name == "unsqueeze" and isinstance(dims, (tuple, list)):
+        made = _unsqueezed(rank, dims)
+    elif heading.name in _ONE_BY_ONE and any(isinstance(v, (tuple, list)) for v in known.values()):
+        made = _one_by_one(heading, rank, known, dims)
+    elif heading.name == "take_along_dim":
+        made = _with_ones(heading, arguments, known, dims)
+    elif heading.name in ("gather_elements", "scatter_elements", "scatter_add"):
+        made = _of_a_part(heading, arguments, known, dims)
+    elif isinstance(dims, (tuple, list)) and ("keepdim" in heading.parameters or "keepdims" in heading.parameters):
+        made = _apart(heading, arguments, named, rank, known, dims)
+    return None if made is None else Text(made, arguments, _without(named, known))
+
+
+def rank_of(value: typing.Any) -> int:
+    return value.ndim if hasattr(value, "ndim") else np.ndim(value)
+
+
+def _without(named: dict, taken: typing.Container[str]) -> dict:
+    return {name: value for name, value in named.items() if name not in taken}
+
+
+def _sizes(rank: int, letter: str = "D") -> "list[str]":
+    return ["%s%d" % (letter, k) for k in range(rank)]
+
+
+def _read(tensor: str, indices: typing.Sequence[str]) -> str:
+    return "%s[%s]" % (tensor, ", ".join(indices))
+
+
+def _declared(target: str, indices: typing.Sequence[str], sizes: typing.Sequence[str]) -> str:
+    return "%s[%s]" % (target, "%s: %s" % (", ".join(indices), ", ".join(sizes)) if indices else "")
+
+
+def _values(parameters: dict) -> str:
+    """`<dim=1, keepdim=true>`"""
+    for name, value in parameters.items():
+        if isinstance(value, str) and not value.isidentifier():
+            raise TypeError("%s is %r, not a number and no name" % (name, value))
+    said = [
+        "%s=%s" % (name, str(value).lower() if isinstance(value, (bool, np.bool_)) else value)
+        for name, value in parameters.items()
+        if value is not None
+    ]
+    return "<%s>" % ", ".join(said) if said else ""
+
+
+def _function(heading: typing.Any, inputs: "typing.Sequence[str]", results: "typing.Sequence[str]", lines: list) -> str:
+    """One of the function's own name, which calls it as `std.NAME`."""
+    return 'import "std/%s.tile" as std;\n[[allow(W0210)]]\nfunction %s(%s) -> (%s) {\n%s}\n' % (
+        heading.family,
+        heading.name,
+        ", ".join(inputs),
+        ", ".join(results),
+        "".join("  %s;\n" % line for line in lines),
+    )
+
+
+# ---- dimensions in another order
+
+
+def _order(heading: typing.Any, rank: int, named: dict) -> "tuple[list[int], tuple[str, ...]]":
+    """Which dimension stands at each place, and the names that said so."""
+    name = heading.name
+    taken = ORDERS.get(name, ("axes",))
+    missing = [each for each in taken if each not in named] if name in ORDERS else []
+    if missing:
+        raise TypeError(
+            "%s needs %s: tilec.std.%s(X, %s)"
+            % (name, " and ".join("%s=" % each for each in missing), name, ", ".join("%s=…" % each for each in taken))
+        )
+    if len(taken) == 2:
+        source, destination = (_calls.places(each, name, named[each], rank) for each in taken)
+        if len(source) != len(destination):
+            raise TypeError(
+                "source and destination of %s are %r and %r: as many of one as of the other"
+                % (name, named["source"], named["destination"])
+            )
+        placed = dict(zip(destination, source))
+        rest = iter([k for k in range(rank) if k not in source])
+        return [placed[k] if k in placed else next(rest) for k in range(rank)], taken
+    if named.get(taken[0]) is None:
+        return list(reversed(range(rank))), taken
+    order = _calls.places(taken[0], name, named[taken[0]], rank)
+    if len(order) != rank:
+        raise TypeError("%s of %s is %r: give each of the %d dimensions once" % (taken[0], name, named[taken[0]], rank))
+    return order, taken
+
+
+def _permuted(name: str, order: "list[int]") -> str:
+    sizes, indices = _sizes(len(order)), _sizes(len(order), "d")
+    return "function %s(%s) -> (Y) { %s = =(%s); }" % (
+        name,
+        _read("X", sizes),
+        _declared("Y", [indices[k] for k in order], [sizes[k] for k in order]),
+        _read("X", indices),
+    )
+
+
+# ---- dimensions of one element
+
+
+def _squeezed(array: typing.Any, rank: int, dims: typing.Any) -> str:
+    """Without the dimensions of 1, or those of 1 among `dims`, as in PyTorch."""
+    given = range(rank) if dims is None else _calls.places("dim", "squeeze", dims, rank)
+    shape = np.shape(array)
+    sizes = ["1" if k in given and shape[k] == 1 else size for k, size in enumerate(_sizes(rank))]
+    kept = [size for size in sizes if size != "1"]
+    return "function squeeze(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", sizes), ", ".join(["X", *kept]))
+
+
+def _unsqueezed(rank: int, dims: typing.Any) -> str:
+    new = _calls.places("dim", "unsqueeze", dims, rank + len(dims))
+    rest = iter(_sizes(rank))
+    sizes = ["1" if k in new else next(rest) for k in range(rank + len(new))]
+    return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", _sizes(rank)), ", ".join(["X", *sizes]))
+
+
+# ---- a dimension after the other
+
+# Functions that do to each of several dimensions what they do to one; with what may differ from one to the next.
+_ONE_BY_ONE = {"flip": None, "roll": "shifts", "tile": "reps"}
+
+
+def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -> str:
+    name, varies = heading.name, _ONE_BY_ONE[heading.name]
+    values = known.get(varies) if varies else None
+    if dims is None and name == "tile":  # numpy.tile: of the last dimensions
+        count = len(values)
+        if count > rank:
+            raise TypeError("reps of tile is %r: the tensor has %d dimensions" % (values, rank))
+        each = list(range(rank - count, rank))
+    elif dims is None:
+        raise TypeError("%s of %s is %r: give as many dimensions by dim=" % (varies, name, values))
+    else:
+        each = _calls.places("dim", name, dims, rank)
+    if isinstance(values, (tuple, list)) and len(values) != len(each):
+        raise TypeError(
+            "%s of %s is %r: give a number, or one for each of the dimensions %r" % (varies, name, values, tuple(each))
+        )
+    by_dim = "start_dim" in heading.parameters
+    lines, last = [], "X"
+    for k, dim in enumerate(each):
+        options = {"start_dim": dim, "end_dim": dim} if by_dim else {"dim": dim}
+        if varies and values is not None:
+            options[varies] = values[k] if isinstance(values, (tuple, list)) else values
+        target = "Y" if k + 1 == len(each) else "X_%d" % (k + 1)
+        lines.append("%s = std.%s%s(%s)" % (target, name, _values(options), last))
+        last = target
+    return _function(heading, [_read("X", _sizes(rank))], ["Y"], lines or ["Y = X"])
+
+
+# ---- reductions over dimensions that do not lie side by side
+
+
+def _apart(
+    heading: typing.Any, arguments: tuple, named: dict, rank: int, known: dict, dims: typing.Any
+) -> "str | None":
+    """Over the last ones of the tensor with its dimensions in another order."""
+    name = "dim" if "dim" in known else "axis"
+    each = sorted(_calls.places(name, heading.name, dims, rank))
+    over_ends = "start_dim" in heading.parameters
+    if not each or (over_ends and _calls.are_neighbours(each)) or (not over_ends and len(each) < 2):
+        return None
+    keep = next(key for key in ("keepdim", "keepdims") if key in heading.parameters)
+    keeps = bool(known.get(keep, (heading.parameters[keep] or "").startswith("{true")))
+    kept = [d for d in range(rank) if d not in each]
+    sizes, indices, order = _sizes(rank), _sizes(rank, "d"), [*kept, *each]
+    others = {key: value for key, value in known.items() if key not in (name, "dim", "axis", keep)}
+    where = {"start_dim": len(kept), "end_dim": -1} if over_ends else {"dim": -1}
+    first, *inputs = heading.inputs
+    more = [n for k, n in enumerate(inputs, 1) if k < len(arguments) or n in named]
+    results = heading.results
+    turned = (
+        "Turned"
+        if over_ends
+        else "reshape(Turned, %s)" % ", ".join([*(sizes[d] for d in kept), "*".join(sizes[d] for d in each)])
+    )
+    shape = [("1" if d in each else sizes[d]) for d in range(rank)] if keeps else [sizes[d] for d in kept]
+    made = ["Made%d" % k for k in range(len(results))]
+    target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
+    lines = [
+        "%s = =(%s)"
+        % (_declared("Turned", [indices[d] for d in order], [sizes[d] for d in order]), _read(first, indices)),
+        "%s = std.%s%s(%s)"
+        % (target, heading.name, _values({**others, **where, keep: False}), ", ".join([turned, *more])),
+        *("%s = reshape(%s)" % (r, ", ".join([m, *shape])) for r, m in zip(results, made)),
+    ]
+    return _function(heading, [_read(first, sizes), *more], results, lines)
+
+
+# ---- an index that is smaller than the data in the other dimensions
+
+
+def _of_a_part(heading: typing.Any, arguments: tuple, known: dict, dims: typing.Any) -> "str | None":
+    """torch.gather and torch.scatter take the first elements of X, and of U, as many as I has."""
+    ranks = [rank_of(value) for value in arguments]
+    if len(arguments) != len(heading.inputs) or len(set(ranks)) > 1 or not ranks[0]:
+        return None
+    rank, along = ranks[0], _calls.whole("dim", heading.name, dims or 0)
+    if not -rank <= along < rank:
+        return None
+    along %= rank
+    x, i, *u = (np.shape(value) for value in arguments)
+    others = [d for d in range(rank) if d != along]
+    fits = all(i[d] <= x[d] for d in others) and all(a <= b for a, b in zip(i, u[0] if u else i))
+    if not fits or (all(i[d] == x[d] for d in others) and (not u or i == u[0])):
+        return None
+    whole, part, indices = _sizes(rank), _sizes(rank, "J"), _sizes(rank, "i")
+    near = [whole[d] if d == along else part[d] for d in range(rank)]
+    call = "std.%s%s(Part, I%s)" % (
+        heading.name,
+        _values({**_without(known, ("axis",)), "dim": along}),
+        ", Updates" if u else "",
+    )
+    lines = ["%s = =(%s)" % (_declared("Part", indices, near), _read("X", indices))]
+    inputs = [_read("X", whole), _read("I", part)]
+    if not u:
+        return _function(heading, inputs, ["Y"], [*lines, "Y = %s" % call])
+    lines += [
+        "%s = =(%s)" % (_declared("Updates", indices, part), _read("U", indices)),
+        "Done = %s" % call,
+        "%s = =(%s) default X" % (_declared("Y", indices, whole), _read("Done", indices)),
+    ]
+    return _function(heading, [*inputs, _read("U", _sizes(rank, "L"))], ["Y"], lines)
+
+
+def _with_ones(heading: typing.Any, arguments: tuple, known: dict, dims: typing.Any) -> "str | None":
+    """numpy.take_along_axis repeats X, and I, along other dimensions in which one of them has one element."""
+    ranks = [rank_of(value) for value in arguments]
+    if (
+        len(ranks) != 2
+        or ranks[0] != ranks[1]
+        or dims is None
+        or not -ranks[0] <= _calls.whole("dim", heading.name, dims) < ranks[0]
+    ):
+        return None
+    rank, along = ranks[0], dims % ranks[0]
+    x, i = (np.shape(value) for value in arguments)
+    others = [d for d in range(rank) if d != along]
+    if all(x[d] == i[d] for d in others) or any(x[d] != i[d] and 1 not in (x[d], i[d]) for d in others):
+        return None
+    sizes, lines, inputs, indices = _sizes(rank), [], [], _sizes(rank, "i")
+    for name, shape, own in (("X", x, "N"), ("I", i, "J")):
+        one = [d in others and shape[d] == 1 != max(x[d], i[d]) for d in range(rank)]
+        whole = [own if d == along else sizes[d] for d in range(rank)]
+        inputs.append(_read(name, ["1" if o else s for o, s in zip(one, whole)]))
+        read = ["0" if o else index for o, index in zip(one, indices)]
+        lines.append("Wide%s = =(%s)" % (_declared(name, indices, whole), _read(name, read)))
+    lines.append("Y = std.take_along_dim<dim=%d>(WideX, WideI)" % along)
+    return _function(heading, inputs, ["Y"], lines)
+
+
+# ---- edges of several dimensions
+
+_EDGES = {
+    "constant": "pad",
+    "reflect": "pad_reflect",
+    "replicate": "pad_edge",
+    "edge": "pad_edge",
+    "circular": "pad_circular",
+    "wrap": "pad_circular",
+}
+
+
+def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """torch.nn.functional.pad(X, (left, right, top, bottom)), of the last dimensions, and numpy.pad(X, ((1, 1), (0,
+    2))), of all. A pair alone means the last dimension there and each here, so it has to say pad= or pad_width=."""
+    given = [named[key] for key in ("pad", "pad_width") if key in named] + list(arguments[1:2])
+    if not given:
+        return None
+    rank, of_numpy = rank_of(arguments[0]), "pad_width" in named
+    if len(given) > 1 or len(arguments) > (2 if "mode" in named else 3):
+        raise TypeError("pad takes a tensor and one of pad= and pad_width=, mode=, value=")
+    width = given[0]
+    pairs = isinstance(width, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in width)
+    flat = [width] * 2 if not isinstance(width, (tuple, list)) else [] if pairs else list(width)
+    if pairs or of_numpy or isinstance(width, int):
+        of_numpy = True
+        sides = [tuple(each) for each in width] if pairs else [tuple(flat * (2 // max(1, len(flat))))]
+        sides = sides * rank if len(sides) == 1 else sides
+    elif len(flat) == 2 and rank > 1 and "pad" not in named:
+        raise TypeError(
+            "pad of %r is the last dimension in PyTorch and each in NumPy: write pad=%r or pad_width=%r"
+            % (width, width, width)
+        )
+    else:
+        sides = list(zip(flat[::2], flat[1::2]))
+        sides = [(0, 0)] * (rank - len(sides)) + sides[::-1]
+    if len(sides) != rank or len(flat) % 2 * (not of_numpy) or any(len(side) != 2 for side in sides):
+        raise TypeError("pad of %r: give two numbers for a dimension, of which there are %d" % (width, rank))
+    mode = named.get("mode", arguments[2] if len(arguments) > 2 else "constant")
+    if mode not in _EDGES:
+        raise TypeError("mode of pad is %r: give one of %s" % (mode, ", ".join(_EDGES)))
+    value = named.get("value", named.get("constant_values"))
+    lines, last = [], "X"
+    for dim, (before, after) in enumerate(sides):
+        if before or after:
+            options = {"before": before, "after": after, "dim": dim, "value": value if _EDGES[mode] == "pad" else None}
+            lines.append("X_%d = std.%s%s(%s)" % (dim, _EDGES[mode], _values(options), last))
+            last = "X_%d" % dim
+    text = _function(heading, [_read("X", _sizes(rank))], ["Y"], [*lines, "Y = %s" % last])
+    return Text(text, arguments[:1], _without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
+
+
+# ---- tensors in a list
+
+
+def side_by_side(name: str, arguments: tuple) -> "tuple[str, int]":
+    """The function that joins them, and the dimension."""
+    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
+        raise TypeError("%s takes one list of tensors" % name)
+    stacked, joined = LISTS[name]
+    if any(rank_of(each) > 1 for each in arguments[0]):
+        return "concat", joined
+    return ("concat", 0) if stacked is None else ("stack", stacked)
+
+
+def _joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """concat or stack of any number: those of eight, and of what these make."""
+    name, (arrays, *rest) = heading.name, arguments
+    if not arrays:
+        raise TypeError("%s takes one array or more: the list is empty" % name)
+    _, named = _calls.by_name(heading, ((),) * len(heading.inputs) + tuple(rest), named)
+    named = _calls.renamed(heading, named)
+    if "axis" in named:
+        named = {"dim" if key == "axis" else key: value for key, value in named.items()}
+    dim = named.get("dim", 0)
+    along = _values({"dim": _calls.whole("dim", name, 0 if dim is None else dim)})
+    inputs = ["T%d" % k for k in range(len(arrays))]
+    lines: "list[str]" = []
+    joined, step = inputs, name
+    while len(joined) > 1:
+        parts = [joined[k : k + _MOST_JOINED] for k in range(0, len(joined), _MOST_JOINED)]
+        made = []
+        for part in parts:
+            made.append("P%d" % len(lines))
+            lines.append("P%d = %s" % (len(lines), _side_by_side(step, along, part)))
+        joined, step = made, "concat"
+    last = joined[0] if lines else _side_by_side(name, along, inputs)
+    return Text(_function(heading, inputs, ["Y"], [*lines, "Y = %s" % last]), tuple(arrays), _without(named, ("dim",)))
+
+
+def _side_by_side(name: str, along: str, tensors: "list[str]") -> str:
+    if len(tensors) == 1:
+        return tensors[0] if name == "concat" else "std.unsqueeze%s(%s)" % (along, tensors[0])
+    return "std.%s%s%s(%s)" % (name, "" if len(tensors) == 2 else len(tensors), along, ", ".join(tensors))
