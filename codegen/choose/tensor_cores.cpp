@@ -15,19 +15,26 @@ namespace tilec::codegen {
 
 namespace {
 
-// Whether f32 come to shared memory, rounded, by pieces of 16 bytes: one by one, products wait for them.
+// Whether operands come to shared memory by pieces of 16 bytes: one by one, products wait for them.
 bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& roles) {
   return std::ranges::all_of(std::array{std::pair(&roles.by_m, &roles.m), std::pair(&roles.by_n, &roles.n)},
       [&](const auto& side) {
-        const FlatAccess& read = nest.reads[static_cast<std::size_t>(read_of(*side.first)->read)];
+        const poly::Read* factor = read_of(*side.first);
+        if (!factor) return false;
+        const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor->read)];
         const std::size_t along = reads_along(read.offset, roles.depth, side.second->back());
-        return program.tensor(read.tensor).dtype == DType::F32 &&
-            in_groups(read.offset, along, 0, nest.dims[along].extent, 4);
+        return in_groups(read.offset, along, 0, nest.dims[along].extent,
+            16 / lang::bytes(program.tensor(read.tensor).dtype));
       });
 }
 
+bool reads_f32(const poly::Program& program, const Nest& nest) {
+  return std::ranges::all_of(
+      nest.reads, [&](const FlatAccess& read) { return program.tensor(read.tensor).dtype == DType::F32; });
+}
+
 // cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
-struct Chosen { Compute leaf; double cycles; };
+struct Chosen { Compute leaf; double cycles; bool in_pieces; };
 
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
@@ -45,11 +52,13 @@ std::optional<Chosen> chosen(
     });
   };
   const double batches = parts * extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
-  const double depth = static_cast<double>(f.extent[staging_of(f.nest, m, n, leaf->k)->depth]);
+  const Staging roles = *staging_of(f.nest, m, n, leaf->k);
+  const double depth = static_cast<double>(f.extent[roles.depth]);
+  const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
     if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
-        (!i.from_shared() || i.operand != DType::F32 || in_pieces(program, f.nest, *staging_of(f.nest, m, n, leaf->k))))
+        (!i.from_shared() || i.operand != DType::F32 || (pieces && reads_f32(program, f.nest))))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
@@ -80,7 +89,7 @@ std::optional<Chosen> chosen(
       if (best && cost(multiplied) >= least) return;
       const auto blocks = static_cast<double>(tile.blocks);
       least = cost(multiplied);
-      best = Chosen{*leaf, cost(std::ceil(tiles / (target.multiprocessors * blocks)) * blocks * one)};
+      best = Chosen{*leaf, cost(std::ceil(tiles / (target.multiprocessors * blocks)) * blocks * one), pieces};
       return;
     }
   };
@@ -101,7 +110,7 @@ std::optional<Compute> leaf_on_tensor_cores(
 std::optional<double> cycles_on_tensor_cores(
     const poly::Program& program, const Facts& f, double parts, const Target& target) {
   const auto best = chosen(program, f, 0, parts, target);
-  return best ? std::optional(best->cycles) : std::nullopt;
+  return best && best->in_pieces ? std::optional(best->cycles) : std::nullopt;
 }
 
 }  // namespace tilec::codegen

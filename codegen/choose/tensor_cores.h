@@ -15,7 +15,8 @@ namespace tilec::codegen {
 std::optional<Compute> leaf_on_tensor_cores(
     const poly::Program& program, const Facts& f, int node, const Target& target);
 
-// Cycles of the busiest multiprocessor for one value of the reductions, where the sum has so many parts.
+// Cycles of the busiest multiprocessor for one value of the reductions, where the sum has so many parts. None where
+// operands come one by one, too: products wait for them, however many tiles there are.
 std::optional<double> cycles_on_tensor_cores(
     const poly::Program& program, const Facts& f, double parts, const Target& target);
 

@@ -74,7 +74,7 @@ TEST_CASE("what is chosen for tensor cores compiles without a spill") {
     for (const Stages& s : made) kernels.push_back(&s.lowered->steps.front().loops);
     for (const runtime::KernelStats& k :
         runtime::compile_cuda(simt::emit(kernels, simt::Dialect::Cuda), architecture).kernels)
-      CHECK_MESSAGE(k.spill_stores + k.spill_loads + k.stack == 0, architecture, " ", k.name, ": spills of ",
+      CHECK_MESSAGE(k.spill_stores + k.spill_loads + k.stack == 0, std::string(architecture), " ", k.name, ": spills of ",
           k.spill_stores, " and ", k.spill_loads, " bytes, a stack of ", k.stack);
   }
 }
