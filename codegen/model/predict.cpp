@@ -52,7 +52,7 @@ class Predictor {
   // `first`: what is known already of so many of the first group's leaves.
   Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const KnownGroup> statements,
       const Target& target, std::span<OnCore> first = {})
-      : program_(program), plan_(plan), target_(target), machine_(machine_of(target)) {
+      : program_(program), target_(target), machine_(machine_of(target)) {
     groups_.reserve(plan.size()), touched_.reserve(plan.size()), bytes_.reserve(plan.size());
     for (std::size_t g = 0; g < plan.size(); ++g) {
       const Group& group = plan[g];
@@ -209,7 +209,6 @@ class Predictor {
   }
 
   const poly::Program& program_;
-  const std::span<const Group> plan_;
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
