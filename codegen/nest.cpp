@@ -37,30 +37,28 @@ Shifted hulls(const Statement& statement) {
   return hull;
 }
 
-Form shifted(const Affine& affine, const Shifted& hull) {
+// `factor` times the affine, added to a form over as many indices.
+void add(Form& sum, const Affine& affine, const Shifted& hull, std::int64_t factor) {
   if (!affine.divisor.is(1)) throw InternalError("a fraction reached the scheduler");
-  Form form;
-  form.coefficients.reserve(affine.coefficients.size());
-  form.constant = affine.constant.get();
+  std::int64_t constant = affine.constant.get();
   for (std::size_t k = 0; k < affine.coefficients.size(); ++k) {
     const std::int64_t c = affine.coefficients[k].get();
-    form.coefficients.push_back(c);
-    poly::add_product(form.constant, c, hull.begin[k]);
+    poly::add_product(sum.coefficients[k], factor, c);
+    poly::add_product(constant, c, hull.begin[k]);
   }
-  return form;
+  poly::add_product(sum.constant, factor, constant);
 }
 
-void add(Form& sum, const Form& form, std::int64_t factor) {
-  if (sum.coefficients.empty()) sum.coefficients.assign(form.coefficients.size(), 0);
-  for (std::size_t k = 0; k < form.coefficients.size(); ++k)
-    poly::add_product(sum.coefficients[k], factor, form.coefficients[k]);
-  poly::add_product(sum.constant, factor, form.constant);
+Form shifted(const Affine& affine, const Shifted& hull) {
+  Form form{std::vector<std::int64_t>(affine.coefficients.size(), 0), 0};
+  add(form, affine, hull, 1);
+  return form;
 }
 
 FlatAccess flatten(const poly::Access& access, const std::vector<std::int64_t>& strides, const Shifted& hull) {
   FlatAccess flat{access.tensor, {std::vector<std::int64_t>(hull.begin.size(), 0), 0}};
   for (std::size_t d = 0; d < access.element.size(); ++d)
-    add(flat.offset, shifted(access.element[d], hull), strides[d]);
+    add(flat.offset, access.element[d], hull, strides[d]);
   return flat;
 }
 
@@ -339,7 +337,7 @@ std::int64_t box_points(const Nest& nest) {
 }
 
 double interior_part(
-    const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner) {
+    const Nest& nest, std::span<const std::int64_t> extents, std::size_t d, const std::vector<bool>& inner) {
   const auto extent = static_cast<double>(extents[d]);
   double lo = 0, hi = extent;
   for (const Row& row : nest.rows) {
@@ -367,7 +365,7 @@ double interior_part(
 }
 
 std::int64_t passes_of_taps(
-    const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps) {
+    const Nest& nest, std::span<const std::int64_t> extents, const std::vector<std::size_t>& taps) {
   std::vector<bool> outputs;
   for (const Dim& dim : nest.dims) outputs.push_back(!dim.reduction);
   std::int64_t passes = 1;
@@ -379,7 +377,7 @@ std::int64_t passes_of_taps(
   return passes;
 }
 
-bool goes_at_once(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t tap) {
+bool goes_at_once(const Nest& nest, std::span<const std::int64_t> extents, std::size_t tap) {
   return 2 * passes_of_taps(nest, extents, {tap}) <= extents[tap];
 }
 

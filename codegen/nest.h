@@ -14,6 +14,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,13 +96,13 @@ bool staggered(const Nest& nest, std::size_t m, std::size_t n, const std::vector
 // The part of dimension d, of so many values of each, for which every row that couples it with dimensions of `inner`
 // holds for all of theirs.
 double interior_part(
-    const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t d, const std::vector<bool>& inner);
+    const Nest& nest, std::span<const std::int64_t> extents, std::size_t d, const std::vector<bool>& inner);
 // How often a leaf goes through its blocks whose sums take values of these reductions one at a time; of the last one,
 // those at once that bound no output.
 std::int64_t passes_of_taps(
-    const Nest& nest, const std::vector<std::int64_t>& extents, const std::vector<std::size_t>& taps);
+    const Nest& nest, std::span<const std::int64_t> extents, const std::vector<std::size_t>& taps);
 // Whether most values of such a reduction go through the blocks at once.
-bool goes_at_once(const Nest& nest, const std::vector<std::int64_t>& extents, std::size_t tap);
+bool goes_at_once(const Nest& nest, std::span<const std::int64_t> extents, std::size_t tap);
 // The extent's product; saturates.
 std::int64_t box_points(const Nest& nest);
 // Without the dimension `part` and the row 0 <= whole - step * part < step: a turn has one value of it.

@@ -131,7 +131,7 @@ double points(const Statement& s) {
 
 double elements(const Program& program, TensorId id) {
   double count = 1;
-  for (const auto n : extents(program.tensor(id))) count *= static_cast<double>(n);
+  for (const poly::Size& size : program.tensor(id).shape) count *= static_cast<double>(size.get());
   return count;
 }
 

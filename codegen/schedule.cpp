@@ -315,6 +315,8 @@ void place(Group& group, Why& why, const poly::Program& program, const Nest& nes
   if (has_threads(target) && whole.leaf.is<forms::Reduce>()) group.threads = threads_of_fold(nest, whole.leaf, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf, all, target) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
+  // Without loops, a turn has all of it.
+  if (group.loops.empty() && !has_threads(target)) return add_leaf(group, why, std::move(whole));
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));
   if (has_threads(target)) for_threads(group.body.back(), turn, group.threads, target);

@@ -100,7 +100,9 @@ double points(const Facts& f) {
   return count;
 }
 
-double interior(const Facts& f, std::size_t d) { return interior_part(f.nest, f.extent, d, reductions(f.nest)); }
+double interior(const Facts& f, std::size_t d) {
+  return f.nest.rows.empty() ? 1 : interior_part(f.nest, f.extent, d, reductions(f.nest));
+}
 
 std::int64_t lanes_for(const Facts& f, std::int64_t extent) {
   std::int64_t lanes = 1;

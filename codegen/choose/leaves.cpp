@@ -66,7 +66,8 @@ void choose_other_leaf(Asked asked) {
   const Nest nest = asked.nest();
   const Facts known = asked.facts_of(nest);
   for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
-    if (lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today())) asked.take_if_faster(std::move(leaf));
+    if (leaf != asked.today() && lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
+      asked.take_if_faster(std::move(leaf));
   if (std::optional<Compute> along = along_rows(known, asked.today()))
     asked.take_if_faster(std::move(*along));
 }

@@ -49,12 +49,11 @@ double Refetched::cycles() const {
 
 double Refetched::torn() const {
   model::Walk walk;
-  walk.boxes.push_back(f_.extent);
+  walk.boxes.begin(f_.extent);
   for (const std::size_t d : loops_) {
     const auto extent = static_cast<double>(walk.boxes.back()[d]), by = static_cast<double>(inside_[d]);
     walk.loops.push_back({{d}, std::ceil(extent / by), extent / by});
-    walk.boxes.push_back(walk.boxes.back());
-    walk.boxes.back()[d] = inside_[d];
+    walk.boxes.again()[d] = inside_[d];
   }
   const double run = model::run_of(f_.nest.target, walk, f_.stored);
   return f_.from_memory * lines(f_.nest.target, 0) *

@@ -99,10 +99,11 @@ class Search {
     const Facts turn = facts(nest_, loops, target_);
     Choice choice = choose_leaf(turn, chosen_.node);
     if (std::optional<Compute> along = along_rows(turn, choice.leaf)) consider(loops, Choice{std::move(*along), 0, {}});
+    const Compute least = choice.leaf;
     consider(loops, std::move(choice));
     if (!far_) return;
     for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about))
-      consider(loops, Choice{std::move(leaf), 0, {}});
+      if (leaf != least) consider(loops, Choice{std::move(leaf), 0, {}});
   }
   void consider(std::vector<Loop> loops, Choice choice) {
     Group group = group_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "codegen/model/few.h"
 #include "codegen/model/machine.h"
@@ -25,7 +26,7 @@ template <class Extent> Sides sides_of(const FlatAccess& access, std::size_t dim
   return sides;
 }
 
-Sides sides_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
+Sides sides_of(const FlatAccess& access, std::span<const std::int64_t> extent) {
   return sides_of(access, extent.size(), [&](std::size_t d) { return extent[d]; });
 }
 
@@ -100,7 +101,7 @@ double room(const Sides& sides, std::int64_t element_bytes, double lines) {
 
 }  // namespace
 
-Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes) {
+Footprint footprint(const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes) {
   const Sides sides = sides_of(access, extent);
   const double lines = units(sides, static_cast<double>(element_bytes), line);
   return {distinct(sides), lines, units(sides, static_cast<double>(element_bytes), page),
@@ -111,13 +112,14 @@ double elements_of(const FlatAccess& access, const Nest& nest) {
   return distinct(sides_of(access, nest.dims.size(), [&](std::size_t d) { return nest.dims[d].extent; }));
 }
 
-double elements_of(const FlatAccess& access, const std::vector<std::int64_t>& extent) {
+double elements_of(const FlatAccess& access, std::span<const std::int64_t> extent) {
   return distinct(sides_of(access, extent));
 }
 
 double sharing_sets(const FlatAccess& access, const Walk& walk, std::int64_t element_bytes) {
   if (!may_crowd(access, element_bytes)) return 1;
-  std::vector<std::int64_t> extent = walk.boxes.back();
+  const std::span<const std::int64_t> block = walk.boxes.back();
+  std::vector<std::int64_t> extent(block.begin(), block.end());
   double lines = footprint(access, extent, element_bytes).lines;
   for (std::size_t at = walk.loops.size(); at-- > 0 && lines < sets;) {
     for (const std::size_t d : walk.loops[at].dims)

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "codegen/model/walk.h"
 #include "codegen/nest.h"
@@ -17,11 +17,11 @@ namespace tilec::codegen::model {
 struct Footprint { double elements = 1, lines = 1, pages = 1, room = 1; };
 
 // `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or overlap without holes.
-Footprint footprint(const FlatAccess& access, const std::vector<std::int64_t>& extent, std::int64_t element_bytes);
+Footprint footprint(const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes);
 
 // Elements alone; of all of the nest.
 double elements_of(const FlatAccess& access, const Nest& nest);
-double elements_of(const FlatAccess& access, const std::vector<std::int64_t>& extent);
+double elements_of(const FlatAccess& access, std::span<const std::int64_t> extent);
 
 // Of 64 lines that a leaf touches one after the other, how many share a set of a first cache. 1: steps are no multiples
 // of a quarter of a page.

@@ -21,8 +21,11 @@ double filled_part(const Nest& nest) {
   std::vector<double> step(nest.dims.size());
   for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
   std::vector<double> at(nest.dims.size());
+  std::vector<bool> mentioned;                         // by a row
+  for (std::size_t d = 0; d < step.size(); ++d) mentioned.push_back(in_rows(nest, d));
   for (int n = 0; n < samples; ++n) {
     for (std::size_t d = 0; d < at.size(); ++d) {
+      if (!mentioned[d]) continue;
       const double place = (n + 0.5) * step[d];
       at[d] = static_cast<double>(static_cast<std::int64_t>(
           (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <set>
 #include <span>
 
@@ -25,7 +26,7 @@ constexpr double exposed = 0.3;
 constexpr double usable = 0.8, usable_of_last = 0.5;
 
 // Of the time a core computes and the times it waits for each level.
-double together(const std::vector<double>& cycles) {
+double together(std::initializer_list<double> cycles) {
   double most = 0, sum = 0;
   for (const double one : cycles) most = std::max(most, one), sum += one;
   return most + exposed * (sum - most);
@@ -33,17 +34,37 @@ double together(const std::vector<double>& cycles) {
 
 double milliseconds(double cycles, const Machine& machine) { return cycles / (machine.gigahertz * 1e6); }
 
+// A leaf's loops, and how many cycles they take on one core; none, where the model does not know that core.
+struct OnCore {
+  Walk loops;
+  double cycles;
+};
+
+OnCore on_core(const poly::Program& program, const Known& statement, const Group& group, const Compute& leaf,
+    const Machine* machine) {
+  Walk loops = walk(statement, group, leaf);
+  const double cycles = machine == nullptr ? 0 : core_cycles(program, statement, leaf, loops, *machine);
+  return {std::move(loops), cycles};
+}
+
 class Predictor {
  public:
+  // `first`: what is known already of so many of the first group's leaves.
   Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const KnownGroup> statements,
-      const Target& target)
-      : program_(program), plan_(plan), statements_(statements), target_(target), machine_(machine_of(target)) {
+      const Target& target, std::span<OnCore> first = {})
+      : program_(program), target_(target), machine_(machine_of(target)) {
+    groups_.reserve(plan.size()), touched_.reserve(plan.size()), bytes_.reserve(plan.size());
     for (std::size_t g = 0; g < plan.size(); ++g) {
       const Group& group = plan[g];
+      first_leaf_.push_back(core_.size());
       std::vector<Seen> leaves;
+      leaves.reserve(group.body.size());
       for (std::size_t l = 0; l < group.body.size(); ++l) {
         const Known& statement = statements[g][l];
-        leaves.push_back(seen(program, statement.nest, walk(statement, group, group.body[l]), group.body[l],
+        OnCore core = g == 0 && l < first.size() ? std::move(first[l])
+                                                 : on_core(program, statement, group, group.body[l], machine_);
+        core_.push_back(core.cycles);
+        leaves.push_back(seen(program, statement.nest, std::move(core.loops), group.body[l],
             asked_for(statement.nest, group.body[l]), torn_beyond * static_cast<double>(target.l2)));
       }
       const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
@@ -113,17 +134,16 @@ class Predictor {
         usable_of_last * static_cast<double>(target_.l3)};
     std::array<std::vector<Moved>, 3> cold, warm;
     for (std::size_t c = 0; c < warm.size(); ++c) {
-      cold[c] = with_bytes ? traffic.through(caches[c], {}, c == 0) : std::vector<Moved>(traffic.leaves.size());
+      if (with_bytes) cold[c] = traffic.through(caches[c], {}, c == 0);
       warm[c] = traffic.through(caches[c], left_in(caches[c], g), c == 0);
     }
     const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
                               sets = traffic.set_cycles();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
-      leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
+      if (with_bytes) leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
       if (machine_ != nullptr) {
-        const Compute& compute = plan_[g].body[l];
-        const double core = core_cycles(program_, statements_[g][l], compute, traffic.leaves[l].walk, *machine_);
+        const double core = core_[first_leaf_[g] + l];
         leaf.core = milliseconds(core, *machine_);
         const double memory = wait(machine_->memory, warm[2][l]) + warm[2][l].torn * machine_->memory.start;
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
@@ -189,14 +209,14 @@ class Predictor {
   }
 
   const poly::Program& program_;
-  const std::span<const Group> plan_;
-  const std::span<const KnownGroup> statements_;
   const Target& target_;
   const Machine* machine_;
   std::vector<GroupTraffic> groups_;
   std::vector<OfTensors<Footprint>> touched_;
   std::vector<OfTensors<double>> since_;
   std::vector<double> bytes_;
+  std::vector<double> core_;                           // cycles of each leaf, group after group
+  std::vector<std::size_t> first_leaf_;                // of each group, there
 };
 
 }  // namespace
@@ -234,22 +254,23 @@ PlanPrediction::Of OneGroup::predict(const Group& group) const {
 }
 
 double OneGroup::milliseconds(const Group& group, double bar) const {
+  const Machine& machine = *machine_of(target_);
+  std::vector<OnCore> leaves;
   double core = 0;
-  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) core += core_of(group, l);
-  return core < bar ? predict(group).milliseconds : core;
+  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) {
+    leaves.push_back(on_core(program_, statements_[l], group, group.body[l], &machine));
+    core += model::milliseconds(leaves.back().cycles, machine);
+  }
+  if (core >= bar) return core;
+  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
 }
 
 double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const {
-  const double core = core_of(group, leaf);
-  return core < bar ? predict(group).leaves[leaf].milliseconds : core;
-}
-
-double OneGroup::core_of(const Group& group, std::size_t leaf) const {
-  const Known& statement = statements_[leaf];
   const Machine& machine = *machine_of(target_);
-  return model::milliseconds(core_cycles(program_, statement, group.body[leaf],
-                                 walk(statement, group, group.body[leaf]), machine),
-      machine);
+  OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
+  if (const double core = model::milliseconds(one.cycles, machine); core >= bar) return core;
+  const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
+  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
 }
 
 }  // namespace tilec::codegen::model

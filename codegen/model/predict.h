@@ -62,8 +62,6 @@ class OneGroup {
   double milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const;
 
  private:
-  double core_of(const Group& group, std::size_t leaf) const;
-
   const poly::Program& program_;
   const KnownGroup& statements_;
   const Target& target_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "codegen/model/few.h"
 #include "codegen/model/machine.h"
@@ -60,7 +61,7 @@ double run_of(const FlatAccess& access, const Walk& walk, std::int64_t element_b
     return bytes * static_cast<double>(std::abs(access.offset.coefficients[d]));
   };
   Streams made(bytes, reach);
-  const std::vector<std::int64_t>& block = walk.boxes.back();
+  const std::span<const std::int64_t> block = walk.boxes.back();
   Few<std::size_t> inside;
   for (std::size_t d = 0; d < block.size(); ++d) if (block[d] > 1) inside.push_back(d);
   std::ranges::sort(inside, {}, step_of);

@@ -140,6 +140,7 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
 
 std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
   std::vector<Moved> moved;
+  moved.reserve(leaves.size());
   std::set<TensorId> fetched;                          // by a leaf before: what is left of it in the turn is there
   for (const Seen& leaf : leaves) {
     std::vector<bool> there(leaf.nest.reads.size());

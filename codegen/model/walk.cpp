@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "codegen/tile.h"
 
@@ -13,20 +14,21 @@ class Walker {
  public:
   explicit Walker(const Nest& nest) : nest_(nest) {
     constexpr std::size_t usual = 12;                  // loops of a leaf
-    walk_.loops.reserve(usual), walk_.boxes.reserve(usual + 1);
+    walk_.loops.reserve(usual);
     std::vector<std::int64_t> box;
-    box.reserve(nest.dims.size());
+    box.reserve((usual + 1) * nest.dims.size());
     for (const Dim& dim : nest.dims) box.push_back(dim.extent);
-    walk_.boxes.push_back(std::move(box));
+    walk_.boxes.begin(std::move(box));
   }
 
   // Dimensions that a leaf does not name, or that the nest lacks, have no loop.
-  void loop(const std::vector<std::string>& names, std::int64_t step) {
+  void loop(std::span<const std::string> names, std::int64_t step) {
     Walk::Turns turns{{}, 1, 1};
-    std::vector<std::int64_t> box = walk_.boxes.back();
+    std::span<std::int64_t> box;
     for (const std::string& name : names) {
       const auto d = nest_.dim(name);
       if (!d) continue;
+      if (box.empty()) box = walk_.boxes.again();
       const std::int64_t by = std::clamp<std::int64_t>(step, 1, std::max<std::int64_t>(1, box[*d]));
       const std::int64_t count = (box[*d] + by - 1) / by;
       turns.count = std::max(turns.count, static_cast<double>(count));
@@ -36,8 +38,8 @@ class Walker {
     }
     if (turns.dims.empty()) return;
     walk_.loops.push_back(std::move(turns));
-    walk_.boxes.push_back(std::move(box));
   }
+  void loop(const std::string& name, std::int64_t step) { loop({&name, 1}, step); }
 
   Walk& made() { return walk_; }
 
@@ -57,35 +59,36 @@ Walk walk(const Known& statement, const Group& group, const Compute& leaf) {
   const Nest& nest = statement.nest;
   Walker walker(nest);
   // its leaves follow each other part by part
-  for (const Loop& loop : group.loops) walker.loop({loop.index}, loop.part());
-  for (const Loop& loop : origins(group)) walker.loop({loop.index}, 1);
+  for (const Loop& loop : group.loops) walker.loop(loop.index, loop.part());
+  for (const Loop& loop : origins(group)) walker.loop(loop.index, 1);
   walker.made().shared = walker.made().loops.size();
-  for (const std::string& name : leaf.outer) walker.loop({name}, 1);
-  std::vector<std::string> k = leaf.k;
+  for (const std::string& name : leaf.outer) walker.loop(name, 1);
+  std::span<const std::string> k = leaf.k;
   if (const auto* contract = leaf.as<forms::Contract>()) {
-    if (contract->chunk > 0 && !k.empty()) walker.loop({k.front()}, contract->chunk);
+    if (contract->chunk > 0 && !k.empty()) walker.loop(k.front(), contract->chunk);
     for (std::int64_t t = 0; t < contract->taps && !k.empty(); ++t) {
-      const std::vector<std::int64_t>& whole = walker.made().boxes.front();
+      const std::span<const std::int64_t> whole = walker.made().boxes.front();
       if (const auto d = nest.dim(k.front()); d && t + 1 == contract->taps && goes_at_once(nest, whole, *d)) break;
-      walker.loop({k.front()}, 1);
-      k.erase(k.begin());
+      walker.loop(k.front(), 1);
+      k = k.subspan(1);
     }
   }
   const std::int64_t across = leaf.lanes * leaf.vectors;
   if (leaf.is<forms::Reduce>()) {
-    walker.loop({leaf.m()}, leaf.rows);
-    for (const std::string& name : k) walker.loop({name}, 1);
-    walker.loop({leaf.n}, across);
+    walker.loop(leaf.m(), leaf.rows);
+    for (const std::string& name : k) walker.loop(name, 1);
+    walker.loop(leaf.n, across);
   } else if (const auto* scan = leaf.as<forms::Scan>()) {
-    walker.loop({leaf.n}, across);
-    k.push_back(scan->along);                          // the fold goes on where the element before it stopped
-    walker.loop(k, 1);
+    walker.loop(leaf.n, across);
+    std::vector<std::string> together(k.begin(), k.end());
+    together.push_back(scan->along);                   // the fold goes on where the element before it stopped
+    walker.loop(together, 1);
   } else {
     const bool m_inner = !leaf.block() || leaf.block()->m_inner;
-    if (!m_inner) walker.loop({leaf.m()}, leaf.rows);
-    walker.loop({leaf.n}, across);
-    if (m_inner) walker.loop({leaf.m()}, leaf.rows);
-    for (const std::string& name : k) walker.loop({name}, 1);
+    if (!m_inner) walker.loop(leaf.m(), leaf.rows);
+    walker.loop(leaf.n, across);
+    if (m_inner) walker.loop(leaf.m(), leaf.rows);
+    for (const std::string& name : k) walker.loop(name, 1);
   }
   walker.made().filled = leaf.is<forms::Scan>() ? 1 : statement.filled;
   return std::move(walker.made());

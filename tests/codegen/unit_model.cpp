@@ -1,6 +1,7 @@
 // The model: exact bytes where a program says how many, and what every prediction must keep.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <string>
@@ -32,6 +33,13 @@ Predicted predicted(const std::string& text, const Sizes& sizes, const char* tar
 
 model::Footprint touched(std::vector<std::int64_t> strides, const std::vector<std::int64_t>& extents) {
   return model::footprint({0, {std::move(strides), 0}}, extents, 4);
+}
+
+model::Boxes boxes_of(const std::vector<std::vector<std::int64_t>>& extents) {
+  model::Boxes boxes;
+  boxes.begin(extents.front());
+  for (std::size_t at = 1; at < extents.size(); ++at) std::ranges::copy(extents[at], boxes.again().begin());
+  return boxes;
 }
 
 const char* const doubled = "function (A[N]) -> (B) { B[i: N] = =(2*A[i]); }";
@@ -121,8 +129,8 @@ TEST_CASE("lines that come one behind the other, in the order of the loops") {
   // A row of 4096 f32 at a time: 256 lines a row, 1000 rows. Walked along the rows, down strips of two lines, and down
   // 8 strips side by side.
   const std::vector<std::int64_t> strides{4096, 1}, all{1000, 4096};
-  const auto run = [&](std::vector<model::Walk::Turns> loops, std::vector<std::vector<std::int64_t>> boxes) {
-    return model::run_of({0, {strides, 0}}, {std::move(loops), std::move(boxes), 0, 1}, 4);
+  const auto run = [&](std::vector<model::Walk::Turns> loops, const std::vector<std::vector<std::int64_t>>& boxes) {
+    return model::run_of({0, {strides, 0}}, {std::move(loops), boxes_of(boxes), 0, 1}, 4);
   };
   const auto turns = [](std::size_t d, double count) { return model::Walk::Turns{{d}, count, count}; };
   CHECK(run({turns(0, 1000), turns(1, 128)}, {all, {1, 4096}, {1, 32}}) == 256000);
@@ -140,7 +148,7 @@ TEST_CASE("rows near each other, of which the loops read an element each before 
       return model::Walk::Turns{{d}, static_cast<double>(all[d]), static_cast<double>(all[d])};
     };
     return model::run_of({0, {{57 * rows, 1, 57}, 0}},
-        {{turns(0), turns(1), turns(2)}, {all, {1, 57, rows}, {1, 1, rows}, {1, 1, 1}}, 0, 1}, 4);
+        {{turns(0), turns(1), turns(2)}, boxes_of({all, {1, 57, rows}, {1, 1, rows}, {1, 1, 1}}), 0, 1}, 4);
   };
   CHECK(run(26) == 3.5625);                            // 228 bytes each
   CHECK(run(16) > 50);                                 // as many streams as a core follows
@@ -182,8 +190,8 @@ TEST_CASE("lines that are stored one after the other share sets of a cache") {
   const auto shared = [&](std::int64_t row, std::size_t first) {
     const std::vector<std::int64_t> all{1024, 1024},
         inside = first == 0 ? std::vector<std::int64_t>{16, 1024} : std::vector<std::int64_t>{1024, 16};
-    return model::sharing_sets(
-        {0, {{row, 1}, 0}}, {{turns(first, 64), turns(1 - first, 64)}, {all, inside, {16, 16}}, 0, 1}, 4);
+    return model::sharing_sets({0, {{row, 1}, 0}},
+        {{turns(first, 64), turns(1 - first, 64)}, boxes_of({all, inside, {16, 16}}), 0, 1}, 4);
   };
   CHECK(shared(1024, 0) == 16);
   CHECK(shared(1024, 1) == 64);
