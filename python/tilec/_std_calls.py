@@ -137,6 +137,8 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
     if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
         return "swapaxes", arguments, named
+    if heading.name == "cross_entropy_loss" and _are_probabilities(arguments, named):
+        return "soft_cross_entropy_loss", arguments, named
     is_order = len(arguments) == 2 and (arguments[1] is None or isinstance(arguments[1], (tuple, list)))
     if heading.name == "transpose" and is_order:
         return heading.name, arguments[:1], {**named, "axes": arguments[1]}
@@ -169,7 +171,16 @@ def is_of_pytorch(name: str, arguments: tuple) -> bool:
         return len(arguments) > 3
     if name == "prelu":
         return _is_weight_of_channels(name, arguments)
+    if name == "cross_entropy_loss":
+        return _are_probabilities(arguments, {})
     return name in ("layer_norm", "rms_norm") and len(arguments) > 1 and _is_plain(arguments[1])
+
+
+def _are_probabilities(arguments: tuple, named: dict) -> bool:
+    """Is the target of PyTorch's cross_entropy of the input's shape and of floats, not labels?"""
+    given, target = (*arguments, named.get("target"), None)[:2] if arguments else (None, None)
+    is_of_floats = "float" in str(getattr(target, "dtype", ""))
+    return is_of_floats and tuple(getattr(given, "shape", ())) == tuple(target.shape)
 
 
 def _is_weight_of_channels(name: str, arguments: tuple) -> bool:

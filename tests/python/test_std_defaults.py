@@ -39,6 +39,8 @@ def test_losses_are_means():
     x, t, label = some(4, 3), torch.rand(4, 3, dtype=torch.float64), torch.tensor([0, 2, 1, 2])
     same(std.cross_entropy(x, label), F.cross_entropy(x, label))
     same(std.cross_entropy(x, label, reduction="none"), F.cross_entropy(x, label, reduction="none"))
+    same(std.cross_entropy(x, t), F.cross_entropy(x, t))
+    same(std.cross_entropy(x, target=t, label_smoothing=0.1), F.cross_entropy(x, target=t, label_smoothing=0.1))
     same(std.binary_cross_entropy(t, 1 - t), F.binary_cross_entropy(t, 1 - t))
 
 
