@@ -153,11 +153,12 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
         return _attention(arguments, named)
     if heading.name in ("layer_norm", "rms_norm"):
         return _normalised(heading, arguments, named)
-    if _is_weight_of_channels(heading.name, arguments):
+    if _is_weight_of_channels(heading.name, _first_two(arguments, named, "weight")):
+        rank = _first_two(arguments, named, "weight")[0].ndim
         raise TypeError(
             "weights of prelu go with dimension 1 in PyTorch and with the last in ONNX: give them as many dimensions as"
             " the tensor has, weight.reshape(-1%s) or weight.reshape(%s-1)"
-            % (", 1" * (arguments[0].ndim - 2), "1, " * (arguments[0].ndim - 1))
+            % (", 1" * (rank - 2), "1, " * (rank - 1))
         )
     words = {"same": "same_upper", "valid": "valid"}
     if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
@@ -178,9 +179,14 @@ def is_of_pytorch(name: str, arguments: tuple) -> bool:
 
 def _are_probabilities(arguments: tuple, named: dict) -> bool:
     """Is the target of PyTorch's cross_entropy of the input's shape and of floats, not labels?"""
-    given, target = (*arguments, named.get("target"), None)[:2] if arguments else (None, None)
+    given, target = _first_two(arguments, named, "target")
     is_of_floats = "float" in str(getattr(target, "dtype", ""))
     return is_of_floats and tuple(getattr(given, "shape", ())) == tuple(target.shape)
+
+
+def _first_two(arguments: tuple, named: dict, second: str) -> tuple:
+    """The first two inputs, which PyTorch calls `input` and `second`; None where one is not given so."""
+    return (*arguments[:2], *(named.get(name) for name in ("input", second)[len(arguments) :]))
 
 
 def _is_weight_of_channels(name: str, arguments: tuple) -> bool:

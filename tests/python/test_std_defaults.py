@@ -40,7 +40,7 @@ def test_losses_are_means():
     same(std.cross_entropy(x, label), F.cross_entropy(x, label))
     same(std.cross_entropy(x, label, reduction="none"), F.cross_entropy(x, label, reduction="none"))
     same(std.cross_entropy(x, t), F.cross_entropy(x, t))
-    same(std.cross_entropy(x, target=t, label_smoothing=0.1), F.cross_entropy(x, target=t, label_smoothing=0.1))
+    same(std.cross_entropy(target=t, input=x, label_smoothing=0.1), F.cross_entropy(x, target=t, label_smoothing=0.1))
     same(std.binary_cross_entropy(t, 1 - t), F.binary_cross_entropy(t, 1 - t))
 
 
@@ -93,6 +93,8 @@ def test_weights_of_prelu_that_go_with_one_dimension_or_the_other():
     x, weight = some(2, 3, 4, 3), some(3)
     with pytest.raises(TypeError, match=r"weight.reshape\(-1, 1, 1\)"):
         std.prelu(x, weight)
+    with pytest.raises(TypeError, match=r"weight.reshape\(1, 1, 1, -1\)"):
+        std.prelu(input=x, weight=weight)
     same(std.prelu(x, weight.reshape(-1, 1, 1)), F.prelu(x, weight))
     same(std.prelu(x[:, :, 0, 0], weight), F.prelu(x[:, :, 0, 0], weight))
     same(std.prelu(x, some(1) * 0 + 0.25), F.prelu(x, torch.tensor([0.25], dtype=torch.float64)))
