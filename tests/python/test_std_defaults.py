@@ -1,5 +1,6 @@
 """Functions of std/ by the names that PyTorch and NumPy have for them, without options: what they give there, or a
 line that says what to write."""
+
 import numpy as np
 import pytest
 
