@@ -14,6 +14,7 @@ _POSITIONS = {
     "dim": "var std",                                     # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
+    "dim index": "select_at",
     "dim descending": "sorted order_of",
     "dim0 dim1": "swapaxes",
     "start_dim end_dim": "flatten",
@@ -34,7 +35,8 @@ _POSITIONS = {
     "repeats dim": "repeat",
     "reps": "tile",
     "diagonal": "tril triu",
-    "offset": "diag diagonal diag_embed",
+    "offset": "diag diag_embed",
+    "offset dim1 dim2": "diagonal trace",
     "num_classes": "one_hot",
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
@@ -106,6 +108,14 @@ _ELSEWHERE = {
     "nonzero argwhere flatnonzero masked_select compress unique unique_consecutive": "its size depends on the data",
     "dropout bernoulli rand randn randint randperm normal multinomial": "prng_step of the language draws random numbers:"
     " docs/language/built_ins.md",
+    "chunk unbind array_split tensor_split hsplit vsplit dsplit": "as many results as a caller likes: narrow and select_at"
+    " give one each, split two, and slices are the array's own",
+    "dstack block": "concat and stack take a list: concat([X, Y], dim=2)",
+    "unflatten": "reshape is the array's own; a text says reshape(X, M, N)",
+    "interpolate": "interpolate1d_ncw, interpolate2d_nchw and interpolate3d_ncdhw are its kinds, those without _n… for"
+    " channels last",
+    "erfinv erfc lgamma digamma polygamma igamma i0": "no built-in function stands behind it",
+    "nanmedian mode histc lexsort unwrap interp": "nothing says it yet: docs/std/coverage.md",
     "cholesky qr svd eig eigh lu solve inverse inv pinv lstsq det slogdet logdet": "there are no decompositions",
 }
 _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.split()}
@@ -127,6 +137,8 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
     if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
         return "swapaxes", arguments, named
+    if heading.name == "cross_entropy_loss" and _are_probabilities(arguments, named):
+        return "soft_cross_entropy_loss", arguments, named
     is_order = len(arguments) == 2 and (arguments[1] is None or isinstance(arguments[1], (tuple, list)))
     if heading.name == "transpose" and is_order:
         return heading.name, arguments[:1], {**named, "axes": arguments[1]}
@@ -141,6 +153,13 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
         return _attention(arguments, named)
     if heading.name in ("layer_norm", "rms_norm"):
         return _normalised(heading, arguments, named)
+    if _is_weight_of_channels(heading.name, _first_two(arguments, named, "weight")):
+        rank = _first_two(arguments, named, "weight")[0].ndim
+        raise TypeError(
+            "weights of prelu go with dimension 1 in PyTorch and with the last in ONNX: give them as many dimensions as"
+            " the tensor has, weight.reshape(-1%s) or weight.reshape(%s-1)"
+            % (", 1" * (rank - 2), "1, " * (rank - 1))
+        )
     words = {"same": "same_upper", "valid": "valid"}
     if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
         return arguments, {**_without(named, "padding"), "auto_pad": words[named["padding"]]}
@@ -151,7 +170,31 @@ def is_of_pytorch(name: str, arguments: tuple) -> bool:
     """Are the arguments, without a name among them, what _as_pytorch() has to say otherwise?"""
     if name == "scaled_dot_product_attention":
         return len(arguments) > 3
+    if name == "prelu":
+        return _is_weight_of_channels(name, arguments)
+    if name == "cross_entropy_loss":
+        return _are_probabilities(arguments, {})
     return name in ("layer_norm", "rms_norm") and len(arguments) > 1 and _is_plain(arguments[1])
+
+
+def _are_probabilities(arguments: tuple, named: dict) -> bool:
+    """Is the target of PyTorch's cross_entropy of the input's shape and of floats, not labels?"""
+    given, target = _first_two(arguments, named, "target")
+    is_of_floats = "float" in str(getattr(target, "dtype", ""))
+    return is_of_floats and tuple(getattr(given, "shape", ())) == tuple(target.shape)
+
+
+def _first_two(arguments: tuple, named: dict, second: str) -> tuple:
+    """The first two inputs, which PyTorch calls `input` and `second`; None where one is not given so."""
+    return (*arguments[:2], *(named.get(name) for name in ("input", second)[len(arguments) :]))
+
+
+def _is_weight_of_channels(name: str, arguments: tuple) -> bool:
+    """A weight for each channel of a prelu, of which PyTorch and ONNX take another dimension."""
+    if name != "prelu" or len(arguments) != 2:
+        return False
+    tensor, weight = (getattr(value, "shape", ()) for value in arguments)
+    return len(tensor) > 2 and len(weight) == 1 and weight[0] > 1
 
 
 def _without(named: dict, *names: str) -> dict:
@@ -186,7 +229,15 @@ def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     given = tuple(getattr(arguments[0], "shape", ()))
     if not sizes or given[-len(sizes) :] != sizes:
         raise TypeError("normalized_shape of %s is %r, and the input's shape %r" % (heading.name, shape, given))
-    return arguments, {**_without(named, "normalized_shape"), "axis": -len(sizes)}
+    named = {**_without(named, "normalized_shape"), "axis": -len(sizes)}
+    if heading.name == "rms_norm" and named.get("eps") is None:
+        named["eps"] = _smallest_step(arguments[0])
+    return arguments, named
+
+
+def _smallest_step(array: typing.Any) -> float:
+    """PyTorch's eps of rms_norm where none is said: that of the type it computes in."""
+    return 2.0 ** (-52 if str(array.dtype).endswith("float64") else -23)
 
 
 def instead_of(name: str) -> "str | None":
@@ -236,7 +287,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     known = {*heading.parameters, *heading.inputs, *heading.former}
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
-        own = _MEANT.get(name, name)
+        own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)
         if name not in known and own not in known:
             own = _input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
@@ -294,7 +345,11 @@ def are_neighbours(dims: "list[int]") -> bool:
 
 
 def in_order(heading: typing.Any, rank: int, named: dict) -> dict:
-    """dim0 and dim1 of swapaxes, whose text wants the first in front."""
-    first, second = (whole(key, heading.name, named.get(key, usual)) for key, usual in (("dim0", 0), ("dim1", 1)))
+    """The two dimensions of swapaxes, diagonal and trace, whose texts want the first in front."""
+    keys = ("dim1", "dim2") if "dim2" in heading.parameters else ("dim0", "dim1")
+    first, second = (whole(key, heading.name, named.get(key, usual)) for usual, key in enumerate(keys))
     inside = all(-rank <= d < rank for d in (first, second))
-    return {**named, "dim0": second, "dim1": first} if inside and first % rank > second % rank else named
+    if not inside or first % rank <= second % rank:
+        return named
+    turned = {"offset": -whole("offset", heading.name, named["offset"])} if named.get("offset") is not None else {}
+    return {**named, **turned, keys[0]: second, keys[1]: first}

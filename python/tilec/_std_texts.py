@@ -34,6 +34,9 @@ ABOUT = {
 LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
 ABOUT |= {name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in LISTS}
 
+# What goes over all elements in NumPy where no dimension is said, which PyTorch wants said.
+_FLAT = ("cumsum", "cumprod", "nancumsum")
+
 # Whose call depends on the arrays even where only they are given.
 BY_ARRAYS = {
     "concat",
@@ -44,6 +47,7 @@ BY_ARRAYS = {
     "scatter_add",
     "take_along_dim",
     "transpose",
+    *_FLAT,
 }
 
 
@@ -74,6 +78,8 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
         made = _unsqueezed(rank, dims)
     elif heading.name in _ONE_BY_ONE and any(isinstance(v, (tuple, list)) for v in known.values()):
         made = _one_by_one(heading, rank, known, dims)
+    elif heading.name in _FLAT and dims is None and rank > 1:
+        made = _flat(heading, rank, known)
     elif heading.name == "take_along_dim":
         made = _with_ones(heading, arguments, known, dims)
     elif heading.name in ("gather_elements", "scatter_elements", "scatter_add"):
@@ -185,6 +191,13 @@ def _unsqueezed(rank: int, dims: typing.Any) -> str:
     rest = iter(_sizes(rank))
     sizes = ["1" if k in new else next(rest) for k in range(rank + len(new))]
     return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", _sizes(rank)), ", ".join(["X", *sizes]))
+
+
+def _flat(heading: typing.Any, rank: int, known: dict) -> str:
+    """The function of all elements in one row."""
+    options = _values(_without(known, ("dim", "axis")))
+    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)))
+    return _function(heading, [_read("X", _sizes(rank))], ["Y"], [line])
 
 
 # ---- a dimension after the other

@@ -450,7 +450,7 @@ LAYERS: "dict[type, _Row]" = {
             "L1": "absolute_error(X, T)",
             "SmoothL1": "smooth_l1<{beta}>(X, T)",
             "Huber": "huber<{delta}>(X, T)",
-            "BCE": "binary_cross_entropy(X, T)",
+            "BCE": "binary_cross_entropy_each(X, T)",
             "BCEWithLogits": "binary_cross_entropy_logits(X, T)",
             "SoftMargin": "soft_margin(X, T)",
             "HingeEmbedding": "hinge_embedding<{margin}>(X, T)",

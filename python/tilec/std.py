@@ -152,7 +152,7 @@ class _Heading(typing.NamedTuple):
         text = _texts_of_calls.text_of(self, arguments, named)
         if text is not None:
             return _of_text(text.text, self.name), text.arguments, text.named
-        if name == "swapaxes" and arguments:
+        if name in ("swapaxes", "diagonal", "trace") and arguments:
             named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
         return self.with_parameters(arguments, named)
 

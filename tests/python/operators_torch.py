@@ -319,7 +319,10 @@ def bilinear(x, y, weight, bias=None):
 
 @covers("diagonal", "diagonal_copy")
 def diagonal(x, offset=0, dim1=0, dim2=1):
-    return std("diagonal", x.movedim((dim1, dim2), (-2, -1)), offset=offset)
+    first, second = dim1 % x.ndim, dim2 % x.ndim
+    if first > second:
+        first, second, offset = second, first, -offset
+    return std("diagonal", x, offset=offset, dim1=first, dim2=second)
 
 
 TABLE["linalg.diagonal"] = lambda x, offset=0, dim1=-2, dim2=-1: diagonal(x, offset, dim1, dim2)

@@ -159,11 +159,11 @@ STD = {
         (random(3, 5), random(3, 5, seed=3) > -1),
         lambda x, m: jax.nn.softmax(jnp.where(m, x, -jnp.inf)),
     ),
-    "cross_entropy": (
+    "mean_cross_entropy": (
         "loss",
         {},
         (random(3, 5), LABELS),
-        lambda x, l: -jnp.take_along_axis(jax.nn.log_softmax(x), l[:, None], 1)[:, 0],
+        lambda x, l: -jnp.take_along_axis(jax.nn.log_softmax(x), l[:, None], 1).mean(),
     ),
     "gelu": ("activation", {}, (random(3, 5),), lambda x: jax.nn.gelu(x, approximate=False)),
     "swiglu": ("activation", {}, (random(3, 5), random(3, 5, seed=1)), lambda x, gate: x * jax.nn.silu(gate)),

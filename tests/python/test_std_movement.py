@@ -269,7 +269,7 @@ DIAGONALS = [
     C("tri", (), lambda: np.tri(5), N=5),
     C("lower", ((4, 6),), lambda x: np.where(np.tri(4, 6, -1) > 0, x, 3), K=-1, value=3),
     C("upper", ((4, 6),), lambda x: np.where(np.tri(4, 6, 0) > 0, -5, x), K=1, value=-5),
-    C("one_hot", (some(2, 0, 3, 9, -1),), lambda i: 1.0 * (i[:, None] == np.arange(4)), num_classes=4),
+    C("one_hot", (some(2, 0, 3, 9, -1),), lambda i: 1 * (i[:, None] == np.arange(4)), num_classes=4),
 ]
 
 ALL = AXES + PARTS + JOINS + COPIES + PADS + IMAGES + DIAGONALS

@@ -251,7 +251,7 @@ NANS = [
     ("pool_nchw", "lp_pool2d_nchw", {"K": 1}, (A[:, None, None],), np.isnan(A)[:, None, None]),
     ("loss", "distances", {}, (A, 0 * np.nan_to_num(A)), [True, False]),
     ("loss", "triplet", {}, (A, A, ONES((2, 3))), [True, False]),
-    ("loss", "binary_cross_entropy", {}, (N / 2, ONES(3)), [True, False, False]),
+    ("loss", "binary_cross_entropy_each", {}, (N / 2, ONES(3)), [True, False, False]),
     ("loss", "kl_divergence", {}, (ONES(3), N), [True, False, False]),
     ("loss", "hinge_embedding", {}, (N, -ONES(3)), [True, False, False]),
     ("loss", "margin_ranking", {}, (N, ONES(3), ONES(3)), [True, False, False]),

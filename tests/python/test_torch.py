@@ -71,7 +71,7 @@ def test_functions_of_std(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["layer_norm", "conv2d", "max_pool2d", "attention", "gelu", "c_mul", "cross_entropy", "embedding"]
+    "name", ["layer_norm", "conv2d", "max_pool2d", "attention", "gelu", "c_mul", "mean_cross_entropy", "embedding"]
 )
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_functions_of_std_compiled(name, dynamic):
@@ -358,7 +358,7 @@ def graphs_of(call, values, dynamic=False):
     return found, y, gradients
 
 
-@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "conv2d", "cross_entropy"])
+@pytest.mark.parametrize("name", ["softmax", "attention", "layer_norm", "conv2d", "mean_cross_entropy"])
 def test_what_forward_keeps_goes_to_backward_in_a_graph(name):
     program, values = torch_cases.program(name), torch_cases.inputs(name)
     op, plain = tilec.torch.op(program), tilec.torch.function(program)

@@ -29,7 +29,7 @@ CASES = {
     "pairwise_l2": ({}, [(3, 2), (4, 2)]),
     "c_mul": ({}, [(3,), (3,), (3,), (3,)]),
     "embedding": ({}, [LABELS, (4, 2)]),
-    "cross_entropy": ({}, [(3, 4), LABELS]),
+    "mean_cross_entropy": ({}, [(3, 4), LABELS]),
 }
 
 

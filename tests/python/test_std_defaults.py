@@ -1,0 +1,109 @@
+"""Functions of std/ by the names that PyTorch and NumPy have for them, without options: what they give there, or a
+line that says what to write."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import torch.nn.functional as F
+
+from tilec import std
+
+RNG = np.random.default_rng(14)
+
+
+def some(*shape):
+    return torch.tensor(RNG.standard_normal(shape))
+
+
+def same(got, expected):
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape and got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 4), (2, 3, 4, 5)])
+def test_of_each_row_is_dimension_1(shape):
+    x, y = some(*shape), some(*shape)
+    same(std.normalize(x), F.normalize(x))
+    same(std.normalize(x, 3), F.normalize(x, 3))
+    same(std.cosine_similarity(x, y), F.cosine_similarity(x, y))
+
+
+def test_a_vector_has_no_dimension_1():
+    for call in (lambda: std.normalize(some(3)), lambda: std.cosine_similarity(some(3), some(3))):
+        with pytest.raises(Exception, match="dim|rank"):
+            call()
+
+
+def test_losses_are_means():
+    x, t, label = some(4, 3), torch.rand(4, 3, dtype=torch.float64), torch.tensor([0, 2, 1, 2])
+    same(std.cross_entropy(x, label), F.cross_entropy(x, label))
+    same(std.cross_entropy(x, label, reduction="none"), F.cross_entropy(x, label, reduction="none"))
+    same(std.cross_entropy(x, t), F.cross_entropy(x, t))
+    same(std.cross_entropy(target=t, input=x, label_smoothing=0.1), F.cross_entropy(x, target=t, label_smoothing=0.1))
+    same(std.binary_cross_entropy(t, 1 - t), F.binary_cross_entropy(t, 1 - t))
+
+
+def test_bags_are_means():
+    table, words = some(7, 3), torch.tensor([[1, 2, 2], [0, 6, 3]])
+    same(std.embedding_bag(words, table), F.embedding_bag(words, table))
+    same(std.embedding_bag(words, table, mode="sum"), F.embedding_bag(words, table, mode="sum"))
+
+
+def test_one_hot_is_of_whole_numbers():
+    label = torch.tensor([[0, 2], [1, 1]])
+    same(std.one_hot(label, num_classes=3), F.one_hot(label, 3))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2), (2, 3, 4, 3)])
+def test_diagonals_are_of_the_first_two_dimensions(shape):
+    x = some(*shape)
+    same(std.diagonal(x), torch.diagonal(x))
+    same(std.diagonal(x, 1), torch.diagonal(x, 1))
+    same(std.diagonal(x, -1, -1, 0), torch.diagonal(x, -1, -1, 0))
+    same(std.diagonal(x.numpy(), axis1=1, axis2=0, offset=1), np.diagonal(x.numpy(), 1, 1, 0))
+    same(std.trace(x.numpy()), np.trace(x.numpy()))
+    same(std.trace(x.numpy(), -1, -1, 0), np.trace(x.numpy(), -1, -1, 0))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "nancumsum"])
+def test_running_sums_without_a_dimension_are_of_all_elements(name):
+    x = some(2, 3, 2).numpy()
+    same(getattr(std, name)(x), getattr(np, name)(x))
+    same(getattr(std, name)(x, axis=1), getattr(np, name)(x, axis=1))
+    same(getattr(std, name)(x[0, 0]), getattr(np, name)(x[0, 0]))
+    y, backward = std.cumsum.vjp(x)
+    same(backward(np.ones_like(y)), np.arange(12.0, 0, -1).reshape(2, 3, 2))
+
+
+def test_select():
+    x = some(2, 3, 4)
+    same(std.select(x, 1, -1), torch.select(x, 1, -1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_the_eps_of_rms_norm_is_that_of_the_type_it_computes_in(dtype):
+    x = (some(2, 3) * 1e-2).to(dtype)
+    got, expected = std.rms_norm(x, (3,)), F.rms_norm(x, (3,))
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got.double(), expected.double(), rtol=8 * torch.finfo(dtype).eps)
+
+
+def test_weights_of_prelu_that_go_with_one_dimension_or_the_other():
+    x, weight = some(2, 3, 4, 3), some(3)
+    with pytest.raises(TypeError, match=r"weight.reshape\(-1, 1, 1\)"):
+        std.prelu(x, weight)
+    with pytest.raises(TypeError, match=r"weight.reshape\(1, 1, 1, -1\)"):
+        std.prelu(input=x, weight=weight)
+    same(std.prelu(x, weight.reshape(-1, 1, 1)), F.prelu(x, weight))
+    same(std.prelu(x[:, :, 0, 0], weight), F.prelu(x[:, :, 0, 0], weight))
+    same(std.prelu(x, some(1) * 0 + 0.25), F.prelu(x, torch.tensor([0.25], dtype=torch.float64)))
+
+
+@pytest.mark.parametrize(
+    "name", ["chunk", "unbind", "dstack", "unflatten", "interpolate", "erfinv", "nanmedian", "mode", "histc"]
+)
+def test_what_is_not_there_says_what_to_write_or_why(name):
+    with pytest.raises(AttributeError, match="has no function `%s`: ." % name):
+        getattr(std, name)
