@@ -1,5 +1,5 @@
-"""Every program of regressions/, called as its first line says, and every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec run --check` compares
-with the interpreter. For `cuda:sm_90a` the text is compiled by NVRTC and needs no GPU, `cuda` runs it on one; machine code for the CPUs that this machine is not is emitted only.
+"""Every program of regressions/, called as its first line says, and every program of samples/ on every backend, forward and gradient, at shapes that do not divide: `tilec test` compares
+with the interpreter, all programs of a target in one process (an OpenCL compiler takes half a second to start). For `cuda:sm_90a` the text is compiled by NVRTC and needs no GPU, `cuda` runs it on one; machine code for the CPUs that this machine is not is emitted only.
 
     samples.py [--tilec PATH] [--targets cpu,cpu:x86-64-v3,cpu:aarch64,opencl,cuda,cuda:sm_90a] [WORD ...]
 
@@ -104,6 +104,41 @@ def check_regressions(options, report) -> None:
         )
 
 
+def called(tilec: str, folder: pathlib.Path, words: list[str]) -> list[pathlib.Path]:
+    """Each sample and each gradient in a file of its own, which ends with a case for each set of sizes."""
+    files = []
+    for path, gradient in itertools.product(sorted(SAMPLES.glob("*.tile")), (False, True)):
+        if words and not any(w in path.name for w in words):
+            continue
+        text = run(tilec, "grad", str(path))[1] if gradient else path.read_text()
+        _, declared = parameters(path.read_text())
+        copy = folder / f"{path.stem}{'_gradient' if gradient else ''}.tile"
+        for sizes in SIZES:
+            inputs = values(declared, sizes)
+            if gradient:
+                inputs += cotangents(tilec, str(path), tuple(inputs))
+            text += "// ==\n// input { %s }\n// check\n" % " ".join(inputs)
+        copy.write_text(text)
+        files.append(copy)
+    return files
+
+
+def check_emitted(options, target, scratch, report) -> None:
+    form = "--emit=cubin" if target.startswith("cuda") else "--emit=object"
+    for path, sizes, gradient in itertools.product(sorted(SAMPLES.glob("*.tile")), SIZES, (False, True)):
+        if options.words and not any(w in path.name for w in options.words):
+            continue
+        _, declared = parameters(path.read_text())
+        flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
+        flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
+        copy = pathlib.Path(scratch) / path.name           # a bare scalar has no rank until it is called
+        copy.write_text(path.read_text())
+        of_sizes = ",".join(f"{k}={v}" for k, v in flat.items())
+        grad = ["--grad"] if gradient else []
+        words = [str(copy), form, "--target", target, "-o", "/dev/null", *grad, "--size", of_sizes]
+        report(f"{path.name} {' '.join(grad)} on {target}: {of_sizes}", target, *run(options.tilec, *words))
+
+
 def check_all(options, scratch: str) -> int:
     passed, failed, lacking = 0, 0, set()
 
@@ -118,37 +153,25 @@ def check_all(options, scratch: str) -> int:
             print(f"FAILED {title}\n{text}")
 
     check_regressions(options, report)
-    for path, sizes, gradient, target in itertools.product(
-        sorted(SAMPLES.glob("*.tile")), SIZES, (False, True), options.targets.split(",")
-    ):
-        if options.words and not any(w in path.name for w in options.words):
-            continue
-        _, declared = parameters(path.read_text())
-        words = values(declared, sizes)
-        grad = ["--grad"] if gradient else []
-        more = cotangents(options.tilec, str(path), tuple(words)) if gradient else []
+    folder = pathlib.Path(scratch) / "cases"
+    folder.mkdir()
+    files = called(options.tilec, folder, options.words)
+    for target in options.targets.split(","):
         if emitted_only(target):
-            flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
-            flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
-            copy = pathlib.Path(scratch) / path.name       # a bare scalar has no rank until it is called
-            copy.write_text(path.read_text())
-            code, text = run(
-                options.tilec,
-                str(copy),
-                "--emit=cubin" if target.startswith("cuda") else "--emit=object",
-                "--target",
-                target,
-                "-o",
-                "/dev/null",
-                *grad,
-                "--size",
-                ",".join(f"{k}={v}" for k, v in flat.items()),
-            )
-        else:
-            code, text = run(
-                options.tilec, "run", str(path), "--check", "--quiet", "--target", target, *grad, *words, *more
-            )
-        report(f"{path.name} {'gradient ' if gradient else ''}on {target}: {' '.join(words)}", target, code, text)
+            check_emitted(options, target, scratch, report)
+            continue
+        code, text = run(options.tilec, "test", *map(str, files), "--target", target)
+        lacks = re.search(r"^error\[E05(15|20)\].*", text, re.M)
+        if lacks and "\n0 passed, " in text:
+            lacking.add((target, lacks[0]))
+            continue
+        counts = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
+        good, bad = map(int, counts[-1]) if counts else (0, 1)
+        if good + bad != len(SIZES) * len(files):
+            bad += 1
+        passed, failed = passed + good, failed + bad
+        if bad:
+            print(f"FAILED on {target}\n{text}")
     for target, why in sorted(lacking):
         print(f"left out {target}: {why}")
     print(f"{passed} passed, {failed} failed")
