@@ -33,7 +33,8 @@ def sources():
 
 
 def includes():
-    """What the compiler read for each source, the source first."""
+    """What the compiler read for each source beside what it had precompiled, the source first; likewise for each header
+    that is precompiled."""
     text = subprocess.run(["ninja", "-C", build, "-t", "deps"], check=True, capture_output=True, text=True).stdout
     read = {}
     for block in text.split("\n\n"):
@@ -58,6 +59,8 @@ def main(files):
     known = build / "tidy"
     known.mkdir(exist_ok=True)
     read = includes()
+    precompiled = sorted({file for name, files in read.items() if name.endswith(".h") for file in files})
+    always += fingerprint(precompiled).encode()
 
     def check(file):
         path = root / file
