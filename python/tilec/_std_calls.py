@@ -11,7 +11,7 @@ import typing
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
-    "dim": "var std",                                     # and of all others whose first parameter it is
+    "dim": "var std glu",                                  # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
     "dim index": "select_at",

@@ -12,6 +12,7 @@ with one function that calls those of std/. What is made of it is a program as a
 
 from __future__ import annotations
 
+import re
 import typing
 
 import numpy as np
@@ -76,8 +77,18 @@ BY_ARRAYS = {
     "scatter_add",
     "take_along_dim",
     "transpose",
+    "matmul",
     *_FLAT,
 }
+
+# PyTorch's functions along a dimension that take a scalar too, as one element.
+_OF_ONE = {
+    *("softmax", "softmin", "log_softmax", "logsumexp", "cumulative_logsumexp", "cumsum", "cumprod", "cummax", "cummin"),
+    *("sorted", "order_of", "topk", "kthvalue", "mode"),
+}
+
+# Losses of classes, which take one sample too.
+_OF_CLASSES = ("cross_entropy_loss", "soft_cross_entropy_loss", "nll_loss")
 
 
 class Text(typing.NamedTuple):
@@ -99,17 +110,22 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
     if heading.name in _OWN:
         return _OWN[heading.name](heading, arguments, named)
     rank = rank_of(arguments[0])
+    is_flat = heading.name in _FLAT and dims is None
+    if lacks_dimension(heading, arguments) and not is_flat:
+        return _with_one(heading, arguments, named)
     made: "str | None" = None
     if heading.name in ORDERS or (heading.name == "transpose" and (rank != 2 or "axes" in named)):
         order, taken = _order(heading, rank, named)
         return Text(_permuted(heading.name, order), arguments, _without(named, taken))
-    if heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
+    if heading.name == "matmul":
+        made = _multiplied(arguments)
+    elif heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
         made = _squeezed(arguments[0], rank, dims)
     elif heading.name == "unsqueeze" and isinstance(dims, (tuple, list)):
         made = _unsqueezed(rank, dims)
     elif heading.name in _ONE_BY_ONE and any(isinstance(v, (tuple, list)) for v in known.values()):
         made = _one_by_one(heading, rank, known, dims)
-    elif heading.name in _FLAT and dims is None and rank > 1:
+    elif is_flat and rank != 1:
         made = _flat(heading, rank, known)
     elif heading.name == "take_along_dim":
         made = _with_ones(heading, arguments, known, dims)
@@ -227,7 +243,7 @@ def _unsqueezed(rank: int, dims: typing.Any) -> str:
 def _flat(heading: typing.Any, rank: int, known: dict) -> str:
     """The function of all elements in one row."""
     options = _values(_without(known, ("dim", "axis")))
-    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)))
+    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)) or "1")
     return _function(heading, [_read("X", _sizes(rank))], ["Y"], [line])
 
 
@@ -242,9 +258,7 @@ def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -
     values = known.get(varies) if varies else None
     if dims is None and name == "tile":  # numpy.tile: of the last dimensions
         count = len(values)
-        if count > rank:
-            raise TypeError("reps of tile is %r: the tensor has %d dimensions" % (values, rank))
-        each = list(range(rank - count, rank))
+        each = list(range(max(rank, count) - count, max(rank, count)))
     elif dims is None:
         raise TypeError("%s of %s is %r: give as many dimensions by dim=" % (varies, name, values))
     else:
@@ -255,6 +269,9 @@ def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -
         )
     by_dim = "start_dim" in heading.parameters
     lines, last = [], "X"
+    if each and each[-1] >= rank:  # numpy.tile of more numbers than there are dimensions
+        lines.append("Deep = reshape(%s)" % ", ".join(["X", *["1"] * (each[-1] + 1 - rank), *_sizes(rank)]))
+        last = "Deep"
     for k, dim in enumerate(each):
         options = {"start_dim": dim, "end_dim": dim} if by_dim else {"dim": dim}
         if varies and values is not None:
@@ -302,6 +319,76 @@ def _apart(
         *("%s = reshape(%s)" % (r, ", ".join([m, *shape])) for r, m in zip(results, made)),
     ]
     return _function(heading, [_read(first, sizes), *more], results, lines)
+
+
+# ---- tensors that lack a dimension
+
+
+def lacks_dimension(heading: typing.Any, arguments: tuple) -> bool:
+    """Is the first input one sample of a function of batches, or a scalar of one along a dimension?"""
+    if not arguments:
+        return False
+    if heading.name in _OF_ONE:
+        return rank_of(arguments[0]) == 0
+    if heading.name in _OF_CLASSES:
+        return rank_of(arguments[0]) == 1
+    if heading.family not in ("conv", "conv_nchw", "pool", "pool_nchw"):
+        return False
+    directions = re.search(r"([123])d", heading.name)
+    return bool(directions and _batched(heading)) and rank_of(arguments[0]) == int(directions[1]) + 1
+
+
+def _batched(heading: typing.Any) -> "list[str]":
+    """The inputs whose first dimension is that of samples: `I[N, H, W, C]`."""
+    return re.findall(r"(\w+)\[N\b", heading.text.partition("->")[0])
+
+
+def _with_one(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """With a dimension of one element in front, and without it in the results."""
+    given = {name: each for name, each in zip(heading.inputs, arguments) if each is not None}
+    more = {name: named[name] for name in heading.inputs if named.get(name) is not None}
+    known = {name: value for name, value in named.items() if name in heading.parameters}
+    deep = (next(iter(given)),) if heading.name in _OF_ONE else _batched(heading)
+    inputs, taken = [], []
+    for name, value in {**given, **more}.items():
+        sizes = _sizes(rank_of(value), name)
+        inputs.append(_read(name, sizes))
+        call = "reshape(%s)" % ", ".join([name, "1", *sizes]) if name in deep else name
+        taken.append("%s=%s" % (name, call))
+    made = ["Made%d" % k for k in range(len(heading.results))]
+    target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
+    lines = ["%s = std.%s%s(%s)" % (target, heading.name, _values(known), ", ".join(taken))]
+    is_number = heading.name in _OF_ONE or heading.name in _OF_CLASSES
+    without = "%s = reshape(%s)" if is_number else "%s = moved.squeeze<dim=0>(%s)"
+    lines += [without % each for each in zip(heading.results, made)]
+    text = 'import "std/movement.tile" as moved;\n' + _function(heading, inputs, heading.results, lines)
+    return Text(text, tuple(given.values()), {**_without(named, (*known, *heading.inputs)), **more})
+
+
+def _multiplied(arguments: tuple) -> "str | None":
+    """torch.matmul and numpy.matmul of a vector, or with batch dimensions that are repeated."""
+    if len(arguments) != 2:
+        return None
+    shapes = [tuple(np.shape(value)) for value in arguments]
+    a, b = shapes
+    if not a or not b or (len(a) > 1 and len(b) > 1 and a[:-2] == b[:-2]):
+        return None
+    count = max(len(a), len(b), 2) - 2
+    batch = ["B%d" % k for k in range(count)]
+    inputs, reads = [], []
+    for name, shape, last, vector in (("A", a, ("M", "K"), "K"), ("B", b, ("K", "N"), "K")):
+        own = last if len(shape) > 1 else (vector,)
+        sizes, indices = [*own], [each.lower() for each in own]
+        for k in range(1, len(shape) - 1):
+            other = shapes[name == "A"]
+            one = shape[-2 - k] == 1 and len(other) > k + 1 and other[-2 - k] != 1
+            sizes.insert(0, "1" if one else batch[-k])
+            indices.insert(0, "0" if one else batch[-k].lower())
+        inputs.append(_read(name, sizes))
+        reads.append(_read(name, indices))
+    results = [*batch, *["M"] * (len(a) > 1), *["N"] * (len(b) > 1)]
+    target = _declared("C", [each.lower() for each in results], results)
+    return "function matmul(%s) -> (C) { %s = +(%s); }" % (", ".join(inputs), target, " * ".join(reads))
 
 
 # ---- an index that is smaller than the data in the other dimensions

@@ -149,6 +149,8 @@ class _Heading(typing.NamedTuple):
             named = _calls.renamed(self, named)
             for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
                 arguments = (*arguments, named.pop(each))
+        if _texts_of_calls.lacks_dimension(self, arguments):
+            named = self._of_each_direction(self._of_axes(named, 0))
         text = _texts_of_calls.text_of(self, arguments, named)
         if text is not None:
             return _of_text(text.text, self.name), text.arguments, text.named
@@ -158,7 +160,11 @@ class _Heading(typing.NamedTuple):
 
     def depends_on(self, arguments: tuple) -> bool:
         """Does a call mean something else than the function's own text, by what its arguments are?"""
-        return self.name in _texts_of_calls.BY_ARRAYS or _calls.is_of_pytorch(self.name, arguments)
+        return (
+            self.name in _texts_of_calls.BY_ARRAYS
+            or _calls.is_of_pytorch(self.name, arguments)
+            or _texts_of_calls.lacks_dimension(self, arguments)
+        )
 
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""

@@ -11,38 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 import torch.nn.functional as F
 
+from std_torch import RNG, same, same_with_derivatives, some
 from tilec import std
 from tilec._std_texts import CALLS
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-
-RNG = np.random.default_rng(15)
-
-
-def some(*shape):
-    return torch.tensor(RNG.standard_normal(shape))
-
-
-def same(got, expected):
-    assert type(got) is tuple or not isinstance(expected, tuple)
-    for mine, theirs in zip(got, expected, strict=True) if isinstance(expected, tuple) else [(got, expected)]:
-        mine, theirs = np.asarray(mine), np.asarray(theirs)
-        assert mine.shape == theirs.shape and mine.dtype == theirs.dtype
-        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-12)
-
-
-def same_with_derivatives(own, other, *tensors):
-    """`own` is called with vjp, `other` by PyTorch."""
-    tensors = [x.clone().requires_grad_() for x in tensors]
-    expected = other(*tensors)
-    results = expected if isinstance(expected, tuple) else (expected,)
-    cotangents = [some(*y.shape) for y in results]
-    got, backward = own(*(x.detach() for x in tensors))
-    same(got, tuple(y.detach() for y in results) if len(results) > 1 else results[0].detach())
-    wanted = torch.autograd.grad(results, tensors, cotangents)
-    found = backward(*cotangents) if len(results) == 1 else backward(tuple(cotangents))
-    found = found if isinstance(found, (tuple, list)) else (found,)
-    same(tuple(found), tuple(wanted))
 
 
 @pytest.mark.parametrize("chunks, dim", [(2, 0), (3, 1), (2, -1), (5, 1), (9, 2)])
@@ -217,3 +190,12 @@ def test_the_command_says_what_it_has_for_each_call_of_python(name):
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert said.returncode != 0
     assert "tilec.std.%s of Python writes" % name in said.stderr or "whose comment names it" in said.stderr
+
+
+def test_derivatives_at_ends():
+    x, low, high = (torch.tensor(v, dtype=torch.float64) for v in ([-1, 0, 0.25, 0.5, 0.75, 1, 2], 0, 1))
+    same_with_derivatives(std.logit.vjp, torch.logit, x)
+    same_with_derivatives(lambda x: std.logit.vjp(x, eps=0.25), lambda x: torch.logit(x, 0.25), x)
+    same_with_derivatives(lambda x: std.clip.vjp(x, low, high, wrt="X"), lambda x: torch.clip(x, 0, 1), x)
+    y, x = (each.flatten() for each in torch.meshgrid(*[torch.tensor([-1.0, -0.0, 0.0, 1.0]).double()] * 2, indexing="ij"))
+    same_with_derivatives(std.atan2.vjp, torch.atan2, y, x)
