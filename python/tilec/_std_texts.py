@@ -376,8 +376,8 @@ def _multiplied(arguments: tuple) -> "str | None":
     count = max(len(a), len(b), 2) - 2
     batch = ["B%d" % k for k in range(count)]
     inputs, reads = [], []
-    for name, shape, last, vector in (("A", a, ("M", "K"), "K"), ("B", b, ("K", "N"), "K")):
-        own = last if len(shape) > 1 else (vector,)
+    for name, shape, last in (("A", a, ("M", "K")), ("B", b, ("K", "N"))):
+        own = last if len(shape) > 1 else ("K",)
         sizes, indices = [*own], [each.lower() for each in own]
         for k in range(1, len(shape) - 1):
             other = shapes[name == "A"]
@@ -576,11 +576,13 @@ def _counted(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         if int(array.min()) < 0:
             raise ValueError("bincount counts numbers from 0 on: the smallest of X is %d" % int(array.min()))
         size = max(size, int(array.max()) + 1)
-    weights = len(arguments) > 1 or named.get("WEIGHTS") is not None
+    given = arguments[1] if len(arguments) > 1 else named.get("WEIGHTS")
+    weights = given is not None
+    is_whole = weights and "float" not in str(getattr(given, "dtype", "float"))  # f64, as there
     text = "function bincount(X[N]%s) -> (H) { H[b: %d] = +((X[i] | 0) == b ? %s); }" % (
         ", WEIGHTS[N]" if weights else "",
         size,
-        "WEIGHTS[i] : 0.0" if weights else "i64(1) : i64(0)",
+        ("f64(WEIGHTS[i]) : 0.0" if is_whole else "WEIGHTS[i] : 0.0") if weights else "i64(1) : i64(0)",
     )
     return Text(text, arguments, _without(named, ("minlength",) if weights else ("minlength", "WEIGHTS")))
 

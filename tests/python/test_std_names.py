@@ -103,6 +103,7 @@ def test_bincount():
         same(std.bincount(x, minlength=size), np.bincount(x, minlength=size))
         same(std.bincount(x, None, size), np.bincount(x, None, size))
         same(std.bincount(x, w, size), np.bincount(x, w, size))
+        same(std.bincount(x, x + 2**40, size), np.bincount(x, x + 2**40, size))
         given = torch.tensor(x), torch.tensor(w), size
         same(std.bincount(*given), torch.bincount(*given))
     same_with_derivatives(
