@@ -11,7 +11,7 @@ import typing
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
-    "dim": "var std",                                     # and of all others whose first parameter it is
+    "dim": "var std glu",                                  # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
     "dim index": "select_at",
@@ -62,6 +62,11 @@ _POSITIONS = {
     "nan_value posinf neginf": "nan_to_num",
     "rtol atol equal_nan": "isclose",
     "decimals": "round_half_even",
+    "bins min max": "histc",
+    "chunks dim": "chunk",
+    "dim sizes": "unflatten",
+    "minlength": "bincount",
+    "size scale_factor mode align_corners recompute_scale_factor antialias": "interpolate",
 }
 _BY_POSITION = {name: order.split() for order, names in _POSITIONS.items() for name in names.split()}
 # PyTorch has their dimension in the second place.
@@ -84,6 +89,7 @@ _MEANT = {
 # What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
 _INPUTS = {
     "weight": ("WEIGHT", "W", "K", "GAMMA"),
+    "weights": ("WEIGHTS",),
     "bias": ("Bias", "BETA"),
     "target": ("LABEL", "T", "TARGET"),
     "query": ("Q",),
@@ -108,14 +114,12 @@ _ELSEWHERE = {
     "nonzero argwhere flatnonzero masked_select compress unique unique_consecutive": "its size depends on the data",
     "dropout bernoulli rand randn randint randperm normal multinomial": "prng_step of the language draws random numbers:"
     " docs/language/built_ins.md",
-    "chunk unbind array_split tensor_split hsplit vsplit dsplit": "as many results as a caller likes: narrow and select_at"
-    " give one each, split two, and slices are the array's own",
-    "dstack block": "concat and stack take a list: concat([X, Y], dim=2)",
-    "unflatten": "reshape is the array's own; a text says reshape(X, M, N)",
-    "interpolate": "interpolate1d_ncw, interpolate2d_nchw and interpolate3d_ncdhw are its kinds, those without _n… for"
-    " channels last",
-    "erfinv erfc lgamma digamma polygamma igamma i0": "no built-in function stands behind it",
-    "nanmedian mode histc lexsort unwrap interp": "nothing says it yet: docs/std/coverage.md",
+    "array_split tensor_split hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one, split two, and slices"
+    " are the array's own",
+    "block": "concat and stack take a list: concat([X, Y], dim=2)",
+    "erfc igamma i0": "no built-in function stands behind it",
+    "polygamma": "digamma and trigamma are those of 0 and 1, and derivatives of trigamma the others",
+    "lexsort unwrap interp": "nothing says it yet: docs/std/coverage.md",
     "cholesky qr svd eig eigh lu solve inverse inv pinv lstsq det slogdet logdet": "there are no decompositions",
 }
 _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.split()}
@@ -135,6 +139,8 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
             known = " or ".join("%s=%r" % (option, each) for each in variants)
             raise TypeError("%s of %s is %r: give %s" % (option, heading.name, value, known))
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
+    if heading.name == "interpolate":
+        return _interpolation(heading, arguments, named)
     if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
         return "swapaxes", arguments, named
     if heading.name == "cross_entropy_loss" and _are_probabilities(arguments, named):
@@ -233,6 +239,73 @@ def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     if heading.name == "rms_norm" and named.get("eps") is None:
         named["eps"] = _smallest_step(arguments[0])
     return arguments, named
+
+
+# What PyTorch's interpolate takes, and of each mode the ranks of its images and what it is called here.
+INTERPOLATE = {
+    "size": "none",
+    "scale_factor": "none",
+    "mode": "{nearest, nearest_exact, linear, bilinear, trilinear, bicubic, area}",
+    "align_corners": "{false, true}",
+    "recompute_scale_factor": "{false, true}",
+    "antialias": "{false, true}",
+}
+_IMAGES = {3: "1d_ncw", 4: "2d_nchw", 5: "3d_ncdhw"}
+_MODES = {
+    "nearest": (tuple(_IMAGES), "nearest"),
+    "nearest-exact": (tuple(_IMAGES), "nearest_exact"),
+    "nearest_exact": (tuple(_IMAGES), "nearest_exact"),
+    "linear": ((3,), "linear"),
+    "bilinear": ((4,), "linear"),
+    "trilinear": ((5,), "linear"),
+    "bicubic": ((4,), "cubic"),
+    "area": (tuple(_IMAGES), ""),
+}
+
+
+def _interpolation(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tuple, dict]":
+    """Which function of std/resize.tile or std/pool_nchw.tile it is."""
+    arguments, named = by_name(heading, arguments, named)
+    named = renamed(heading, named)
+    arguments = arguments or (named.pop("X", None),)
+    shape = tuple(getattr(arguments[0], "shape", ()))
+    mode = named.pop("mode", "nearest")
+    ranks, own = _MODES.get(mode, ((), ""))
+    if len(shape) not in ranks:
+        fit = ", ".join(name for name, (fits, _) in _MODES.items() if len(shape) in fits)
+        raise TypeError(
+            "interpolate has no mode %r for %d dimensions%s" % (mode, len(shape), fit and ": give one of %s" % fit)
+            if len(shape) in _IMAGES
+            else "interpolate takes images of 3 to 5 dimensions, channels first: the shape is %r" % (shape,)
+        )
+    named = {name: value for name, value in named.items() if value is not None}
+    options = {name: named.pop(name, False) for name in ("align_corners", "antialias", "recompute_scale_factor")}
+    recomputed = options.pop("recompute_scale_factor") or options["align_corners"] or mode == "area"
+    size = _new_size(shape[2:], named.pop("size", None), named.pop("scale_factor", None), recomputed)
+    if own not in ("linear", "cubic") and any(options.values()):
+        raise TypeError("%s of interpolate is for linear and cubic modes, not %r" % (" and ".join(options), mode))
+    if mode == "area":
+        return "adaptive_avg_pool%s" % _IMAGES[len(shape)], arguments, {**named, "output_size": size}
+    return "interpolate%s" % _IMAGES[len(shape)], arguments, {**named, "size": size, "mode": own, **options}
+
+
+def _new_size(shape: tuple, size: typing.Any, factor: typing.Any, recomputed: bool) -> tuple:
+    """Of an image, by size or by scale_factor."""
+    if (size is None) == (factor is None):
+        raise TypeError("interpolate takes one of size= and scale_factor=")
+    given = factor if size is None else size
+    each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(shape)
+    if len(each) != len(shape):
+        raise TypeError("size or scale_factor of interpolate is %r: give a number or %d of them" % (given, len(shape)))
+    if size is not None:
+        return tuple(whole("size", "interpolate", value) for value in each)
+    made = tuple(int(length * value) for length, value in zip(shape, each))
+    if not recomputed and any(abs(n * value - m) > 1e-9 * max(1, m) for n, value, m in zip(shape, each, made)):
+        raise TypeError(
+            "scale_factor of interpolate is %r: %s elements times it are no whole numbers, and PyTorch reads at places of"
+            " the factor: give size=%r or recompute_scale_factor=True" % (factor, " and ".join(map(str, shape)), made)
+        )
+    return made
 
 
 def _smallest_step(array: typing.Any) -> float:

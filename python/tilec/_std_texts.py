@@ -12,6 +12,7 @@ with one function that calls those of std/. What is made of it is a program as a
 
 from __future__ import annotations
 
+import re
 import typing
 
 import numpy as np
@@ -32,7 +33,36 @@ ABOUT = {
 # numpy.vstack and others of arrays in a list: along which dimension those of one dimension are stacked, None where they
 # are joined; and along which all others are joined.
 LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
-ABOUT |= {name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in LISTS}
+ABOUT |= {
+    name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in (*LISTS, "dstack")
+}
+
+# What else is a text of its own or one function of several: parameters, with their usual values. Inputs are X, where
+# nothing else is said.
+CALLS = {
+    **{name: dict.fromkeys(parameters) for name, parameters in ORDERS.items()},
+    **{name: {} for name in (*LISTS, "dstack")},
+    "chunk": {"chunks": None, "dim": "0"},
+    "unbind": {"dim": "0"},
+    "unflatten": {"dim": None, "sizes": None},
+    "bincount": {"minlength": "0"},
+    "interpolate": _calls.INTERPOLATE,
+}
+INPUTS = {"bincount": {"X": None, "WEIGHTS": "1"}}
+ABOUT |= {
+    "chunk": "torch.chunk(X, chunks, dim): a tuple of at most so many parts, each as long as the others, the last one"
+    " shorter where it has to be.",
+    "unbind": "torch.unbind(X, dim): a tuple of what stands at each place of the dimension.",
+    "unflatten": "torch.unflatten(X, dim, sizes): a dimension as several, of which one may be -1.",
+    "bincount": "torch.bincount(X, weights, minlength), numpy.bincount: how often each of 0, 1, … occurs, up to the largest"
+    " there is, which the call reads; std/statistics.tile has histogram, whose size is said.",
+    "interpolate": "torch.nn.functional.interpolate(X, size, scale_factor, mode, align_corners, antialias=antialias):"
+    " images, channels first, at another size. It is one of interpolate1d_ncw, interpolate2d_nchw, interpolate3d_ncdhw"
+    " and the adaptive averages.",
+}
+
+# Those whose results are a tuple, however many there are.
+PARTS = ("chunk", "unbind")
 
 # What goes over all elements in NumPy where no dimension is said, which PyTorch wants said.
 _FLAT = ("cumsum", "cumprod", "nancumsum")
@@ -47,8 +77,18 @@ BY_ARRAYS = {
     "scatter_add",
     "take_along_dim",
     "transpose",
+    "matmul",
     *_FLAT,
 }
+
+# PyTorch's functions along a dimension that take a scalar too, as one element.
+_OF_ONE = {
+    *("softmax", "softmin", "log_softmax", "logsumexp", "cumulative_logsumexp", "cumsum", "cumprod", "cummax", "cummin"),
+    *("sorted", "order_of", "topk", "kthvalue", "mode"),
+}
+
+# Losses of classes, which take one sample too.
+_OF_CLASSES = ("cross_entropy_loss", "soft_cross_entropy_loss", "nll_loss")
 
 
 class Text(typing.NamedTuple):
@@ -67,18 +107,25 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
         return _joined(heading, arguments, named)
     known = {name: value for name, value in named.items() if name in heading.parameters or name in ("dim", "axis")}
     dims = known.get("dim", known.get("axis"))
+    if heading.name in _OWN:
+        return _OWN[heading.name](heading, arguments, named)
     rank = rank_of(arguments[0])
+    is_flat = heading.name in _FLAT and dims is None
+    if lacks_dimension(heading, arguments) and not is_flat:
+        return _with_one(heading, arguments, named)
     made: "str | None" = None
     if heading.name in ORDERS or (heading.name == "transpose" and (rank != 2 or "axes" in named)):
         order, taken = _order(heading, rank, named)
         return Text(_permuted(heading.name, order), arguments, _without(named, taken))
-    if heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
+    if heading.name == "matmul":
+        made = _multiplied(arguments)
+    elif heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
         made = _squeezed(arguments[0], rank, dims)
     elif heading.name == "unsqueeze" and isinstance(dims, (tuple, list)):
         made = _unsqueezed(rank, dims)
     elif heading.name in _ONE_BY_ONE and any(isinstance(v, (tuple, list)) for v in known.values()):
         made = _one_by_one(heading, rank, known, dims)
-    elif heading.name in _FLAT and dims is None and rank > 1:
+    elif is_flat and rank != 1:
         made = _flat(heading, rank, known)
     elif heading.name == "take_along_dim":
         made = _with_ones(heading, arguments, known, dims)
@@ -196,7 +243,7 @@ def _unsqueezed(rank: int, dims: typing.Any) -> str:
 def _flat(heading: typing.Any, rank: int, known: dict) -> str:
     """The function of all elements in one row."""
     options = _values(_without(known, ("dim", "axis")))
-    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)))
+    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)) or "1")
     return _function(heading, [_read("X", _sizes(rank))], ["Y"], [line])
 
 
@@ -211,9 +258,7 @@ def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -
     values = known.get(varies) if varies else None
     if dims is None and name == "tile":  # numpy.tile: of the last dimensions
         count = len(values)
-        if count > rank:
-            raise TypeError("reps of tile is %r: the tensor has %d dimensions" % (values, rank))
-        each = list(range(rank - count, rank))
+        each = list(range(max(rank, count) - count, max(rank, count)))
     elif dims is None:
         raise TypeError("%s of %s is %r: give as many dimensions by dim=" % (varies, name, values))
     else:
@@ -224,6 +269,9 @@ def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -
         )
     by_dim = "start_dim" in heading.parameters
     lines, last = [], "X"
+    if each and each[-1] >= rank:  # numpy.tile of more numbers than there are dimensions
+        lines.append("Deep = reshape(%s)" % ", ".join(["X", *["1"] * (each[-1] + 1 - rank), *_sizes(rank)]))
+        last = "Deep"
     for k, dim in enumerate(each):
         options = {"start_dim": dim, "end_dim": dim} if by_dim else {"dim": dim}
         if varies and values is not None:
@@ -271,6 +319,76 @@ def _apart(
         *("%s = reshape(%s)" % (r, ", ".join([m, *shape])) for r, m in zip(results, made)),
     ]
     return _function(heading, [_read(first, sizes), *more], results, lines)
+
+
+# ---- tensors that lack a dimension
+
+
+def lacks_dimension(heading: typing.Any, arguments: tuple) -> bool:
+    """Is the first input one sample of a function of batches, or a scalar of one along a dimension?"""
+    if not arguments:
+        return False
+    if heading.name in _OF_ONE:
+        return rank_of(arguments[0]) == 0
+    if heading.name in _OF_CLASSES:
+        return rank_of(arguments[0]) == 1
+    if heading.family not in ("conv", "conv_nchw", "pool", "pool_nchw"):
+        return False
+    directions = re.search(r"([123])d", heading.name)
+    return bool(directions and _batched(heading)) and rank_of(arguments[0]) == int(directions[1]) + 1
+
+
+def _batched(heading: typing.Any) -> "list[str]":
+    """The inputs whose first dimension is that of samples: `I[N, H, W, C]`."""
+    return re.findall(r"(\w+)\[N\b", heading.text.partition("->")[0])
+
+
+def _with_one(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """With a dimension of one element in front, and without it in the results."""
+    given = {name: each for name, each in zip(heading.inputs, arguments) if each is not None}
+    more = {name: named[name] for name in heading.inputs if named.get(name) is not None}
+    known = {name: value for name, value in named.items() if name in heading.parameters}
+    deep = (next(iter(given)),) if heading.name in _OF_ONE else _batched(heading)
+    inputs, taken = [], []
+    for name, value in {**given, **more}.items():
+        sizes = _sizes(rank_of(value), name)
+        inputs.append(_read(name, sizes))
+        call = "reshape(%s)" % ", ".join([name, "1", *sizes]) if name in deep else name
+        taken.append("%s=%s" % (name, call))
+    made = ["Made%d" % k for k in range(len(heading.results))]
+    target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
+    lines = ["%s = std.%s%s(%s)" % (target, heading.name, _values(known), ", ".join(taken))]
+    is_number = heading.name in _OF_ONE or heading.name in _OF_CLASSES
+    without = "%s = reshape(%s)" if is_number else "%s = moved.squeeze<dim=0>(%s)"
+    lines += [without % each for each in zip(heading.results, made)]
+    text = 'import "std/movement.tile" as moved;\n' + _function(heading, inputs, heading.results, lines)
+    return Text(text, tuple(given.values()), {**_without(named, (*known, *heading.inputs)), **more})
+
+
+def _multiplied(arguments: tuple) -> "str | None":
+    """torch.matmul and numpy.matmul of a vector, or with batch dimensions that are repeated."""
+    if len(arguments) != 2:
+        return None
+    shapes = [tuple(np.shape(value)) for value in arguments]
+    a, b = shapes
+    if not a or not b or (len(a) > 1 and len(b) > 1 and a[:-2] == b[:-2]):
+        return None
+    count = max(len(a), len(b), 2) - 2
+    batch = ["B%d" % k for k in range(count)]
+    inputs, reads = [], []
+    for name, shape, last in (("A", a, ("M", "K")), ("B", b, ("K", "N"))):
+        own = last if len(shape) > 1 else ("K",)
+        sizes, indices = [*own], [each.lower() for each in own]
+        for k in range(1, len(shape) - 1):
+            other = shapes[name == "A"]
+            one = shape[-2 - k] == 1 and len(other) > k + 1 and other[-2 - k] != 1
+            sizes.insert(0, "1" if one else batch[-k])
+            indices.insert(0, "0" if one else batch[-k].lower())
+        inputs.append(_read(name, sizes))
+        reads.append(_read(name, indices))
+    results = [*batch, *["M"] * (len(a) > 1), *["N"] * (len(b) > 1)]
+    target = _declared("C", [each.lower() for each in results], results)
+    return "function matmul(%s) -> (C) { %s = +(%s); }" % (", ".join(inputs), target, " * ".join(reads))
 
 
 # ---- an index that is smaller than the data in the other dimensions
@@ -387,6 +505,88 @@ def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     return Text(text, arguments[:1], _without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
 
 
+# ---- parts of a tensor, and a dimension in parts
+
+
+def _parts(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """chunk and unbind: a result for each part."""
+    name, array = heading.name, arguments[0]
+    (along,) = _calls.places("dim", name, named.get("dim", 0), rank_of(array))
+    length = np.shape(array)[along]
+    indices, sizes = _sizes(rank_of(array), "d"), _sizes(rank_of(array))
+    sizes[along] = str(length)
+    starts, each = range(length), 1
+    if name == "chunk":
+        count = _calls.whole("chunks", name, named.get("chunks"))
+        if count < 1:
+            raise TypeError("chunks of chunk is %d: give 1 or more" % count)
+        each = -(-length // count)
+        starts = range(0, length, each) if length else range(count)
+    if not starts:
+        raise TypeError("unbind along dimension %d of no elements gives no tensor" % along)
+    lines = []
+    for k, start in enumerate(starts):
+        read = [*indices[:along], "%s%d" % ("" if name == "unbind" else indices[along] + " + ", start), *indices[along + 1 :]]
+        kept = list(range(len(sizes)))
+        part = [*sizes]
+        if name == "unbind":
+            kept.remove(along)
+        else:
+            part[along] = str(min(each, length - start) if length else 0)
+        target = _declared("Y%d" % k, [indices[d] for d in kept], [part[d] for d in kept])
+        lines.append("%s = =(%s)" % (target, _read("X", read)))
+    results = ["Y%d" % k for k in range(len(lines))]
+    text = "function %s(%s) -> (%s) {\n%s}\n" % (
+        name,
+        _read("X", sizes),
+        ", ".join(results),
+        "".join("  %s;\n" % line for line in lines),
+    )
+    return Text(text, arguments, _without(named, heading.parameters))
+
+
+def _unflattened(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    array, rank = arguments[0], rank_of(arguments[0])
+    missing = [each for each in heading.parameters if each not in named]
+    if missing:
+        raise TypeError("unflatten needs %s=: tilec.std.unflatten(X, dim=…, sizes=…)" % missing[0])
+    (along,) = _calls.places("dim", "unflatten", named["dim"], rank)
+    sizes, length = named["sizes"], np.shape(array)[along]
+    new = [_calls.whole("sizes", "unflatten", size) for size in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
+    rest = int(np.prod([size for size in new if size != -1]))
+    if new.count(-1) == 1 and rest > 0:
+        new[new.index(-1)] = length // rest
+    if min(new, default=0) < 0 or np.prod(new) != length or not new:
+        raise TypeError("sizes of unflatten is %r: dimension %d has %d elements" % (sizes, along, length))
+    given = _sizes(rank)
+    shape = [*given[:along], *map(str, new), *given[along + 1 :]]
+    given[along] = str(length)
+    text = "function unflatten(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", given), ", ".join(["X", *shape]))
+    return Text(text, arguments, _without(named, heading.parameters))
+
+
+def _counted(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """numpy.bincount: as many numbers as the largest element says."""
+    arguments = tuple(each for each in arguments if each is not None)
+    array = arguments[0] if hasattr(arguments[0], "max") else np.asarray(arguments[0])
+    if rank_of(array) != 1:
+        raise TypeError("bincount is of a tensor of one dimension, not of %d" % rank_of(array))
+    size = _calls.whole("minlength", "bincount", named.get("minlength") or 0)
+    if np.shape(array)[0]:
+        if int(array.min()) < 0:
+            raise ValueError("bincount counts numbers from 0 on: the smallest of X is %d" % int(array.min()))
+        size = max(size, int(array.max()) + 1)
+    given = arguments[1] if len(arguments) > 1 else named.get("WEIGHTS")
+    weights = given is not None
+    is_whole = weights and "float" not in str(getattr(given, "dtype", "float"))  # f64, as there
+    text = "function bincount(X[N]%s) -> (H) { H[b: %d] = +((X[i] | 0) == b ? %s); }" % (
+        ", WEIGHTS[N]" if weights else "",
+        size,
+        ("f64(WEIGHTS[i]) : 0.0" if is_whole else "WEIGHTS[i] : 0.0") if weights else "i64(1) : i64(0)",
+    )
+    return Text(text, arguments, _without(named, ("minlength",) if weights else ("minlength", "WEIGHTS")))
+
+
 # ---- tensors in a list
 
 
@@ -412,20 +612,41 @@ def _joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:
     dim = named.get("dim", 0)
     along = _values({"dim": _calls.whole("dim", name, 0 if dim is None else dim)})
     inputs = ["T%d" % k for k in range(len(arrays))]
+    lines = _chain(name, along, inputs)
+    return Text(_function(heading, inputs, ["Y"], lines), tuple(arrays), _without(named, ("dim",)))
+
+
+def _chain(step: str, along: str, joined: "list[str]") -> "list[str]":
     lines: "list[str]" = []
-    joined, step = inputs, name
     while len(joined) > 1:
-        parts = [joined[k : k + _MOST_JOINED] for k in range(0, len(joined), _MOST_JOINED)]
         made = []
-        for part in parts:
+        for part in (joined[k : k + _MOST_JOINED] for k in range(0, len(joined), _MOST_JOINED)):
             made.append("P%d" % len(lines))
             lines.append("P%d = %s" % (len(lines), _side_by_side(step, along, part)))
         joined, step = made, "concat"
-    last = joined[0] if lines else _side_by_side(name, along, inputs)
-    return Text(_function(heading, inputs, ["Y"], [*lines, "Y = %s" % last]), tuple(arrays), _without(named, ("dim",)))
+    return [*lines, "Y = %s" % (joined[0] if lines else _side_by_side(step, along, joined))]
+
+
+def _dstacked(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """Along the third dimension; what has one stands in the second."""
+    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
+        raise TypeError("dstack takes one list of tensors")
+    inputs, joined, lines = [], [], []
+    for k, array in enumerate(arguments[0]):
+        tensor, sizes = "T%d" % k, _sizes(rank_of(array), "D%d_" % k)
+        inputs.append(_read(tensor, sizes))
+        joined.append(tensor if len(sizes) > 2 else "Deep%d" % k)
+        if len(sizes) < 3:
+            shape = [*["1"] * (len(sizes) < 2), *sizes, *["1"] * (1 + (not sizes))]
+            lines.append("Deep%d = reshape(%s)" % (k, ", ".join([tensor, *shape])))
+    lines += _chain("concat", "<dim=2>", joined)
+    return Text(_function(heading._replace(family="movement"), inputs, ["Y"], lines), tuple(arguments[0]), named)
 
 
 def _side_by_side(name: str, along: str, tensors: "list[str]") -> str:
     if len(tensors) == 1:
         return tensors[0] if name == "concat" else "std.unsqueeze%s(%s)" % (along, tensors[0])
     return "std.%s%s%s(%s)" % (name, "" if len(tensors) == 2 else len(tensors), along, ", ".join(tensors))
+
+
+_OWN = {"chunk": _parts, "unbind": _parts, "unflatten": _unflattened, "bincount": _counted, "dstack": _dstacked}

@@ -3,8 +3,8 @@
 dir(tilec.std) lists them, help(tilec.std.conv2d) says what one is. Compile-time parameters are given by name beside the
 arrays, `tilec.std.conv2d(I, K, stride=2, padding=1)`, or behind them where PyTorch and NumPy agree on their order,
 `softmax(X, 1)`; those that are not, or are None, have their usual value, and a tuple has one for each direction,
-`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list, `mean(X, (0, 2))` any dimensions, and permute, movedim
-and moveaxis are there too: such a call has a text for its ranks. Each function is a Program, one for the whole process:
+`padding=(1, 2)`. `concat([X, Y, Z], 1)` and `stack` take a list, `mean(X, (0, 2))` any dimensions, and permute, chunk,
+unbind, interpolate and others are there too: such a call has a text for its ranks. Each function is a Program, one for the whole process:
 tilec.options() does not change it. One whose parameters have no usual value, such as `pad`, can only be called.
 `tilec.std.load("conv2d", define={"stride": 2}, target="opencl")` is a Program with these parameters, and takes all
 options of tilec.compile(), and what tilec.options() says. Where two files have a function of one name, the plain one is
@@ -149,6 +149,8 @@ class _Heading(typing.NamedTuple):
             named = _calls.renamed(self, named)
             for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
                 arguments = (*arguments, named.pop(each))
+        if _texts_of_calls.lacks_dimension(self, arguments):
+            named = self._of_each_direction(self._of_axes(named, 0))
         text = _texts_of_calls.text_of(self, arguments, named)
         if text is not None:
             return _of_text(text.text, self.name), text.arguments, text.named
@@ -158,12 +160,17 @@ class _Heading(typing.NamedTuple):
 
     def depends_on(self, arguments: tuple) -> bool:
         """Does a call mean something else than the function's own text, by what its arguments are?"""
-        return self.name in _texts_of_calls.BY_ARRAYS or _calls.is_of_pytorch(self.name, arguments)
+        return (
+            self.name in _texts_of_calls.BY_ARRAYS
+            or _calls.is_of_pytorch(self.name, arguments)
+            or _texts_of_calls.lacks_dimension(self, arguments)
+        )
 
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
         program, arguments, inputs = self.meant(arguments, named)
-        return program(*arguments, **inputs)
+        made = program(*arguments, **inputs)
+        return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made
 
     def _directions(self, name: str) -> "list[str]":
         """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
@@ -316,22 +323,27 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
 
 @functools.cache
 def _orders() -> "dict[str, _Heading]":
-    """What has a text for each rank: no heading of Tile says it for all."""
+    """What no heading of Tile says for all ranks and numbers of tensors."""
     return {
         name: _Heading(
             "",
             name,
-            "%s%s(X) -> (Y)" % (name, "<%s>" % ", ".join(parameters) if parameters else ""),
+            "%s%s(%s) -> (Y)"
+            % (name, "<%s>" % ", ".join(parameters) if parameters else "", ", ".join(_inputs_of_call(name))),
             _texts_of_calls.ABOUT[name],
-            {"X": None},
-            dict.fromkeys(parameters),
+            _inputs_of_call(name),
+            parameters,
             ["Y"],
             {},
             [],
             False,
         )
-        for name, parameters in {**_texts_of_calls.ORDERS, **dict.fromkeys(_texts_of_calls.LISTS, ())}.items()
+        for name, parameters in _texts_of_calls.CALLS.items()
     }
+
+
+def _inputs_of_call(name: str) -> "dict[str, str | None]":
+    return _texts_of_calls.INPUTS.get(name, {"X": None})
 
 
 @functools.cache

@@ -32,16 +32,16 @@ Of the names in `torch`, `torch.nn.functional`, `jax.numpy`, `jax.nn` and ONNX's
 | random numbers: `prng_step` of the language draws them | dropout and its kinds, rrelu, gumbel_softmax, fractional_max_pool2d, bernoulli, multinomial, normal, rand, randn, randint, randperm; Dropout, RandomNormal, RandomUniform |
 | decompositions and what needs one | cholesky, qr, svd, eig, lu, solve, inverse, pinverse, lstsq, det, logdet, slogdet, matrix_exp, matrix_rank, nuclear_norm, roots, polyfit; Det |
 | complex numbers: pairs in std/complex.tile | complex, real, imag, conj, view_as_complex, stft, istft; STFT |
-| functions without a built-in to stand on | erfc, erfinv, lgamma, digamma, polygamma, igamma, i0, nextafter, frexp, gcd, lcm, kaiser_window |
+| functions without a built-in to stand on | erfc, polygamma beyond `trigamma`, igamma, i0, nextafter, frexp, gcd, lcm, kaiser_window |
 | data-dependent control, functions as arguments | cond, while_loop, vmap, vectorize, piecewise, apply_along_axis, triplet_margin_with_distance_loss; If, Loop, Scan, SequenceMap |
-| the language says it | einsum, tensordot, chain_matmul, reshape, view, unflatten, broadcast_to, expand, astype, shape, size, numel; Einsum, Reshape, Expand, Cast, Shape, Size, Range |
+| the language says it | einsum, tensordot, chain_matmul, reshape, view, broadcast_to, expand, astype, shape, size, numel; Einsum, Reshape, Expand, Cast, Shape, Size, Range |
 | made by NumPy or PyTorch as they stand | zeros, ones, full, empty, linspace, logspace, meshgrid, indices, tril_indices, asarray, copy; Constant, ConstantOfShape, EyeLike |
-| as many results or inputs as the caller likes | chunk, unbind, hsplit, array_split, dstack, block, cartesian_prod, combinations; SplitToSequence, sequences |
-| a text for each rank, which only Python has (`tilec.std`); `tilec run` takes a file with one line, `Y[b, a: B, A] = =(X[a, b]);` | permute, movedim, moveaxis, column_stack, vstack, hstack, lists of tensors, dimensions that do not lie side by side |
+| as many results or inputs as the caller likes | hsplit, array_split, block, cartesian_prod, combinations; SplitToSequence, sequences |
+| a text for each rank, which only Python has (`tilec.std`); `tilec run` takes a file with one line, `Y[b, a: B, A] = =(X[a, b]);` | permute, movedim, moveaxis, column_stack, vstack, hstack, dstack, chunk, unbind, unflatten, bincount, interpolate, lists of tensors, dimensions that do not lie side by side |
 | sizes that are no affine form | pdist, vander |
 | strings, images in files, trees of models | StringConcat, RegexFullMatch, ImageDecoder, TfIdfVectorizer, TreeEnsemble |
 | another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`lower_of_two`), var, std (`correction`), pad, norm (`vector_norm`) |
-| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, mode, nanmedian, histogramdd, interp, unwrap, lexsort, ReverseSequence, TensorScatter, quantised operators |
+| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, histogramdd, interp, unwrap, lexsort, ReverseSequence, TensorScatter, quantised operators |
 """
 
 
