@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "codegen/parts.h"
+#include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
@@ -287,8 +288,8 @@ class Printer {
         "fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset));
   }
   static std::string simple(const MultiplyShared& x) {
-    std::string text = fmt::format("multiply {} {} columns {} += {}{} {}{}", x.instruction->name, x.c, x.columns,
-        x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
+    std::string text = fmt::format("multiply {} {} columns {} {} {}{} {}{}", x.instruction->name, x.c, x.columns,
+        x.begins ? "=" : "+=", x.a.transposed ? "transposed " : "", x.a.view, x.b.transposed ? "transposed " : "", x.b.view);
     for (const SharedProduct& p : x.products) text += fmt::format(", [{}] [{}] [{}]", p.at_c, print(p.a), print(p.b));
     return text;
   }
@@ -419,7 +420,8 @@ class Verifier {
   void operation(const Operation& o) const {
     const lang::OpInfo& row = lang::info(o.op);
     const bool quotient = o.op == Op::Div && o.type == DType::F32 && o.operands.size() == 3;
-    require(quotient || static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name,
+    const bool apart = o.below_maximum && o.type == DType::F32 && o.operands.size() == 2;
+    require(quotient || apart || static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name,
         o.operands.size());
     for (const Expr& e : o.operands) expr(e);
     const std::size_t first = o.op == Op::Select ? 1 : 0;
@@ -565,14 +567,17 @@ class Verifier {
   void statement(const MultiplyShared& x, Inside inside) {
     const MatrixInstruction& i = *x.instruction;
     const Memory_ &c = memory(x.c), &a = memory(x.a.view), &b = memory(x.b.view);
-    require(!inside.vector && c.is_register && c.type == i.accumulator && !a.is_register && !b.is_register &&
-            a.type == i.operand && b.type == i.operand,
+    require(!inside.vector && c.is_register && c.type == i.accumulator && !b.is_register && b.type == i.operand &&
+            a.type == (a.is_register ? i.fragment() : i.operand),
         "{} of `{}` and `{}` into `{}`", i.name, x.a.view, x.b.view, x.c);
     require(x.columns > 0 && x.columns % i.n == 0, "{} columns of {}", x.columns, i.name);
     for (const SharedProduct& p : x.products) {
       i64(p.a), i64(p.b);
       require(p.at_c >= 0 && p.at_c + x.columns / i.n * i.registers_of_c() <= c.count,
           "`{}` has no registers from {} on for {}", x.c, p.at_c, i.name);
+      require(!a.is_register || (is_const(p.a) && const_or(p.a, -1) >= 0 &&
+                  const_or(p.a, -1) + i.registers_of_a() <= a.count),
+          "`{}` has no registers from {} on for {}", x.a.view, print(p.a), i.name);
     }
   }
 

@@ -73,7 +73,7 @@ struct Load { std::string view; Expr offset; DType type; bool operator==(const L
 // type: Bool for comparisons. A third operand of a Div of f32 is the reciprocal of the second, which has a normal one:
 // two multiply-adds make its product with the first the quotient (within 1.5 ulp where the first is below 2^-102), and
 // no number where the first is infinite and the reciprocal no Constant. below_maximum: exp of what lies below 0 beside
-// others of which one is 0, so that errors count as shares of 1
+// others of which one is 0, so that errors count as shares of 1; of two operands exp(a - b), with an error of b / 2^24
 struct Operation {
   Op op;
   std::vector<Expr> operands;
@@ -141,13 +141,15 @@ struct Multiply {
 // rows of 128 bytes along k, or, transposed, along m or n, where the next 128 bytes lie `panel` bytes on
 struct SharedMatrix { std::string view; bool transposed = false; std::int64_t panel = 16; };
 struct SharedProduct { std::int64_t at_c; Expr a, b; };
-// a group: c += a b for each, of so many columns, asynchronously
+// a group: c += a b for each, of so many columns, asynchronously; a lies in shared memory or is a Fragment, which stays.
+// `begins`: the first product of each c is c = a b
 struct MultiplyShared {
   const MatrixInstruction* instruction;
   std::string c;
   std::int64_t columns;
   SharedMatrix a, b;
   std::vector<SharedProduct> products;
+  bool begins = false;
 };
 struct Await { int pending = 0; std::string c; };      // the groups of MultiplyShared but the newest `pending`; behind
                                                        // one for all of them, c is read

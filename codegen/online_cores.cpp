@@ -19,8 +19,13 @@ namespace {
 constexpr std::int64_t warp = 32, of_quad = 4;
 constexpr std::int64_t loads_at_once = 8;              // of elements that are copied one by one
 constexpr std::int64_t held_fragments = 32;            // registers of rows that stay, at most
+constexpr std::int64_t row_bytes = 128;                // of a panel that instructions read
 
-std::int64_t padded(std::int64_t extent, const MatrixInstruction& i) { return (extent + i.k - 1) / i.k * i.k; }
+// Of a row in shared memory, of which instructions that read it there see panels of 128 bytes.
+std::int64_t row_width(std::int64_t extent, const MatrixInstruction& i) {
+  const std::int64_t panel = i.from_shared() ? row_bytes / lang::bytes(i.operand) : i.k;
+  return (extent + panel - 1) / panel * panel;
+}
 
 // A read of the instruction's type, or a cast of one that keeps every value.
 bool is_operand(
@@ -56,8 +61,7 @@ class OnCores : public OnlinePass {
       : OnlinePass(nests, leaves, storage, names, threads),
         instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
         of_piece_(widest / lang::bytes(instruction_.operand)),
-        tall_(height_ / (threads / warp * instruction_.m)),
-        math_(target_named(storage.plan.target)->math) {
+        tall_(height_ / (threads / instruction_.threads() * instruction_.m)) {
     each_ = depth_ / of_quad;
   }
 
@@ -76,7 +80,7 @@ class OnCores : public OnlinePass {
       std::int64_t row_extent, std::size_t column, std::int64_t buffers) {
     const FlatAccess& access = m.nest.reads[static_cast<std::size_t>(read_of(factor)->read)];
     const std::int64_t extent = m.nest.dims[column].extent;
-    Box b{&m, &access, row, column, rows, row_extent, padded(extent, instruction_), extent, buffers};
+    Box b{&m, &access, row, column, rows, row_extent, row_width(extent, instruction_), extent, buffers};
     b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width,
         Memory::Shared, instruction_.operand);
     b.together = access_width(access, column, of_piece_);
@@ -108,11 +112,16 @@ class OnCores : public OnlinePass {
   Expr piece(const Box& b, const Expr& row, const Expr& of_eight, const Expr& number) const {
     const std::int64_t pieces = b.width / of_piece_;
     const auto differ = [](const Expr& x, const Expr& y) { return Expr(Operation{Op::Xor, {x, y}, DType::I64}); };
+    if (instruction_.from_shared()) {
+      const Expr panel = pieces > 8 ? quotient(number, 8) : i64(0), at = pieces > 8 ? remainder(number, 8) : number;
+      return panel * i64(b.rows * of_panel()) + row * i64(of_panel()) + differ(at, of_eight) * i64(of_piece_);
+    }
     const Expr turned = pieces % 8 == 0 ? differ(number, of_eight)
         : pieces == 2 || pieces == 4    ? differ(number, quotient(of_eight, 8 / pieces))
                                         : number;
     return row * i64(b.width) + turned * i64(of_piece_);
   }
+  std::int64_t of_panel() const { return row_bytes / lang::bytes(instruction_.operand); }  // elements of a row
   Expr place(const Box& b, const Expr& row, const Expr& at) const {
     return piece(b, row, remainder(row, 8), quotient(at, of_piece_)) + remainder(at, of_piece_);
   }
@@ -174,12 +183,15 @@ class OnCores : public OnlinePass {
   Expr row_of_thread(Body& body, std::int64_t slot) override {
     if (slot == 0) {
       const Expr lane = let(body, "lane", remainder(var(thread_), warp));
-      first_row_ = let(body, "first_row", quotient(var(thread_), warp) * i64(tall_ * instruction_.m));
+      const std::int64_t together = instruction_.threads();
+      first_row_ = let(body, "first_row", quotient(var(thread_), together) * i64(tall_ * instruction_.m));
+      of_warp_ = together == warp ? i64(0)
+                                  : let(body, "of_warp", quotient(remainder(var(thread_), together), warp) * i64(16));
       g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
       r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)),
       high_ = let(body, "high", quotient(lane, 16));
     }
-    return let(body, "r", first_row_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
+    return let(body, "r", first_row_ + of_warp_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
   }
   // Of the results of a warp: register of a row of the thread, block of columns, and which of two.
   std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const {
@@ -239,7 +251,7 @@ class OnCores : public OnlinePass {
     body.push_back(stmt(Barrier{}));
     for (const Box& b : of_rows_boxes_) {
       const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
-      if (count > held_fragments) {
+      if (instruction_.from_shared() || count > held_fragments) {
         fragments_of_rows_.emplace_back();
         continue;
       }
@@ -282,12 +294,23 @@ class OnCores : public OnlinePass {
     std::size_t rows = 0;
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Product) append(body, product(m, rows++, columns_of(m), buffer));
+    append(body, await(OnlinePart::Product));
     append(body, elements(again));
     if (again) body.push_back(stmt(Barrier{}));
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Sum)
         append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
+    if (!again) append(body, await(OnlinePart::Sum));
     if (!known.empty()) body.push_back(stmt(If{less(next, turns_), std::move(known), {}}));
+    return body;
+  }
+
+  // What instructions that read shared memory have multiplied is there.
+  Body await(OnlinePart::Role role) const {
+    Body body;
+    for (const PassMember& m : members_)
+      if (instruction_.from_shared() && m.part.role == role)
+        body.push_back(stmt(Await{0, role == OnlinePart::Product ? m.tile : m.registers}));
     return body;
   }
 
@@ -301,9 +324,21 @@ class OnCores : public OnlinePass {
     const Box& rows = of_rows_boxes_[number];
     const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
                        blocks = tile_blocks();
+    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
+    if (instruction_.from_shared()) {
+      const auto begin = [&](const Box& x, const Expr& row, std::int64_t k) {
+        return row * i64(of_panel()) + i64(k / of_panel() * x.rows * of_panel() + k % of_panel());
+      };
+      MultiplyShared all{&instruction_, m.tile, depth_, {rows.shared}, {b.shared}, {}, true};
+      for (std::int64_t k = 0; k < rows.column_extent; k += instruction_.k)
+        for (std::int64_t i = 0; i < tall_; ++i)
+          all.products.push_back({i * blocks * instruction_.registers_of_c(),
+              begin(rows, first_row_ + i64(i * instruction_.m), k), at + begin(b, i64(0), k)});
+      body.push_back(stmt(std::move(all)));
+      return body;
+    }
     for (std::int64_t x = 0; x < tall_ * blocks * instruction_.registers_of_c(); ++x)
       body.push_back(stmt(Store{m.tile, i64(x), zero()}));
-    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
     const std::string& held = fragments_of_rows_[number];
     for (std::int64_t s = 0; s < b.width / instruction_.k; ++s) {
       std::string a = held;
@@ -328,26 +363,13 @@ class OnCores : public OnlinePass {
     const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
                        blocks = sum_blocks(m);
     const SplitFactors split = split_factors(instruction_, math_, storage_.plan.program, m.nest, m.part);
-    if (m.rescaled)
-      for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot)
-        for (std::int64_t j = 0; j < blocks; ++j)
-          for (std::int64_t one = 0; one < 2; ++one) {
-            const Expr at = i64(result(slot, blocks, j, one));
-            body.push_back(stmt(Store{m.registers, at,
-                Operation{Op::Mul, {Load{m.registers, at, type_}, Load{scale_, i64(slot), type_}}, type_}}));
-          }
+    if (m.rescaled) append(body, rescaled(m, blocks));
     const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
+    if (instruction_.from_shared()) return append(body, sum_of_shared(m, b, at, split)), body;
     for (std::int64_t s = 0; s < depth_ / instruction_.k; ++s) {
       const std::string a = allocate(body, "a", split.of_row * tall_ * regs_a, Memory::Register, DType::U32);
       const std::string y = allocate(body, "b", split.of_column * blocks * regs_b, Memory::Register, DType::U32);
-      for (std::int64_t i = 0; i < tall_; ++i)
-        for (std::int64_t r = 0; r < regs_a; ++r) {
-          const auto value = [&](std::int64_t one) {
-            return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), s * 2 + r / 2, one)), type_});
-          };
-          body.push_back(stmt(
-              Pack{a, i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
-        }
+      append(body, packed(m, a, 0, s, split));
       for (std::int64_t j = 0; j < blocks && split.of_column == 1; j += 2)
         body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
             at + of_fragment(b, i64(s * instruction_.k) + low_ * i64(8), i64(j) + high_), true}));
@@ -371,6 +393,57 @@ class OnCores : public OnlinePass {
                   stmt(Multiply{split.instruction, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a,
                       (p * tall_ + i) * regs_a, y, (q * blocks + j) * regs_b}));
     }
+    return body;
+  }
+
+  // Maxima seldom grow, so it is asked whether one of the thread's did.
+  Body rescaled(const PassMember& m, std::int64_t blocks) {
+    Body all;
+    std::optional<Expr> none;
+    for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
+      const Expr scale = Load{scale_, i64(slot), type_}, same = equal(scale, one());
+      none = none ? both(*none, same) : same;
+      for (std::int64_t j = 0; j < blocks; ++j)
+        for (std::int64_t c = 0; c < 2; ++c) {
+          const Expr at = i64(result(slot, blocks, j, c));
+          all.push_back(stmt(Store{m.registers, at, Operation{Op::Mul, {Load{m.registers, at, type_}, scale}, type_}}));
+        }
+    }
+    return {stmt(If{*none, {}, std::move(all)})};
+  }
+
+  // The factor of rows for a step, in fragments from `first` on: each part of all its results, then the next part.
+  Body packed(
+      const PassMember& m, const std::string& a, std::int64_t first, std::int64_t step, const SplitFactors& split) {
+    Body body;
+    const std::int64_t regs_a = instruction_.registers_of_a();
+    for (std::int64_t i = 0; i < tall_; ++i)
+      for (std::int64_t r = 0; r < regs_a; ++r) {
+        const auto value = [&](std::int64_t one) {
+          return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), step * 2 + r / 2, one)), type_});
+        };
+        body.push_back(stmt(Pack{
+            a, first + i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
+      }
+    return body;
+  }
+
+  // The fragments of all steps stay until the products are there.
+  Body sum_of_shared(const PassMember& m, const Box& b, const Expr& at, const SplitFactors& split) {
+    const std::int64_t regs_a = instruction_.registers_of_a(), steps = depth_ / instruction_.k,
+                       of_step = split.of_row * tall_ * regs_a;
+    Body body;
+    const std::string a = allocate(body, "a", steps * of_step, Memory::Register, DType::U32);
+    MultiplyShared all{split.instruction, m.registers, sum_blocks(m) * instruction_.n, {a},
+        {b.shared, true, b.rows * row_bytes}, {}};
+    for (std::int64_t s = 0; s < steps; ++s) {
+      append(body, packed(m, a, s * of_step, s, split));
+      for (std::int64_t p = 0; p < split.of_row; ++p)
+        for (std::int64_t i = 0; i < tall_; ++i)
+          all.products.push_back({i * sum_blocks(m) * instruction_.registers_of_c(),
+              i64(s * of_step + (p * tall_ + i) * regs_a), at + i64(s * instruction_.k * of_panel())});
+    }
+    body.push_back(stmt(std::move(all)));
     return body;
   }
 
@@ -453,12 +526,11 @@ class OnCores : public OnlinePass {
 
   const MatrixInstruction& instruction_;
   std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
-  Math math_;                                          // what factors may be rounded to
   std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
   std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
   std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
   std::string scale_;
-  Expr first_row_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);  // of this thread
+  Expr first_row_ = i64(0), of_warp_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);  // of this thread
 };
 
 }  // namespace
@@ -482,8 +554,7 @@ SplitFactors split_factors(const MatrixInstruction& instruction, Math math, cons
 
 std::string refuses_cores(const MatrixInstruction& instruction, const poly::Program& program,
     const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
-  if (instruction.from_shared() || lang::bytes(instruction.operand) != 2)
-    return std::string("a pass has instructions of one warp, for f16 or bf16");
+  if (lang::bytes(instruction.operand) != 2) return std::string("a pass has instructions for f16 or bf16");
   if (compares_computed(program))
     return std::string("something asks whether computed values are equal, and other passes add up in another order");
   bool any = false;
@@ -497,16 +568,17 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
     if (!is_operand(instruction, program, nests[l], *part.by_column) ||
         (part.role == OnlinePart::Product && !is_operand(instruction, program, nests[l], *part.by_row)))
       return fmt::format("the factors of `{}` are no reads of {}", name, lang::name(instruction.operand));
+    if (instruction.from_shared() && part.role == OnlinePart::Sum &&
+        split_factors(instruction, Math::F32, program, nests[l], part).of_column > 1)
+      return fmt::format("the factor of columns of `{}` is several, which `{}` does not read", name, instruction.name);
   }
   return any ? std::string() : std::string("nothing is multiplied");
 }
 
-std::int64_t cores_bytes(
-    const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
-  constexpr std::int64_t bytes = 2, of_width = 16;
-  const auto width = [&](const Nest& nest, std::size_t d) {
-    return (nest.dims[d].extent + of_width - 1) / of_width * of_width;
-  };
+std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector<Nest>& nests,
+    const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
+  const std::int64_t bytes = lang::bytes(instruction.operand);
+  const auto width = [&](const Nest& nest, std::size_t d) { return row_width(nest.dims[d].extent, instruction); };
   std::int64_t all = 0;
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {

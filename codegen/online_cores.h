@@ -39,8 +39,8 @@ struct SplitFactors {
 SplitFactors split_factors(const MatrixInstruction& instruction, Math math, const poly::Program& program,
     const Nest& nest, const OnlinePart& part);
 // Bytes of shared memory of a block.
-std::int64_t cores_bytes(
-    const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth);
+std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector<Nest>& nests,
+    const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth);
 
 Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
     Names& names, std::int64_t threads);

@@ -13,7 +13,7 @@ namespace tilec::codegen {
 
 OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
     Names& names, std::int64_t threads)
-    : storage_(storage), names_(names), threads_(threads) {
+    : storage_(storage), names_(names), threads_(threads), math_(target_named(storage.plan.target)->math) {
   const std::string& over = leaves.front().n;
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     if (leaves[l].is<forms::Finish>()) continue;

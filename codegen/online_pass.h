@@ -255,6 +255,7 @@ class OnlinePass {
   void each_known_column(Body& body, const std::function<Body(const OfColumn&, std::int64_t, const Expr&)>& f);
   std::vector<OfColumn> known_columns_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> column_of_;  // member, read → which
+  Math math_;                                          // what factors may be rounded to
   bool again_ = false, quotients_ = false, reciprocals_ = false;  // quotients_: by constants
   std::map<std::size_t, std::string> held_;            // tiles in registers, an element each
   std::string block_, thread_, highest_;

@@ -69,7 +69,7 @@ template <class S, class See> void parts(S& statement, See&& see) {
     } else if constexpr (std::is_same_v<T, MultiplyShared>) {
       see.is(x.instruction), see.names(x.c), see.is(x.columns);
       for (auto* matrix : {&x.a, &x.b}) see.names(matrix->view), see.is(matrix->transposed), see.is(matrix->panel);
-      see.is(x.products.size());
+      see.is(x.products.size()), see.is(x.begins);
       for (auto& product : x.products) see.is(product.at_c), see.reads(product.a), see.reads(product.b);
     } else if constexpr (std::is_same_v<T, Await>) {
       see.is(x.pending), see.names(x.c);

@@ -151,24 +151,29 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);
     multiplied += width * times;
-    issued += width * times / static_cast<double>(i.n * i.k) + (split.of_row > 1 ? model::pass::of_parts : 0) +
+    issued += (i.from_shared() ? 0 : width * times / static_cast<double>(i.n * i.k)) +
+        (split.of_row > 1 ? model::pass::of_parts : 0) +
         (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
     // Each warp's columns, by ldmatrix; the block's, out of memory and into shared memory.
     const double lines = width * static_cast<double>(lang::bytes(i.operand)) / model::pass::line_bytes;
-    accesses += lines / (static_cast<double>(i.m) * tall) + 2 * lines / height;
+    accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
     const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
-    registers += !product
-        ? results
-        : model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall;
+    // Fragments of a step; of instructions that read shared memory, those of a sum's rows alone, of all steps.
+    const double fragments = !i.from_shared() ? static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall
+        : product                             ? 0
+                                              : static_cast<double>(depth * split.of_row) * tall / 4;
+    registers += (product ? model::pass::of_result * results : results) +
+        (product || i.from_shared() ? fragments : 0);
   }
-  const double shared = static_cast<double>(cores_bytes(nests, parts, static_cast<std::int64_t>(height), depth)) +
+  const double shared = static_cast<double>(cores_bytes(i, nests, parts, static_cast<std::int64_t>(height), depth)) +
       model::pass::shared_of_block;
   const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared,
       model::threads::registers / (registers * static_cast<double>(threads)),
       model::pass::threads / static_cast<double>(threads)}));
   if (resident < 1 || registers > static_cast<double>(most_registers)) return std::numeric_limits<double>::infinity();
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
-  const double tensor = multiplied / model::pass::multiplied_by_warps,
+  const double tensor =
+      multiplied / (i.from_shared() ? model::pass::multiplied_by_groups : model::pass::multiplied_by_warps),
                issue =
                    (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
   const double most = std::max({tensor, issue, accesses}),
@@ -209,7 +214,7 @@ std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const 
         for (const std::int64_t depth : {128, 64, 32}) {
           const std::int64_t rows = threads / i.threads() * tall * i.m;
           auto leaves = leaves_on_cores(nests, nodes, parts, i, tall, depth);
-          if (!leaves || cores_bytes(nests, parts, rows, depth) > target.shared_bytes) continue;
+          if (!leaves || cores_bytes(i, nests, parts, rows, depth) > target.shared_bytes) continue;
           const double cycles = cycles_on_cores(program, nests, *leaves, parts, i, threads, depth, target);
           if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
         }

@@ -265,6 +265,7 @@ inline constexpr double beside = 0.3;                  // of the lesser of multi
                                                        // does not hide
 inline constexpr double other_registers = 24;          // of a thread, beside those of staged contractions
 inline constexpr double multiplied_by_warps = 2048 * 0.63;  // of a cycle by `mma.sync` of 16 bits, of an H100
+inline constexpr double multiplied_by_groups = 4096 * 0.7;  // by `wgmma`
 inline constexpr double of_element_on_cores = 22, of_parts = 8;  // instructions, as above, and of its three bf16
 inline constexpr std::int64_t most_results = 64;       // registers of a product or a sum of a thread
 inline constexpr double of_result = 1.5;               // registers: an element takes the place of its product, but not

@@ -495,14 +495,19 @@ void Kernel::statement(const Multiply& x) {
 
 void Kernel::statement(const MultiplyShared& x) {
   on_tensor_cores("the product `" + x.c + "`");
-  const std::string product = scalars_.multiply_shared(*x.instruction, x.columns, x.a.transposed, x.b.transposed),
-                    matrix = scalars_.matrix();
+  const bool a_in_registers = place_of(x.a.view, scope_).space == Space::Private;
+  const std::string matrix = scalars_.matrix();
+  std::set<std::int64_t> begun;
   const auto at = [&](const SharedMatrix& m, const Expr& begin) {
     return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel);
   };
   line("asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   for (const SharedProduct& p : x.products)
-    say("{}(&{}, {}, {});", product, speller_.element(x.c, Expr(p.at_c), scope_), at(x.a, p.a), at(x.b, p.b));
+    say("{}(&{}, {}, {});",
+        scalars_.multiply_shared(*x.instruction, x.columns,
+            a_in_registers ? std::nullopt : std::optional(x.a.transposed), x.b.transposed,
+            x.begins && begun.insert(p.at_c).second), speller_.element(x.c, Expr(p.at_c), scope_),
+        a_in_registers ? "&" + speller_.element(x.a.view, p.a, scope_) : at(x.a, p.a), at(x.b, p.b));
   line("asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
 }
 

@@ -315,26 +315,38 @@ std::string Scalars::matrix() {
 }
 
 std::string Scalars::multiply_shared(
-    const MatrixInstruction& i, std::int64_t columns, bool a_transposed, bool b_transposed) {
+    const MatrixInstruction& i, std::int64_t columns, std::optional<bool> a_transposed, bool b_transposed, bool begins) {
   const bool real = is_float(i.accumulator);
-  const std::int64_t count = columns / i.n * i.registers_of_c();
+  const std::int64_t count = columns / i.n * i.registers_of_c(), of_a = a_transposed ? 1 : i.registers_of_a();
   std::string sums, list;
   for (std::int64_t r = 0; r < count; ++r) {
     sums += fmt::format("{}%{}", r ? ", " : "", r);
-    list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", real ? "f" : "r", r);
+    list += fmt::format("{}\"{}{}\"(c[{}])", r ? ", " : "", begins ? "=" : "+", real ? "f" : "r", r);
   }
   // Only 16 bits are transposed; sums of bytes have no signs to choose.
   const bool turns = lang::bytes(i.operand) == 2;
-  const std::string ways =
-      !real ? "" : fmt::format(", 1, 1{}", turns ? fmt::format(", %{}, %{}", count + 2, count + 3) : "");
-  const std::string also = turns ? fmt::format(", \"n\"({:d}), \"n\"({:d})", a_transposed, b_transposed) : "";
-  const std::string shape = fmt::format(fmt::runtime(i.shape), columns);
-  return helper(fmt::format("tc_wgmma_{}_{}_{:d}{:d}", shape, tag(i.operand), a_transposed, b_transposed), "void",
-      fmt::format("{}* c, unsigned long long a, unsigned long long b", type(i.accumulator)),
+  std::string ways = real ? ", 1, 1" : "", also, a, of_list;
+  std::int64_t next = count + of_a + 2;
+  const auto turned = [&](bool transposed) {
+    ways += fmt::format(", %{}", next++), also += fmt::format(", \"n\"({:d})", transposed);
+  };
+  if (turns && a_transposed) turned(*a_transposed);
+  if (turns) turned(b_transposed);
+  for (std::int64_t r = 0; r < of_a; ++r) {
+    a += fmt::format("{}%{}", r ? ", " : "", count + r);
+    of_list += a_transposed ? std::string("\"l\"(a)") : fmt::format("{}\"r\"(a[{}])", r ? ", " : "", r);
+  }
+  if (!a_transposed) a = "{" + a + "}";
+  const std::string shape = fmt::format(fmt::runtime(i.shape), columns),
+                    of_a_name = a_transposed ? fmt::format("{:d}", *a_transposed) : "r";
+  return helper(fmt::format("tc_wgmma_{}_{}_{}{:d}{}", shape, tag(i.operand), of_a_name, b_transposed, begins ? "_first" : ""),
+      "void",
+      fmt::format("{}* c, {} a, unsigned long long b", type(i.accumulator),
+          a_transposed ? "unsigned long long" : "const unsigned int*"),
       fmt::format(
-          "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, %{4}, %{5}, p{6}; }}\" : {7} : \"l\"(a), \"l\"(b){8});",
-          shape, ptx(i.accumulator), i.operand == DType::F32 ? "tf32" : ptx(i.operand), sums, count, count + 1, ways,
-          list, also));
+          "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, %{10}, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, {4}, %{5}, p{6}; }}\" : {7} : {8}, \"l\"(b), \"n\"({11:d}){9});",
+          shape, ptx(i.accumulator), i.operand == DType::F32 ? "tf32" : ptx(i.operand), sums, a, count + of_a, ways,
+          list, of_list, also, count + of_a + 1, !begins));
 }
 
 // What is read behind it is an operand of it, lest the compiler reads before.
@@ -385,12 +397,16 @@ std::string Scalars::by_double(Op op, std::size_t count) const {
 }
 
 // 2^(x log2 e) of the device: an error of x / 2^24 and of 2 ulp, and 0 for what is below the normal numbers. It takes
-// two instructions, where an exact one takes eight.
-std::string Scalars::exp_below_maximum(const std::string& operand) {
-  if (dialect_ == Dialect::OpenCl) return floats(Op::Exp, DType::F32, {operand});
+// two instructions, where an exact one takes eight. Of a - b it takes two as well, and one for b.
+std::string Scalars::exp_below_maximum(const std::vector<std::string>& operands) {
+  if (operands.size() == 2)
+    return call(helper("tc_exp_below_apart", "float", "float x, float m",
+                    "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(fmaf(x, 1.44269504f, m * -1.44269504f))); return r;"),
+        operands);
+  if (dialect_ == Dialect::OpenCl) return floats(Op::Exp, DType::F32, operands);
   return call(helper("tc_exp_below", "float", "float x",
                   "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(x * 1.44269504f)); return r;"),
-      {operand});
+      operands);
 }
 
 // What is left of a, times 1 / b, is what the product with 1 / b lacks (Markstein, "Computation of elementary functions

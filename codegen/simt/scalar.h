@@ -39,10 +39,10 @@ class Scalars {
   // Of sm_90a.
   std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
                                                        // a matrix in shared memory
-  // (c, descriptors of a and b)
-  std::string multiply_shared(
-      const MatrixInstruction& instruction, std::int64_t columns, bool a_transposed, bool b_transposed);
-  std::string exp_below_maximum(const std::string& operand);
+  // (c, descriptors of a and b); without `a_transposed` a is in registers
+  std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns,
+      std::optional<bool> a_transposed, bool b_transposed, bool begins);
+  std::string exp_below_maximum(const std::vector<std::string>& operands);
   // (a, b, 1 / b) of f32. `any`: a may be infinite.
   std::string quotient(const std::vector<std::string>& operands, bool any);
   std::string await_all(DType type, std::int64_t registers);  // (c)

@@ -159,8 +159,11 @@ Value Speller::value(const Expr& expr, const Scope& scope) {
       [&](const Operation& o) {
         std::vector<Value> operands;
         for (const Expr& x : o.operands) operands.push_back(value(x, scope));
-        if (o.below_maximum && o.type == DType::F32)
-          return Value{scalars_.exp_below_maximum(converted(o.operands[0], o.type, scope).text), o.type, false, {}};
+        if (o.below_maximum && o.type == DType::F32) {
+          std::vector<std::string> texts;
+          for (const Expr& x : o.operands) texts.push_back(converted(x, o.type, scope).text);
+          return Value{scalars_.exp_below_maximum(texts), o.type, false, {}};
+        }
         if (o.op == Op::Div && operands.size() == 3)
           return Value{scalars_.quotient({operands[0].text, operands[1].text, operands[2].text},
                            o.operands[2].as<Constant>() != nullptr),

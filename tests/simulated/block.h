@@ -56,13 +56,14 @@ enum class State { Ready, Barrier, Warp, Done };
 struct Copy { char* to; const char* from; int bytes, there; };
 // wgmma, as one thread has it.
 struct Product {
-  const char *a, *b;
+  const char *a, *b;                                   // a is null where it is in registers
   std::uint64_t of_a, of_b;                            // descriptors
-  bool a_turned, b_turned;
+  bool adds, a_turned, b_turned;                       // to what the sums are
   int type, line;
   unsigned columns;
   std::uint32_t asked;                                 // when
   std::array<void*, 128> sums;
+  std::array<unsigned, 16> fragment;                   // a's rows of this thread, four registers of each of four threads
 };
 struct Fiber {
   ucontext_t first;

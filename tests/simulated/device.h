@@ -23,8 +23,8 @@ void simulated_fragments(int line, int transposed, unsigned* const* registers, c
 void simulated_multiply(int line, int type, void* const* c, const unsigned* a, const unsigned* b);
 void simulated_proxy_fence();
 void simulated_products_fence();
-void simulated_product(int line, int type, unsigned columns, void* const* sums, unsigned long long a,
-    unsigned long long b, int a_turned, int b_turned);
+void simulated_product(int line, int type, unsigned columns, void* const* sums, const unsigned* fragment,
+    unsigned long long a, unsigned long long b, int adds, int a_turned, int b_turned);
 void simulated_products_commit();
 void simulated_products_wait(int newest);
 }
@@ -157,14 +157,23 @@ template <class... X> inline void ptx_wgmma_wait_group_sync_aligned(int, X&&... 
   void* const all[] = {(void*)&x...};
   simulated_products_wait(*(int*)all[sizeof...(X) - 1]);
 }
-// The sums, both descriptors, and of 16 bits whether each matrix is turned.
+// The sums; A, which is a descriptor or four registers; B's descriptor; whether there are sums before; of 16 bits
+// whether each matrix in memory is turned.
+template <class... X> void simulated_product_of(int line, int type, unsigned columns, X&... x) {
+  void* const all[] = {(void*)&x...};
+  constexpr unsigned long bytes[] = {sizeof(x)...};
+  const bool in_registers = bytes[columns / 2] == 4;
+  unsigned fragment[4];
+  for (unsigned r = 0; in_registers && r < 4; ++r) fragment[r] = *(unsigned*)all[columns / 2 + r];
+  void* const* const b = all + columns / 2 + (in_registers ? 4 : 1);
+  const auto turned = [&](void* const* at) { return at < all + sizeof...(X) && *(int*)*at; };
+  simulated_product(line, type, columns, all, in_registers ? fragment : nullptr,
+      in_registers ? 0 : *(unsigned long long*)all[columns / 2], *(unsigned long long*)*b, *(int*)b[1],
+      !in_registers && turned(b + 2), turned(b + (in_registers ? 2 : 3)));
+}
 #define SIMULATED_PRODUCT(name, type, N)                                                                 \
   template <class... X> inline void ptx_wgmma_mma_async_sync_aligned_m64n##N##name(int line, X&&... x) { \
-    void* const all[] = {(void*)&x...};                                                                  \
-    constexpr bool says = sizeof...(X) > N / 2 + 2;                                                      \
-    simulated_product(line, type, N, all,                                                                \
-        *(unsigned long long*)all[N / 2], *(unsigned long long*)all[N / 2 + 1],                          \
-        says && *(int*)all[says ? N / 2 + 2 : 0], says && *(int*)all[says ? N / 2 + 3 : 0]);             \
+    simulated_product_of(line, type, N, x...);                                                           \
   }
 #define SIMULATED_PRODUCTS(N)                \
   SIMULATED_PRODUCT(k16_f32_f16_f16, 0, N)   \
@@ -172,5 +181,6 @@ template <class... X> inline void ptx_wgmma_wait_group_sync_aligned(int, X&&... 
   SIMULATED_PRODUCT(k8_f32_tf32_tf32, 4, N)  \
   SIMULATED_PRODUCT(k32_s32_s8_s8, 2, N)     \
   SIMULATED_PRODUCT(k32_s32_u8_u8, 3, N)
-SIMULATED_PRODUCTS(64) SIMULATED_PRODUCTS(128) SIMULATED_PRODUCTS(192) SIMULATED_PRODUCTS(256)
+SIMULATED_PRODUCTS(16) SIMULATED_PRODUCTS(32) SIMULATED_PRODUCTS(48) SIMULATED_PRODUCTS(64) SIMULATED_PRODUCTS(80)
+SIMULATED_PRODUCTS(96) SIMULATED_PRODUCTS(112) SIMULATED_PRODUCTS(128) SIMULATED_PRODUCTS(192) SIMULATED_PRODUCTS(256)
 #endif

@@ -172,8 +172,17 @@ void look(const Product& p, bool again) {
       }
     }
   };
-  matrix(p.a, p.of_a, p.a_turned, 64, "A");
+  if (p.a) matrix(p.a, p.of_a, p.a_turned, 64, "A");
   matrix(p.b, p.of_b, p.b_turned, p.columns, "B");
+}
+
+// Element k of row h of a thread whose A is in registers: they are those of `mma`.
+template <class T> T in_fragment(const Product& p, unsigned h, unsigned k) {
+  constexpr unsigned w = 4 / sizeof(T), half_k = 4 * w;
+  const unsigned in = p.fragment[k % half_k / w * 4 + k / half_k * 2 + h];
+  T x;
+  std::memcpy(&x, reinterpret_cast<const char*>(&in) + k % w * sizeof(T), sizeof(T));
+  return x;
 }
 
 // What a thread of four warps has of 64 x N: register 4 j + 2 h + e is row 16 w + g + 8 h, column 8 j + 2 t + e.
@@ -188,11 +197,16 @@ template <class T, class C, C (*value)(T)> void add(const Product& p) {
     }
   };
   C a[2][k], b[k];
-  for (unsigned h = 0; h < 2; ++h) line(p.a, p.of_a, p.a_turned, 16 * w + g + 8 * h, a[h]);
+  for (unsigned h = 0; h < 2; ++h)
+    if (p.a) line(p.a, p.of_a, p.a_turned, 16 * w + g + 8 * h, a[h]);
+    else for (unsigned y = 0; y < k; ++y) a[h][y] = value(in_fragment<T>(p, h, y));
   for (unsigned column = 0; column < p.columns / 4; ++column) {
     line(p.b, p.of_b, p.b_turned, column / 2 * 8 + 2 * t + column % 2, b);
-    for (unsigned h = 0; h < 2; ++h)
-      for (unsigned y = 0; y < k; ++y) *static_cast<C*>(p.sums[column / 2 * 4 + 2 * h + column % 2]) += a[h][y] * b[y];
+    for (unsigned h = 0; h < 2; ++h) {
+      C& sum = *static_cast<C*>(p.sums[column / 2 * 4 + 2 * h + column % 2]);
+      if (!p.adds) sum = 0;
+      for (unsigned y = 0; y < k; ++y) sum += a[h][y] * b[y];
+    }
   }
 }
 
@@ -210,15 +224,23 @@ SHOWN void simulated_proxy_fence() { fibers[running].unfenced = nothing; }
 
 SHOWN void simulated_products_fence() { fibers[running].fenced = true; }
 
-SHOWN void simulated_product(int line, int type, unsigned columns, void* const* sums, unsigned long long a,
-    unsigned long long b, int a_turned, int b_turned) {
+SHOWN void simulated_product(int line, int type, unsigned columns, void* const* sums, const unsigned* fragment,
+    unsigned long long a, unsigned long long b, int adds, int a_turned, int b_turned) {
   Fiber& f = fibers[running];
-  in_warp(line, ~0u, {a, b});
+  const auto pair = [](unsigned low, unsigned high) { return static_cast<std::uint64_t>(high) << 32 | low; };
+  if (fragment) in_warp(line, ~0u, {a, b, pair(fragment[0], fragment[1]), pair(fragment[2], fragment[3])});
+  else in_warp(line, ~0u, {a, b});
   if (of_lane(0)[0] != a || of_lane(0)[1] != b) fault_at("wgmma whose threads have different descriptors", line);
   if (!f.fenced) fault_at("wgmma without wgmma.fence before it", line);
-  Product p{begin_of(a, line), begin_of(b, line), a, b, a_turned != 0, b_turned != 0, type, line, columns, epoch, {}};
-  check_descriptor(p.a, a, p.a_turned, line), check_descriptor(p.b, b, p.b_turned, line);
+  Product p{fragment ? nullptr : begin_of(a, line), begin_of(b, line), a, b, adds != 0, a_turned != 0, b_turned != 0,
+      type, line, columns, epoch, {}, {}};
+  if (p.a) check_descriptor(p.a, a, p.a_turned, line);
+  check_descriptor(p.b, b, p.b_turned, line);
   std::copy(sums, sums + columns / 2, p.sums.begin());
+  for (unsigned thread = 0; fragment && thread < 4; ++thread)
+    for (unsigned r = 0; r < 4; ++r)
+      p.fragment[thread * 4 + r] =
+          static_cast<unsigned>(of_lane(running % 32 / 4 * 4 + thread)[2 + r / 2] >> (r % 2 * 32));
   look(p, false);
   if (at_once) add(p);
   f.started.push_back(p);

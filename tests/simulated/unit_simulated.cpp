@@ -130,9 +130,9 @@ TEST_CASE("what a kernel does wrong around wgmma is found") {
     sums += (r ? ", %" : "%") + std::to_string(r),
         registers += std::string(r ? ", " : "") + "\"+f\"(c[" + std::to_string(r) + "])";
   const std::string product =
-      "asm volatile(\"{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" +
-      sums + "}, %32, %33, p, 1, 1, %34, %35; }\" : " + registers +
-      " : \"l\"(MATRIX(a)), \"l\"(MATRIX(b)), \"n\"(0), \"n\"(0));";
+      "asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" +
+      sums + "}, %32, %33, p, 1, 1, %35, %36; }\" : " + registers +
+      " : \"l\"(MATRIX(a)), \"l\"(MATRIX(b)), \"n\"(1), \"n\"(0), \"n\"(0));";
   const std::vector<std::pair<std::string, std::string>> words = {
       {"WRITE", "for (int k = t; k < 4096; k += 128) a[k] = b[k] = 0x3f80;"},
       {"FENCE", "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");"},
