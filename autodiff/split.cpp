@@ -232,11 +232,28 @@ Costs costs_of(const Program& joint, const Facts& facts, TensorId id, const Roof
   return {2 * once + (facts.in_forward[at(id)] ? 0 : work), work};
 }
 
+bool is_narrow(const Program& joint, const Statement& s, const Expr& factor) {
+  if (const auto* cast = factor.as<poly::Cast>()) return is_narrow(joint, s, cast->operand);
+  const auto* read = factor.as<poly::Read>();
+  if (!read) return false;
+  const lang::DType type = joint.tensor(s.reads[static_cast<std::size_t>(read->read)].tensor).dtype;
+  return lang::is_float(type) && lang::bytes(type) == 2;
+}
+// A sum of products of two reads of 16 bits.
+bool is_narrow_product(const Program& joint, const Node& node) {
+  const auto* s = std::get_if<Statement>(&node);
+  const auto* product = s && s->aggregation == Aggregation::Sum ? s->value.as<poly::Apply>() : nullptr;
+  return product && product->op == lang::Op::Mul &&
+      std::ranges::all_of(product->operands, [&](const Expr& factor) { return is_narrow(joint, *s, factor); });
+}
+
 // Per tensor, counted once: exact counts take longer than cuts do.
-std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts) {
+std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts, const Roofline& roofline) {
   std::vector<std::int64_t> works;
   for (const Node* node : facts.maker)
-    works.push_back(node == nullptr ? 0 : poly::operations(joint, *node, function_weight).count);
+    works.push_back(node == nullptr ? 0
+                                    : poly::operations(joint, *node, function_weight).count /
+                (is_narrow_product(joint, *node) ? roofline.narrow : 1));
   return works;
 }
 
@@ -410,7 +427,7 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
     const Prices& prices, lang::Diagnostics& diagnostics) {
   Split result{joint, forward_inputs, forward_outputs, {}, {}, {}};
   const Facts facts = facts_of(joint, forward_inputs, forward_outputs);
-  const std::vector<std::int64_t> works = works_of(joint, facts);
+  const std::vector<std::int64_t> works = works_of(joint, facts, prices.roofline);
   const auto choice = choose(joint, facts, read_by_gradient(joint, facts, forward_outputs), works, prices, diagnostics);
   if (!choice) return std::nullopt;
 

@@ -22,8 +22,9 @@
 
 namespace tilec::autodiff {
 
-// What a core does while a byte comes from memory: 4.3 on Zen4, 6 on Zen5.
-struct Roofline { std::int64_t operations_per_byte = 5; };
+// What a core does while a byte comes from memory: 4.3 on Zen4, 6 on Zen5. `narrow`: how many operations of a sum of
+// products of two reads of 16 bits count as one.
+struct Roofline { std::int64_t operations_per_byte = 5, narrow = 1; };
 struct Prices {
   Roofline roofline = {};
   std::optional<std::int64_t> room = std::nullopt;     // bytes that may be saved; none: as many as pay

@@ -12,6 +12,7 @@
 #include "codegen/accumulate.h"
 #include "codegen/asked_sizes.h"
 #include "codegen/clock.h"
+#include "codegen/matrix_instruction.h"
 #include "codegen/model/thresholds.h"
 #include "lang/limit.h"
 #include "lang/messages.h"
@@ -37,9 +38,13 @@ namespace {
 using poly::Program;
 using poly::Stage;
 
-// The one thing asked of the target: what the halves of a pair compute again depends on how fast its memory is.
+// The one thing asked of the target: what the halves of a pair compute again depends on how fast its memory is, and on
+// its tensor cores.
 autodiff::Roofline roofline_of(const Target& target) {
-  return has_threads(target) ? autodiff::Roofline{model::threads::operations_of_a_byte} : autodiff::Roofline{};
+  if (!has_threads(target)) return {};
+  const bool cores = std::ranges::any_of(
+      matrix_instructions(), [&](const MatrixInstruction& i) { return has_instruction(target, i); });
+  return {model::threads::operations_of_a_byte, cores ? model::threads::narrow_operations : 1};
 }
 
 // Errors only: remarks and warnings are those of the Programs alone.

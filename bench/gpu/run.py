@@ -234,15 +234,16 @@ class Made:
         program = tilec.compile(row.text, target=place.target_of(row))
         names = row.inputs_of_text()
         self.wrt = [self.inputs[names.index(name)] for name in row.wrt]
-        arguments = list(self.inputs)
-        if row.wrt:
-            program = program.grad(wrt=row.wrt)
-            with torch.no_grad():
-                result = row.peer(torch, *self.inputs)
-            self.cotangent = torch.rand_like(result)
-            arguments.append(self.cotangent)
-        given = [x.contiguous() for x in arguments]
-        self.ours = lambda: program(*given)
+        if not row.wrt:
+            self.ours = lambda: program(*self.inputs)
+            return
+        with torch.no_grad():
+            result = row.peer(torch, *self.inputs)
+        self.cotangent = torch.rand_like(result)
+        given = self.cotangent.contiguous()
+        # As autograd has it: forward ran before, and left what it keeps.
+        _, backward = program.vjp(*self.inputs, wrt=row.wrt)
+        self.ours = lambda: backward(given)
 
     def forward(self, function):
         return lambda: function(self.torch, *self.inputs)

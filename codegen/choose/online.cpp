@@ -162,7 +162,7 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     const double fragments = !i.from_shared() ? static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall
         : product                             ? 0
                                               : static_cast<double>(depth * split.of_row) * tall / 4;
-    registers += (product ? model::pass::of_result * results : results) +
+    registers += (product && !i.from_shared() ? model::pass::of_result * results : results) +
         (product || i.from_shared() ? fragments : 0);
   }
   const double shared = static_cast<double>(cores_bytes(i, nests, parts, static_cast<std::int64_t>(height), depth)) +
@@ -172,16 +172,23 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
       model::pass::threads / static_cast<double>(threads)}));
   if (resident < 1 || registers > static_cast<double>(most_registers)) return std::numeric_limits<double>::infinity();
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
+  // Of an element, with its share of what a thread does once a turn.
+  const double each = i.from_shared() ? model::pass::of_element_in_groups +
+              model::pass::of_turn_in_groups * static_cast<double>(threads) / (height * static_cast<double>(depth))
+                                      : model::pass::of_element_on_cores;
   const double tensor =
-      multiplied / (i.from_shared() ? model::pass::multiplied_by_groups : model::pass::multiplied_by_warps),
-               issue =
-                   (issued + model::pass::of_element_on_cores) / (model::threads::issues * static_cast<double>(warp));
+      multiplied / (i.from_shared() ? model::pass::multiplied_by_groups : model::pass::multiplied_by_warps);
+  const double issue = (issued + each) / (model::threads::issues * static_cast<double>(warp));
   const double most = std::max({tensor, issue, accesses}),
                one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));
   const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors)),
                together = std::min(resident, waves), warps = static_cast<double>(threads) / static_cast<double>(warp);
-  const double hidden = std::max(1.0,
-      1 + (model::threads::of_one_block - 1) * (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
+  const double alone = i.from_shared() && together < 2 ? model::pass::of_block_alone : 1;
+  const double hidden = alone *
+      std::max(1.0,
+          1 +
+              (model::threads::of_one_block - 1) *
+                  (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
   return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
 }
 

@@ -54,7 +54,7 @@ std::optional<Chosen> chosen(
   const double batches = parts * extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
   const Staging roles = *staging_of(f.nest, m, n, leaf->k);
   const double depth = static_cast<double>(f.extent[roles.depth]);
-  const bool pieces = in_pieces(program, f.nest, roles);
+  const bool pieces = in_pieces(program, f.nest, roles), masked = !f.nest.rows.empty();
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
     if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
@@ -79,11 +79,16 @@ std::optional<Chosen> chosen(
                  width = static_cast<double>(tile.columns * tile.warps_n);
       const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width),
                    each = static_cast<double>(bytes);
-      const double one = height * width / (tile.rate * model::threads::matrix_rate / each),
+      const double rate = tile.rate * (i.from_shared() && i.operand == DType::F32 ? model::threads::of_rounded : 1);
+      const double one = height * width / (rate * model::threads::matrix_rate / each),
                    multiplied = std::ceil(tiles / target.multiprocessors) * one;
       const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+      // The copies of a block that is alone are not hidden where each asks for its place.
+      const double copied = masked && tile.blocks == 1 ? std::ceil(tiles / target.multiprocessors) * (height + width) *
+              each / 16 * model::threads::issued_of_piece / (model::threads::issues * model::threads::warp)
+                                                       : 0;
       const auto cost = [&](double products) {
-        return (std::max(products, read) + model::threads::not_hidden * std::min(products, read)) *
+        return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) *
             std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn) / depth;
       };
       if (best && cost(multiplied) >= least) return;

@@ -170,6 +170,7 @@ inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows 
 namespace threads {
 inline constexpr std::int64_t operations_of_a_byte = 17;  // of f32, while memory brings one: 132 multiprocessors of an
                                                           // H100 do 256 a cycle, and 1909 bytes come
+inline constexpr std::int64_t narrow_operations = 15;  // of 16 bits by tensor cores, in the time of one of f32
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
 // of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts
@@ -223,9 +224,15 @@ inline constexpr double better_tile = 0.97;            // of the cycles of a lar
 // from its machine code; the warps of an instruction.
 struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; std::int64_t warps = 1; };
 inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9},
-    {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.2, 4},
+    {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
+// What `wgmma` has of its rate where f32 go through registers to be rounded, whose loads each turn waits for: 4096^3 in
+// 1.13 to 1.55 ms on an H200, by `mma.sync` in 0.90.
+inline constexpr double of_rounded = 0.25;
+// Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
+// takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
+inline constexpr double issued_of_piece = 24;
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
                                                        // round
 // Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole
@@ -267,6 +274,10 @@ inline constexpr double other_registers = 24;          // of a thread, beside th
 inline constexpr double multiplied_by_warps = 2048 * 0.63;  // of a cycle by `mma.sync` of 16 bits, of an H100
 inline constexpr double multiplied_by_groups = 4096 * 0.7;  // by `wgmma`
 inline constexpr double of_element_on_cores = 22, of_parts = 8;  // instructions, as above, and of its three bf16
+inline constexpr double of_element_in_groups = 10, of_turn_in_groups = 180;  // where `wgmma` multiplies, and of a turn:
+                                                       // NVRTC 13, attention of 64 features
+inline constexpr double of_block_alone = 1.1;          // whose groups wait for each other: 119 us, with another 107, on
+                                                       // an H200
 inline constexpr std::int64_t most_results = 64;       // registers of a product or a sum of a thread
 inline constexpr double of_result = 1.5;               // registers: an element takes the place of its product, but not
                                                        // of all at once; 199 to 255 of a thread as NVRTC 13 counts them

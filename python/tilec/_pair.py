@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import typing
 
+from ._again import Calls
 from ._arguments import as_argument
 from ._call import Prepared, as_compiled
-from ._device import is_place
+from ._device import TorchPlace, is_place
 from ._grouped import by_position
 from ._libraries import library_of_call, version_of
 
@@ -21,6 +22,7 @@ class Pair:
         self.wanted = self.backward.port_names                # in the kernel's order
         self.cotangents = [name for name in self.wanted if name not in given]
         self.sizes = self.forward.sizes
+        self._again = Calls()                                 # of backward
 
     def __call__(self, values: list, library=None, given: typing.Sequence = ()):
         """Values as as_argument() gives them, of the arguments `given`, and arrays on a GPU as they are; results in
@@ -44,6 +46,19 @@ class Pair:
             [(name, value, version_of(value)) for name, value in tensors],
         )
         return outputs[0] if self.count == 1 else tuple(outputs), backward
+
+    def known_gradients(self, values: tuple):
+        """Backward on values like those of a call before; None: there was none."""
+        return self._again.run(values, None)
+
+    def gradients(self, torch, values: list):
+        """Backward on values that lie as its kernel takes them, tensors of PyTorch among them."""
+        made = torch.run(self.backward, values)
+        if not torch.is_recorded(values):
+            if self._again.is_full:
+                self._again = Calls()
+            self._again.add(self.backward, values, None, torch)
+        return made
 
 
 class Backward:
@@ -83,12 +98,19 @@ class Backward:
                 )
         given = dict(zip(pair.cotangents, by_position("backward", pair.cotangents, cotangents, named)))
         if is_place(self._library):
-            return self._library.run(
-                pair.backward,
-                [
-                    self._library.as_compiled(name, given[name], dtype, shape) if name in given else self._held[name]
-                    for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)
-                ],
+            on_torch = isinstance(self._library, TorchPlace)
+            if on_torch:
+                made = pair.known_gradients(
+                    tuple(given[name] if name in given else self._held[name] for name in pair.wanted)
+                )
+                if made is not None:
+                    return made
+            values = [
+                self._library.as_compiled(name, given[name], dtype, shape) if name in given else self._held[name]
+                for name, (_, dtype, shape) in zip(pair.wanted, pair.backward.sources)
+            ]
+            return (
+                pair.gradients(self._library.library, values) if on_torch else self._library.run(pair.backward, values)
             )
         library = library_of_call(given, given.values())
         library = self._library or library

@@ -162,7 +162,7 @@ class _Kernels:
         program._sizes = program._sizes | self.forward.sizes  # the key of the call has their values
         if pair is None:
             return
-        self.backward, self.names = pair.backward, pair.wanted
+        self.both, self.names = pair, pair.wanted
         # of what forward gives
         self.saved = [k for k, name in enumerate(pair.names) if name in pair.wanted and name not in program.inputs]
         known = [*program.inputs, *[pair.names[k] for k in self.saved], *pair.cotangents]
@@ -236,7 +236,9 @@ class _Recorded(torch.autograd.Function):
                 wanted = list(map(plain, wanted))
             elif not made.direct or any(type(seed) is not Tensor for seed in seeds):
                 wanted = [as_argument(name, value) for name, value in zip(made.names, wanted)]
-            gradients = made.library.run(made.backward, wanted)
+            gradients = made.both.known_gradients(tuple(wanted))
+            if gradients is None:
+                gradients = made.both.gradients(made.library, wanted)
         for place, gradient in zip(made.gradients, as_tuple(gradients)):
             found[place] = gradient
         return tuple(found)
