@@ -27,6 +27,8 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
   for (const poly::Node& node : storage.plan.program.nodes)
     if (const auto* s = std::get_if<poly::Statement>(&node); s && s->aggregation == Aggregation::Max)
       maxima_.insert(s->target.tensor);
+  for (const poly::TensorId id : storage.plan.program.inputs)
+    if (storage.plan.program.tensor(id).maximum) maxima_.insert(id);
   for (std::size_t l = 0; l < members_.size(); ++l)
     if (members_[l].part.role == OnlinePart::Fold || members_[l].part.role == OnlinePart::Sum)
       finishing_[l].push_back(nests[l]);

@@ -72,6 +72,7 @@ struct Tensor {
   DType dtype = DType::F32;
   std::vector<Size> shape;
   Span span;
+  bool maximum = false;                                // an input that the Program it was split from makes as one
 };
 
 // What backward keeps of a tensor, where the text says it: [[save]], [[recompute]].

@@ -246,9 +246,10 @@ class Made:
         self.ours = lambda: backward(given)
 
     def forward(self, function):
-        return lambda: function(self.torch, *self.inputs)
+        return lambda: function(self.torch, *self.inputs).contiguous()
 
     def peer(self, function=None):
+        """Results lie in memory as ours do: einsum's may be views of what lies otherwise."""
         function = function or self.row.peer
         if not self.row.wrt:
             return self.forward(function)
@@ -258,6 +259,7 @@ class Made:
 
         def backward():
             found = self.torch.autograd.grad(result, wanted, self.cotangent, retain_graph=True)
+            found = [gradient.contiguous() for gradient in found]
             return found if len(found) > 1 else found[0]
 
         return backward

@@ -396,6 +396,17 @@ std::string Scalars::by_double(Op op, std::size_t count) const {
   return fmt::format("\n#ifdef cl_khr_fp64\n  {}\n#else\n  return {}(a{});\n#endif\n", precise, name, more);
 }
 
+// ptxas of CUDA 12.6 to 13.3 makes one instruction (VIMNMX3, sm_90 and sm_100) of max(max(a, -b), c) of i32 or i16, and
+// forgets the sign: max(max(a, b), c). It does not look behind another instruction, and keeps this one, which changes
+// nothing.
+std::string Scalars::apart(DType t, const std::string& text) {
+  if (dialect_ == Dialect::OpenCl || bits(t) > 32) return text;
+  const std::string result = call(helper("tc_apart", "int", "int x",
+                                      "\n#if __CUDA_ARCH__ >= 900\n  int r; asm(\"lop3.b32 %0, %1, %1, %1, 0xf0;\" : \"=r\"(r) : \"r\"(x)); return r;\n#endif\n  return x;"),
+      {t == DType::I32 ? text : "(int)" + text});
+  return t == DType::I32 ? result : wrap(t, result);
+}
+
 // 2^(x log2 e) of the device: an error of x / 2^24 and of 2 ulp, and 0 for what is below the normal numbers. It takes
 // two instructions, where an exact one takes eight. Of a - b it takes two as well, and one for b.
 std::string Scalars::exp_below_maximum(const std::vector<std::string>& operands) {
@@ -476,6 +487,13 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   }
 }
 
+std::string Scalars::extreme(Op op, DType t, const std::vector<std::string>& o) {
+  const bool max = op == Op::Max;
+  return call(helper(fmt::format("tc_{}_{}", max ? "max" : "min", tag(t)), type(t), fmt::format("{0} a, {0} b", type(t)),
+                  fmt::format("return a {} b ? a : b;", max ? '>' : '<')),
+      o);
+}
+
 std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), U = unsigned_of(t);
   const bool is_s = is_signed(t);
@@ -489,9 +507,10 @@ std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o)
   };
   switch (op) {
     case Op::Add: return modular("+");
-    case Op::Sub: return modular("-");
-    case Op::Mul: return modular("*");
-    case Op::Neg: return wrap(t, fmt::format("(({0})0 - ({0}){1})", U, o[0]));
+    case Op::Sub: return o[0] == "0" ? apart(t, modular("-")) : modular("-");
+    case Op::Mul:
+      return o[0].starts_with("(-") || o[1].starts_with("(-") ? apart(t, modular("*")) : modular("*");
+    case Op::Neg: return apart(t, wrap(t, fmt::format("(({0})0 - ({0}){1})", U, o[0])));
     case Op::Fma: return integers(Op::Add, t, {integers(Op::Mul, t, {o[0], o[1]}), o[2]});
     case Op::Div:
       return shared("div",
@@ -512,8 +531,10 @@ std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o)
           fmt::format(
               "return ({1})b >= {2}u ? ({0}){3} : ({0})(a >> b);", T, U, bits(t), is_s ? "(a < 0 ? -1 : 0)" : "0"));
     case Op::Abs: return is_s ? shared("abs", fmt::format("return a < 0 ? ({0})(({1})0 - ({1})a) : a;", T, U)) : o[0];
-    case Op::Max: return shared("max", "return a > b ? a : b;");
-    case Op::Min: return shared("min", "return a < b ? a : b;");
+    case Op::Max: case Op::Min: {
+      std::string result = extreme(op, t, o);
+      return is_s && bits(t) > 8 ? apart(t, result) : result;
+    }
     case Op::Recip: return integers(Op::Div, t, {constant({t, 1, 0}), o[0]});
     case Op::Relu: return is_s ? shared("relu", fmt::format("return a < 0 ? ({})0 : a;", T)) : o[0];
     case Op::Sign: return shared("sign", fmt::format("return ({})((a > 0) - ({}));", T, is_s ? "a < 0" : "0"));

@@ -43,6 +43,10 @@ class Scalars {
   std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns,
       std::optional<bool> a_transposed, bool b_transposed, bool begins);
   std::string exp_below_maximum(const std::vector<std::string>& operands);
+  // Max or Min of integers none of which is -x (see `apart`).
+  std::string extreme(Op op, DType type, const std::vector<std::string>& operands);
+  // An integer of up to 32 bits that is -x, or the max or min of what may be: the same.
+  std::string apart(DType type, const std::string& text);
   // (a, b, 1 / b) of f32. `any`: a may be infinite.
   std::string quotient(const std::vector<std::string>& operands, bool any);
   std::string await_all(DType type, std::int64_t registers);  // (c)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "lang/diagnostic.h"
 
@@ -220,9 +221,15 @@ Value Speller::apply(Op op, const std::vector<Value>& operands, DType type) {
   return {scalars_.apply(op, common, std::move(texts)), boolean ? DType::Bool : type, false, {}};
 }
 
+// As an operand of Max, Min or Select.
+Value Speller::plain(Value v) {
+  if (std::exchange(v.negated, false)) v.text = scalars_.apart(DType::I32, bare(v.text));
+  return v;
+}
+
 Value Speller::select(const std::vector<Value>& o, DType type) {
   const Value c = convert(o[0], DType::Bool);
-  Value a = convert(o[1], type), b = convert(o[2], type);
+  Value a = plain(convert(o[1], type)), b = plain(convert(o[2], type));
   if (c.text == "true") return a;
   if (c.text == "false") return b;
   Value result{scalars_.apply(Op::Select, type, {c.text, a.text, b.text}), type, a.narrow && b.narrow, {}};
@@ -246,7 +253,7 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
   // what C computes in: int only if both operands and the result are
   std::string text;
   if (!sign(op)) {
-    text = both ? scalars_.apply(op, DType::I32, {o[0].text, o[1].text})
+    text = both ? scalars_.extreme(op, DType::I32, {plain(o[0]).text, plain(o[1]).text})
                 : scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
   } else if (both && narrow && (op == Op::Div || op == Op::Mod) && o[0].range->low >= 0) {
     const bool literal = o[1].text.find_first_not_of("0123456789") == std::string::npos;
@@ -262,7 +269,10 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
         sign(op), o[1].text);
   }
   if (narrow && !both) text = fmt::format("((int){})", text);
-  return {std::move(text), DType::I64, narrow, range};
+  const auto below_zero = [](const Value& v) { return v.range->low == v.range->high && v.range->low < 0; };
+  const bool negated = (op == Op::Sub && o[0].range->low == 0 && o[0].range->high == 0) ||
+      (op == Op::Mul && (below_zero(o[0]) || below_zero(o[1])));
+  return {std::move(text), DType::I64, narrow, range, narrow && negated};
 }
 
 }  // namespace tilec::codegen::simt

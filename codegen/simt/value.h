@@ -24,6 +24,7 @@ struct Value {
   DType type = DType::I64;
   bool narrow = false;                                 // an i64 whose text is an `int`
   std::optional<Interval> range;                       // of an i64
+  bool negated = false;                                // a narrow one that is -x, or c x with c < 0
 };
 
 enum class Space { Global, Shared, Private, Constant };
@@ -61,6 +62,7 @@ class Speller {
   Value index(Op op, const std::vector<Value>& operands);
   Value select(const std::vector<Value>& operands, DType type);
   Value load(const Load& load, const Scope& scope);
+  Value plain(Value value);
 
   Scalars& scalars_;
 };

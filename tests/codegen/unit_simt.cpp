@@ -120,6 +120,16 @@ TEST_CASE("helpers are printed once, and only when used") {
   CHECK(holds(cuda, "(int)((unsigned int)X[i] + (unsigned int)X[i])"));
 }
 
+TEST_CASE("below a max, CUDA's assembler is not shown that an int is -x") {
+  const Expr i = var("i"), x = load("X", i, DType::I32), at = op(Op::Max, {Expr(0), op(Op::Neg, {i})});
+  const Loops loops = {{kernel("k", {{"X", DType::I32, Direction::In}, {"Y", DType::I32, Direction::Out}},
+                           {loop("i", Kind::Block, 4, {store("Y", at, op(Op::Max, {x, op(Op::Neg, {x})}))})})},
+      {}};
+  const std::string cuda = text(loops, Dialect::Cuda);
+  CHECK(holds(cuda, "Y[tc_max_i32(0, tc_apart(0 - i))] = tc_apart(tc_max_i32(X[i], tc_apart("));
+  CHECK(!holds(text(loops, Dialect::OpenCl), "tc_apart"));
+}
+
 TEST_CASE("a float is rounded to 16 bits once, by CUDA in one instruction") {
   const auto rounded = [](const Expr& e, DType type) { return convert(convert(e, type), DType::F32); };
   const auto of = [](const Expr& value) {

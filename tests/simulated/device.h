@@ -99,6 +99,8 @@ inline void ptx_min_NaN_f32(int, float& r, float a, float b) {
                        : b;
 }
 
+inline void ptx_lop3_b32(int, int& r, int x) { r = x; }  // as Scalars::apart has it: the operand's own bits
+
 inline void ptx_cvt_rn_f16x2_f32(int, unsigned& r, float high, float low) {
   r = (unsigned)simulated_bits<unsigned short>((_Float16)low) |
       (unsigned)simulated_bits<unsigned short>((_Float16)high) << 16;
