@@ -68,8 +68,10 @@ Expr OnlinePass::by_known(const Expr& e, const Known& known) const {
   const Operation* difference = o->op == Op::Exp ? o->operands[0].as<Operation>() : nullptr;
   result.below_maximum = difference && difference->op == Op::Sub &&
       std::ranges::find(known.maxima, difference->operands[1]) != known.maxima.end();
-  if (result.below_maximum && math_ != Math::F32 && result.type == DType::F32)
-    result.operands = result.operands[0].as<Operation>()->operands;
+  if (result.below_maximum && math_ != Math::F32 && result.type == DType::F32) {
+    std::vector<Expr> apart = result.operands[0].as<Operation>()->operands;
+    result.operands = std::move(apart);
+  }
   if (o->op != Op::Div || o->type != DType::F32 || o->operands.size() != 2 || again_) return result;
   const auto by = std::ranges::find(known.reciprocals, o->operands[1], &std::pair<Expr, Expr>::first);
   const auto* c = o->operands[1].as<Constant>();

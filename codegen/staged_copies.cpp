@@ -10,9 +10,10 @@ namespace {
 
 // Whether a value is a multiple of w, as far as its spelling says so.
 bool is_multiple(const Expr& e, std::int64_t w) {
+  if (w == 1) return true;
   if (is_const(e)) return const_or(e, 0) % w == 0;
   const Operation* o = e.as<Operation>();
-  if (!o) return w == 1;
+  if (!o) return false;
   if (o->op == Op::Mul) return is_multiple(o->operands[0], w) || is_multiple(o->operands[1], w);
   const bool keeps = o->op == Op::Add || o->op == Op::Sub || o->op == Op::Min || o->op == Op::Max;
   return keeps && is_multiple(o->operands[0], w) && is_multiple(o->operands[1], w);

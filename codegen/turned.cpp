@@ -41,6 +41,18 @@ std::vector<std::size_t> tiles_of(const poly::Program& program, const Nest& nest
   return first;
 }
 
+// Of the dimensions around: where n ends, what follows in the target.
+std::optional<std::size_t> next_to(const Nest& nest, const Compute& leaf, std::size_t n) {
+  if (nest.dims[n].extent % columns == 0) return std::nullopt;
+  for (const std::string& name : leaf.outer) {
+    const std::size_t d = *nest.dim(name);
+    if (nest.target.offset.coefficients[n] == 1 && nest.target.offset.coefficients[d] == nest.dims[n].extent &&
+        std::ranges::none_of(nest.rows, [&](const Row& row) { return row.form.coefficients[d] != 0; }))
+      return d;
+  }
+  return std::nullopt;
+}
+
 class Turned {
  public:
   Turned(const Nest& nest, const Compute& leaf, const Storage& storage, Names& names)
@@ -51,6 +63,7 @@ class Turned {
         points_(nest),
         m_(*nest.dim(leaf.m())),
         n_(*nest.dim(leaf.n)),
+        beside_(next_to(nest, leaf, n_)),
         inside_(nest) {}
 
   Body spell() {
@@ -78,6 +91,18 @@ class Turned {
 
   DType dtype(std::size_t read) const { return storage_.plan.program.tensor(nest_.reads[read].tensor).dtype; }
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
+  // Columns are values of n, one after the other for all values of what is beside it.
+  std::int64_t all_columns() const { return extent(n_) * (beside_ ? extent(*beside_) : 1); }
+  // A column ⇒ f(dimension, its value)
+  template <class F> void split(Body& body, const Expr& column, F fix) {
+    const auto let = [&](std::size_t d, const Expr& value) {
+      const std::string name = names_.fresh(nest_.dims[d].name);
+      body.push_back(stmt(Let{name, value}));
+      fix(d, var(name));
+    };
+    let(n_, beside_ ? remainder(column, extent(n_)) : column);
+    if (beside_) let(*beside_, quotient(column, extent(n_)));
+  }
 
   // p → the values of the outer dimensions and the first of m and n; n fastest.
   Body corner(Expr rest) {
@@ -89,10 +114,11 @@ class Turned {
       blocks_ = (poly::Exact(blocks_) * count).get();
       return var(name);
     };
-    n0_ = digit(leaf_.n + "_0", (extent(n_) + columns - 1) / columns, columns);
+    n0_ = digit(leaf_.n + "_0", (all_columns() + columns - 1) / columns, columns);
     m0_ = digit(leaf_.m() + "_0", (extent(m_) + rows_of(leaf_) - 1) / rows_of(leaf_), rows_of(leaf_));
     for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
       const std::size_t d = *nest_.dim(leaf_.outer[o]);
+      if (d == beside_) continue;
       around_.fixed.insert_or_assign(d, digit(leaf_.outer[o], extent(d), 1));
       points_.fix(d, around_.fixed.at(d));
     }
@@ -105,6 +131,7 @@ class Turned {
     Form within{std::vector<std::int64_t>(nest_.dims.size(), 0), 0};
     within.coefficients[m_] = 1;
     within.coefficients[n_] = tile.pitch;
+    if (beside_) within.coefficients[*beside_] = tile.pitch * extent(n_);
     for (std::size_t r = 0; r < nest_.reads.size(); ++r) {
       if (nest_.reads[r].tensor != was.tensor || nest_.reads[r].offset != was.offset) continue;
       inside_.reads[r].offset = within;
@@ -122,13 +149,13 @@ class Turned {
       const std::string registers = names_.fresh("held");
       loads.push_back(stmt(Allocate{registers, held, leaf_.rows, Memory::Register}));
       for (std::int64_t i = 0; i < leaf_.rows; ++i) {
-        const std::string m = names_.fresh(leaf_.m()), n = names_.fresh(leaf_.n);
+        const std::string m = names_.fresh(leaf_.m()), n = names_.fresh("column");
         const Expr element = thread + Expr(i * leaf_.lanes);
         loads.push_back(stmt(Let{m, remainder(element, rows_of(leaf_))}));
         loads.push_back(stmt(Let{n, quotient(element, rows_of(leaf_))}));
         points_.fix(m_, m0_ + var(m));
-        points_.fix(n_, n0_ + var(n));
-        Expr there = both(less(m0_ + var(m), Expr(extent(m_))), less(n0_ + var(n), Expr(extent(n_))));
+        split(loads, n0_ + var(n), [&](std::size_t d, const Expr& value) { points_.fix(d, value); });
+        Expr there = both(less(m0_ + var(m), Expr(extent(m_))), less(n0_ + var(n), Expr(all_columns())));
         if (const auto rows = points_.fixed_rows()) there = both(there, *rows);
         loads.push_back(stmt(Store{registers, Expr(i), Constant{held, 0, 0.0}}));
         loads.push_back(stmt(If{there,
@@ -145,10 +172,10 @@ class Turned {
 
   // Each thread has `rows` of m at one value of n; a warp has them at values side by side.
   Body compute(const Expr& thread) {
-    const std::string n = names_.fresh(leaf_.n), m = names_.fresh(leaf_.m());
+    const std::string n = names_.fresh("column"), m = names_.fresh(leaf_.m());
     Body body{stmt(Let{n, n0_ + remainder(thread, columns)}),
         stmt(Let{m, m0_ + quotient(thread, columns) * Expr(leaf_.rows)})};
-    around_.fixed.insert_or_assign(n_, var(n));
+    split(body, var(n), [&](std::size_t d, const Expr& value) { around_.fixed.insert_or_assign(d, value); });
     const Expr end = var(m) + Expr(leaf_.rows);
     if (leaf_.rows == 1) around_.fixed.insert_or_assign(m_, var(m));
     else
@@ -159,7 +186,7 @@ class Turned {
     one.n.clear();
     one.block()->turned = false;
     if (leaf_.rows == 1) one.set_m("");
-    const Expr there = both(less(var(n), Expr(extent(n_))), less(var(m), Expr(extent(m_))));
+    const Expr there = both(less(var(n), Expr(all_columns())), less(var(m), Expr(extent(m_))));
     body.push_back(stmt(If{there, spell_leaf(inside_, one, storage_, around_, names_), {}}));
     return body;
   }
@@ -170,6 +197,7 @@ class Turned {
   Names& names_;
   Ranges points_;
   std::size_t m_, n_;
+  std::optional<std::size_t> beside_;
   Nest inside_;                                        // reads of tiles, in the place of what they hold
   Surroundings around_;
   std::vector<Tile> tiles_;

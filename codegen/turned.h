@@ -7,6 +7,9 @@
 // Without the tile either side touches a sector for each lane. Rows of the tile lie an odd number of banks apart, so
 // neither a row nor a column has two lanes on one bank (NVIDIA, "An Efficient Matrix Transpose in CUDA C/C++", 2013).
 // What lies side by side along n, or does not depend on m, is read where it is used.
+//
+//   C[m, j, i] = =(A[i, j, m])   map C  over j  m m  n i  …  turned     13 values of i
+//     ⇒  the 32 columns of a tile are values of i for some of j, which follow each other in C, too
 #pragma once
 
 #include <vector>

@@ -36,6 +36,33 @@ bool reads_f32(const poly::Program& program, const Nest& nest) {
 // cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
 struct Chosen { Compute leaf; double cycles; bool in_pieces; };
 
+// Of a contraction on tensor cores: how many values of each kind of index.
+struct Extents { double batches, rows, columns, depth; bool masked; };
+
+// Cycles for one value of the reductions.
+struct TileCycles {
+  double one, tiles, read, copied, padded;             // products of a tile; tiles; what all read of the second cache
+  double all(double products) const {
+    return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) * padded;
+  }
+};
+TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model::threads::MatrixTile& tile,
+    std::int64_t turn, const Target& target) {
+  const auto height = static_cast<double>(tile.rows * tile.warps_m),
+             width = static_cast<double>(tile.columns * tile.warps_n), each = static_cast<double>(lang::bytes(i.operand)), stage = static_cast<double>(turn);
+  const double rate = tile.rate * (i.from_shared() && i.operand == DType::F32 ? model::threads::of_rounded : 1);
+  TileCycles c{};
+  c.one = height * width / (rate * model::threads::matrix_rate / each);
+  c.tiles = all.batches * std::ceil(all.rows / height) * std::ceil(all.columns / width);
+  c.read = c.tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+  // The copies of a block that is alone are not hidden where each asks for its place.
+  if (all.masked && tile.blocks == 1)
+    c.copied = std::ceil(c.tiles / target.multiprocessors) * (height + width) * each / 16 *
+        model::threads::issued_of_piece / (model::threads::issues * model::threads::warp);
+  c.padded = std::ceil(all.depth / stage) * stage / all.depth;
+  return c;
+}
+
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
 // reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
@@ -51,10 +78,10 @@ std::optional<Chosen> chosen(
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const double batches = parts * extent_of(leaf->outer), rows = extent_of(m), columns = extent_of(n);
   const Staging roles = *staging_of(f.nest, m, n, leaf->k);
-  const double depth = static_cast<double>(f.extent[roles.depth]);
-  const bool pieces = in_pieces(program, f.nest, roles), masked = !f.nest.rows.empty();
+  const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
+      static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
+  const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
     if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
@@ -67,34 +94,21 @@ std::optional<Chosen> chosen(
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
     leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
     const std::int64_t bytes = lang::bytes(i.operand),
-                       all = static_cast<std::int64_t>(std::ceil(depth / static_cast<double>(i.k))) * i.k;
+                       whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
+      if (i.operand == DType::F32 && stages.buffers > model::threads::buffers_of_f32) continue;
       // its rows are whole lines
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
-          i.from_shared() ? stages.depth_bytes / bytes : std::min(all, stages.depth_bytes / bytes);
+          i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
       leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
       if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
-      const auto height = static_cast<double>(tile.rows * tile.warps_m),
-                 width = static_cast<double>(tile.columns * tile.warps_n);
-      const double tiles = batches * std::ceil(rows / height) * std::ceil(columns / width),
-                   each = static_cast<double>(bytes);
-      const double rate = tile.rate * (i.from_shared() && i.operand == DType::F32 ? model::threads::of_rounded : 1);
-      const double one = height * width / (rate * model::threads::matrix_rate / each),
-                   multiplied = std::ceil(tiles / target.multiprocessors) * one;
-      const double read = tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
-      // The copies of a block that is alone are not hidden where each asks for its place.
-      const double copied = masked && tile.blocks == 1 ? std::ceil(tiles / target.multiprocessors) * (height + width) *
-              each / 16 * model::threads::issued_of_piece / (model::threads::issues * model::threads::warp)
-                                                       : 0;
-      const auto cost = [&](double products) {
-        return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) *
-            std::ceil(depth / static_cast<double>(turn)) * static_cast<double>(turn) / depth;
-      };
-      if (best && cost(multiplied) >= least) return;
+      const TileCycles c = cycles_of(all, i, tile, turn, target);
+      const double cost = c.all(std::ceil(c.tiles / target.multiprocessors) * c.one);
+      if (best && cost >= least) return;
       const auto blocks = static_cast<double>(tile.blocks);
-      least = cost(multiplied);
-      best = Chosen{*leaf, cost(std::ceil(tiles / (target.multiprocessors * blocks)) * blocks * one), pieces};
+      least = cost;
+      best = Chosen{*leaf, c.all(std::ceil(c.tiles / (target.multiprocessors * blocks)) * blocks * c.one), pieces};
       return;
     }
   };

@@ -1,5 +1,6 @@
 #include "codegen/choose/turned.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -16,11 +17,19 @@ std::optional<Compute> turned_leaf(const Facts& f, int node, const poly::Program
   const Nest& nest = f.nest;
   if (std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& d) { return d.reduction; })) return std::nullopt;
   const auto usable = [&](std::size_t d) { return f.extent[d] >= model::threads::least_to_turn; };
+  // A tile goes on in the dimension that follows n in the target.
+  const auto columns = [&](std::size_t n, std::size_t m) {
+    std::int64_t most = f.extent[n];
+    for (std::size_t d = 0; d < f.extent.size(); ++d)
+      if (d != n && d != m && stride(nest.target, d) == f.extent[n]) most = std::max(most, f.extent[n] * f.extent[d]);
+    return most;
+  };
   std::optional<std::pair<std::size_t, std::size_t>> best;
   std::int64_t most = 0;
   for (std::size_t n = 0; n < f.extent.size(); ++n)
     for (std::size_t m = 0; m < f.extent.size(); ++m) {
-      if (m == n || std::abs(stride(nest.target, n)) != 1 || !usable(n) || !usable(m) || share_row(nest, m, n))
+      if (m == n || std::abs(stride(nest.target, n)) != 1 || !usable(m) ||
+          columns(n, m) < model::threads::least_to_turn || share_row(nest, m, n))
         continue;
       std::int64_t across = 0;
       for (const FlatAccess& read : nest.reads) {

@@ -368,7 +368,7 @@ void Kernel::let(const std::string& name, const Value& value) {
   const std::string type =
       value.type == DType::I64 ? (value.narrow ? "int" : scalars_.index()) : scalars_.type(value.type);
   say("const {} {} = {};", type, id, bare(value.text));
-  scope_.variables[name] = Value{id, value.type, value.narrow, value.range, value.negated};
+  scope_.variables[name] = Value{id, value.type, value.narrow, value.range, value.made, value.by};
 }
 
 void Kernel::statement(const Let& x) {

@@ -221,19 +221,38 @@ Value Speller::apply(Op op, const std::vector<Value>& operands, DType type) {
   return {scalars_.apply(op, common, std::move(texts)), boolean ? DType::Bool : type, false, {}};
 }
 
-// As an operand of Max, Min or Select.
-Value Speller::plain(Value v) {
-  if (std::exchange(v.negated, false)) v.text = scalars_.apart(DType::I32, bare(v.text));
-  return v;
+// Operands of a Max, Min or Select: no negation is below two of one kind (Scalars::apart). One below one of them stays
+// as it is, so that it is known where a loop over it is unrolled.
+std::pair<Value, Value> Speller::apart(Op op, Value a, Value b) {
+  using enum Value::Made;
+  const auto joins = [&](const Value& v) {             // one instruction with this Max or Min
+    return (v.made == Extreme || v.made == ExtremeOfNegation) &&
+        (v.by == op || v.by == Op::Select || op == Op::Select);
+  };
+  const bool a_joins = joins(a), b_joins = joins(b);
+  const auto hide = [&](Value& v, bool own, bool other) {
+    if (!(own && v.made == ExtremeOfNegation) && !(other && v.made == Negation)) return;
+    v.text = scalars_.apart(DType::I32, bare(v.text)), v.made = Otherwise;
+  };
+  hide(a, a_joins, b_joins), hide(b, b_joins, a_joins);
+  return {std::move(a), std::move(b)};
 }
+
+namespace {
+Value::Made extreme_of(const Value& a, const Value& b) {
+  using enum Value::Made;
+  return a.made == Negation || b.made == Negation ? ExtremeOfNegation : Extreme;
+}
+}  // namespace
 
 Value Speller::select(const std::vector<Value>& o, DType type) {
   const Value c = convert(o[0], DType::Bool);
-  Value a = plain(convert(o[1], type)), b = plain(convert(o[2], type));
+  const auto [a, b] = apart(Op::Select, convert(o[1], type), convert(o[2], type));
   if (c.text == "true") return a;
   if (c.text == "false") return b;
   Value result{scalars_.apply(Op::Select, type, {c.text, a.text, b.text}), type, a.narrow && b.narrow, {}};
   if (a.range && b.range) result.range = hull(*a.range, *b.range);
+  if (result.narrow) result.made = extreme_of(a, b), result.by = Op::Select;
   return result;
 }
 
@@ -252,9 +271,12 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
   const bool both = o[0].narrow && o[1].narrow, narrow = fits_int(*range);
   // what C computes in: int only if both operands and the result are
   std::string text;
-  if (!sign(op)) {
-    text = both ? scalars_.extreme(op, DType::I32, {plain(o[0]).text, plain(o[1]).text})
-                : scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
+  Value::Made made = Value::Made::Otherwise;
+  if (!sign(op) && both) {
+    const auto [a, b] = apart(op, o[0], o[1]);
+    text = scalars_.extreme(op, DType::I32, {a.text, b.text}), made = extreme_of(a, b);
+  } else if (!sign(op)) {
+    text = scalars_.apply(op, DType::I64, {wide(o[0]), wide(o[1])});
   } else if (both && narrow && (op == Op::Div || op == Op::Mod) && o[0].range->low >= 0) {
     const bool literal = o[1].text.find_first_not_of("0123456789") == std::string::npos;
     text = fmt::format(
@@ -269,10 +291,13 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
         sign(op), o[1].text);
   }
   if (narrow && !both) text = fmt::format("((int){})", text);
-  const auto below_zero = [](const Value& v) { return v.range->low == v.range->high && v.range->low < 0; };
-  const bool negated = (op == Op::Sub && o[0].range->low == 0 && o[0].range->high == 0) ||
-      (op == Op::Mul && (below_zero(o[0]) || below_zero(o[1])));
-  return {std::move(text), DType::I64, narrow, range, narrow && negated};
+  const auto one = [](const Interval& i) { return i.low == i.high; };
+  const auto below_zero = [&](const Value& v) { return one(*v.range) && v.range->low < 0; };
+  const bool negates = op == Op::Sub ? one(*o[0].range) && o[0].range->low == 0
+                                     : op == Op::Mul && (below_zero(o[0]) || below_zero(o[1]));
+  if (negates && !one(*range))                         // what is one number is known
+    made = Value::Made::Negation;
+  return {std::move(text), DType::I64, narrow, range, narrow ? made : Value::Made::Otherwise, op};
 }
 
 }  // namespace tilec::codegen::simt

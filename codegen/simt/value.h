@@ -24,7 +24,9 @@ struct Value {
   DType type = DType::I64;
   bool narrow = false;                                 // an i64 whose text is an `int`
   std::optional<Interval> range;                       // of an i64
-  bool negated = false;                                // a narrow one that is -x, or c x with c < 0
+  // A narrow one that is -x, or c x with c < 0; a max, min or choice (`by`); one with such an operand.
+  enum class Made { Otherwise, Negation, Extreme, ExtremeOfNegation } made = Made::Otherwise;
+  Op by = Op::Max;
 };
 
 enum class Space { Global, Shared, Private, Constant };
@@ -62,7 +64,7 @@ class Speller {
   Value index(Op op, const std::vector<Value>& operands);
   Value select(const std::vector<Value>& operands, DType type);
   Value load(const Load& load, const Scope& scope);
-  Value plain(Value value);
+  std::pair<Value, Value> apart(Op op, Value a, Value b);
 
   Scalars& scalars_;
 };

@@ -25,7 +25,8 @@ using test::built;
 namespace {
 
 std::optional<Split> split_of(
-    const std::string& text, const std::map<std::string, std::int64_t>& sizes, std::string* error = nullptr) {
+    const std::string& text, const std::map<std::string, std::int64_t>& sizes, std::string* error = nullptr,
+    const Prices& prices = {}) {
   const auto forward = built(text);
   lang::Diagnostics diagnostics;
   const auto gradient = reverse(forward, {}, {}, diagnostics);
@@ -35,7 +36,7 @@ std::optional<Split> split_of(
   const auto bounded = bounds(simplify(*joint), diagnostics);
   REQUIRE(bounded);
   verify(*bounded, Stage::Bounded);
-  const auto result = split(*bounded, forward.inputs.size(), forward.outputs.size(), {}, diagnostics);
+  const auto result = split(*bounded, forward.inputs.size(), forward.outputs.size(), prices, diagnostics);
   if (!result) {
     REQUIRE(error);
     *error = diagnostics.all().back().code;
@@ -175,6 +176,23 @@ TEST_CASE("a short contraction is made again, and then the maximum of its values
   REQUIRE(longer);
   CHECK(way(*longer, "S") == Way::Saved);
   CHECK(way(*longer, "Y") == Way::Output);
+}
+
+TEST_CASE("sums of products of 16 bits are made again where they are cheap, and a maximum stays known as one") {
+  const std::string text =
+      "function (bf16 Q[T, D], bf16 K[S, D], V[S, E]) -> (O) { X[t, s: T, S] = +(f32(Q[t, d]) * f32(K[s, d])); M[t: T] = >(X[t, s]); P[t, s: T, S] = =(exp(X[t, s] - M[t])); Z[t: T] = +(P[t, s]); U[t, e: T, E] = +(P[t, s] * V[s, e]); O[t, e: T, E] = =(U[t, e] / Z[t]); }";
+  const std::map<std::string, std::int64_t> sizes{{"T", 70}, {"S", 50}, {"D", 64}, {"E", 64}};
+  const auto plain = split_of(text, sizes, nullptr, {{17, 1}, {}}),
+             cores = split_of(text, sizes, nullptr, {{17, 15}, {}});
+  REQUIRE(plain);
+  REQUIRE(cores);
+  const auto keeps_scores = [](const Split& split) {
+    return way(split, "X") == Way::Saved || way(split, "P") == Way::Saved;
+  };
+  CHECK(keeps_scores(*plain));
+  CHECK_FALSE(keeps_scores(*cores));
+  for (const TensorId id : cores->backward.inputs)
+    CHECK(cores->backward.tensor(id).maximum == (cores->backward.tensor(id).name == "M"));
 }
 
 TEST_CASE("what the text asks for decides, and a contradiction is an error") {

@@ -254,9 +254,11 @@ TEST_CASE("attention that reads bf16 is a pass on tensor cores, also where the t
       " P[h, t, s: H, T, S] = =(exp(X[h, t, s] - M[h, t])); Z[h, t: H, T] = +(P[h, t, s]); U[h, t, e: H, T, E] = +(P[h, t, s] * V[h, s, e]); O[h, t, e: H, T, E] = =(U[h, t, e] / Z[h, t]); }";
   const Sizes sizes{{"H", 8}, {"T", 2048}, {"S", 2048}, {"D", 64}, {"E", 64}};
   const std::string ampere = print(plan_of(text, sizes, false, "cuda:sm_80")),
+                    hopper = print(plan_of(text, sizes, false, "cuda:sm_90a")),
                     before = print(plan_of(text, sizes, false, "cuda:sm_75"));
   CHECK(ampere.find("inline W\n") != std::string::npos);
   CHECK(ampere.find("mma m16n8k16.bf16") != std::string::npos);
+  CHECK(hopper.find("mma m64n8k16.bf16") != std::string::npos);
   CHECK(before.find("mma") == std::string::npos);
 }
 

@@ -121,12 +121,17 @@ TEST_CASE("helpers are printed once, and only when used") {
 }
 
 TEST_CASE("below a max, CUDA's assembler is not shown that an int is -x") {
-  const Expr i = var("i"), x = load("X", i, DType::I32), at = op(Op::Max, {Expr(0), op(Op::Neg, {i})});
+  const Expr i = var("i"), x = load("X", i, DType::I32), at = op(Op::Max, {Expr(0), op(Op::Neg, {i})}),
+             both = op(Op::Max, {at, Expr(7) - i * 3});
   const Loops loops = {{kernel("k", {{"X", DType::I32, Direction::In}, {"Y", DType::I32, Direction::Out}},
-                           {loop("i", Kind::Block, 4, {store("Y", at, op(Op::Max, {x, op(Op::Neg, {x})}))})})},
+                           {loop("i", Kind::Block, 4,
+                               {store("Y", at, op(Op::Max, {x, op(Op::Neg, {x})})), store("Y", both, x),
+                                   store("Y", op(Op::Min, {at, Expr(3)}), x)})})},
       {}};
   const std::string cuda = text(loops, Dialect::Cuda);
-  CHECK(holds(cuda, "Y[tc_max_i32(0, tc_apart(0 - i))] = tc_apart(tc_max_i32(X[i], tc_apart("));
+  CHECK(holds(cuda, "Y[tc_max_i32(0, (0 - i))] = tc_apart(tc_max_i32(X[i], tc_apart("));
+  CHECK(holds(cuda, "Y[tc_max_i32(tc_apart(tc_max_i32(0, (0 - i))), "));
+  CHECK(holds(cuda, "Y[tc_min_i32(tc_max_i32(0, (0 - i)), 3)]"));
   CHECK(!holds(text(loops, Dialect::OpenCl), "tc_apart"));
 }
 

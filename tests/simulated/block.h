@@ -63,7 +63,7 @@ struct Product {
   unsigned columns;
   std::uint32_t asked;                                 // when
   std::array<void*, 128> sums;
-  std::array<unsigned, 16> fragment;                   // a's rows of this thread, four registers of each of four threads
+  std::array<unsigned, 16> fragment;                   // a's rows of this thread: four registers of four threads
 };
 struct Fiber {
   ucontext_t first;

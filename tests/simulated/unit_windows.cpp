@@ -70,6 +70,28 @@ bool give_taps(Plan& plan, Random& random) {
   return false;
 }
 
+// On random inputs, as the interpreter has it.
+void check_run(const Stages& stages, const Request& request, Random& random) {
+  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, request));
+  const poly::Program& program = *stages.bounded;
+  std::vector<poly::Array> inputs;
+  std::vector<runtime::Tensor> in;
+  std::vector<void*> from;
+  for (const poly::TensorId id : program.inputs) {
+    backends::Shape shape;
+    for (const poly::Size& size : program.tensor(id).shape) shape.push_back(size.get());
+    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
+    in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
+    runtime::from_array(inputs.back(), in.back());
+    from.push_back(in.back().data);
+  }
+  const poly::Interpretation right = poly::interpret(program, inputs);
+  const runtime::Tensor out = runtime::allocate("output", right.outputs[0].dtype, right.outputs[0].shape);
+  void* to[] = {out.data};
+  module->run(from.data(), to);
+  CHECK(backends::compare(runtime::to_array(out), right.outputs[0], right.magnitudes[0]) == "");
+}
+
 }  // namespace
 
 TEST_CASE("threads and blocks that have some taps each of a filter's gradient are right") {
@@ -99,28 +121,24 @@ TEST_CASE("threads and blocks that have some taps each of a filter's gradient ar
       for (const Compute& leaf : group.body)
         if (leaf.m() == "i" || leaf.m() == "j") ++(leaf.is<forms::Reduce>() ? folds : threads);
     columns += by_columns;
-    const auto module = runtime::load_device(runtime::assemble(*stages->lowered, request));
-    const poly::Program& program = *stages->bounded;
-    std::vector<poly::Array> inputs;
-    std::vector<runtime::Tensor> in;
-    std::vector<void*> from;
-    for (const poly::TensorId id : program.inputs) {
-      backends::Shape shape;
-      for (const poly::Size& size : program.tensor(id).shape) shape.push_back(size.get());
-      inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
-      in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
-      runtime::from_array(inputs.back(), in.back());
-      from.push_back(in.back().data);
-    }
-    const poly::Interpretation right = poly::interpret(program, inputs);
-    const runtime::Tensor out = runtime::allocate("output", right.outputs[0].dtype, right.outputs[0].shape);
-    void* to[] = {out.data};
-    module->run(from.data(), to);
-    CHECK(backends::compare(runtime::to_array(out), right.outputs[0], right.magnitudes[0]) == "");
+    check_run(*stages, request, random);
   }
   CHECK(threads > 3);
   CHECK(folds > 3);
   CHECK(columns > 3);
+}
+
+TEST_CASE("a stage begins and ends where strides say, at multiples of nothing") {
+  Random random(7);
+  const Drawn d{
+      "function f(A[40, K1, B], D[B, N, 14]) -> (K) { K[b, n, k, l: B, N, 9, K1] = +(A[3*m + k - 4, l, b] * D[b, n, m]); }",
+      {{"K1", 70}, {"B", 3}, {"N", 20}}, true};
+  const std::string plan =
+      "no split\nno copy\ngroup K  threads 128\n  contract K  over b k  m n  n l  k m  block 4x4  lanes 8  stage 8\n";
+  Request request;
+  const auto stages = made_of(d, Until::Lowered, plan, request);
+  REQUIRE(stages);
+  check_run(*stages, request, random);
 }
 
 }  // namespace tilec::test
