@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -182,6 +183,7 @@ void verify(const Loops& loops);                       // throws InternalError
 std::string print(const Loops& loops);
 std::string print(const Function& function);
 std::string print(const Expr& expr);
+std::string_view word(Kind kind);                      // as it prints
 
 // Spelling: `e(i) * 4 + 1` builds and folds i64 arithmetic.
 Expr operator+(const Expr& a, const Expr& b);
