@@ -196,6 +196,7 @@ Expr minimum(const Expr& a, const Expr& b);            // i64
 Expr maximum(const Expr& a, const Expr& b);
 Expr floor_divide(const Expr& a, std::int64_t b);      // toward minus infinity, b > 0
 Expr ceil_divide(const Expr& a, std::int64_t b);
+constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }  // a >= 0
 // Digits of a flat number, a >= 0: which of blocks of b it is in, and its place there. Up to b = 1 there is one place.
 Expr quotient(const Expr& a, std::int64_t b);
 Expr remainder(const Expr& a, std::int64_t b);
