@@ -103,7 +103,7 @@ int check_one(const Options& options, const std::string& path) {
   if (!one && session.file)
     static_cast<void>(build_functions(
         *session.file, 0, session.request(), session.diagnostics,
-        [](const lang::Function&, std::optional<codegen::Stages>) {}, [] { return true; }));
+        [](const lang::Function&, const std::optional<codegen::Stages>&) {}, [] { return true; }));
   return session.report();
 }
 

@@ -332,7 +332,7 @@ Expr Finishing::value(Body& body, const Nest& nest, const Known& made,
             storage_.name(read.tensor), place(read.offset), storage_.plan.program.tensor(read.tensor).dtype});
       },
       place);
-  const Expr all = of(*nest.value);
+  Expr all = of(*nest.value);
   if (nest.aggregation == Aggregation::Assign) return all;
   return combine(nest.aggregation, identity(nest.aggregation, all.type()), all);
 }

@@ -44,7 +44,6 @@ std::int64_t turns_for(double cycles, std::int64_t most) {
   return static_cast<std::int64_t>(
       std::clamp(cycles / model::worth_a_turn, 1.0, static_cast<double>(std::max<std::int64_t>(1, most))));
 }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // An index as a row: below 0 the first, beyond the end the last. Compared in its own type, so that a u64 is not taken
 // for negative.
@@ -163,7 +162,7 @@ class Indirect {
       body.push_back(stmt(Let{count, minimum(Expr(step), Expr(items) - first)}));
       body.push_back(stmt(For{item, Kind::Serial, var(count), {}, std::move(one)}));
     }
-    return {stmt(For{turn, Kind::Parallel, Expr(ceil_div(items, step)), {}, std::move(body)})};
+    return {stmt(For{turn, Kind::Parallel, Expr(ceil_divide(items, step)), {}, std::move(body)})};
   }
 
   // One item per thread.
@@ -172,7 +171,7 @@ class Indirect {
     const std::string block = names_.fresh("block"), thread = names_.fresh("l"), item = names_.fresh("item");
     Body body{stmt(Let{item, var(block) * Expr(group_.threads) + var(thread)}),
         stmt(If{less(var(item), Expr(items)), inside(var(item)), {}})};
-    return {stmt(For{block, Kind::Block, Expr(ceil_div(items, group_.threads)), {},
+    return {stmt(For{block, Kind::Block, Expr(ceil_divide(items, group_.threads)), {},
         {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)})}})};
   }
 
@@ -246,7 +245,7 @@ class Gather : public Indirect {
   Body many_rows() {
     const auto rows = others(false), rest = others(true);
     const auto d = static_cast<std::size_t>(n_);
-    const std::int64_t width = leaf_.lanes * leaf_.vectors, blocks = ceil_div(extent(d), width);
+    const std::int64_t width = leaf_.lanes * leaf_.vectors, blocks = ceil_divide(extent(d), width);
     return turns(product(nest_, rows) * blocks, leaf_.rows, [&](const Expr& item) {
       const std::string begin = names_.fresh(leaf_.n + "_begin");
       Body body{stmt(Let{begin, remainder(item, blocks) * Expr(width)})};
@@ -272,7 +271,7 @@ class Scatter : public Indirect {
     const auto batch = dims_where(nest_, [](const Dim& d) { return !is_row(d) && !is_rest(d) && !is_index(d); });
     const auto rest = dims_where(nest_, is_rest);
     if (product(nest_, batch) * product(nest_, rest) * extent(v()) == 0) return {};
-    const std::int64_t ranges = ceil_div(extent(v()), leaf_.rows);
+    const std::int64_t ranges = ceil_divide(extent(v()), leaf_.rows);
     if (group_.threads)
       return threads(product(nest_, batch) * ranges * product(nest_, rest), [&](const Expr& item) {
         Body body;
@@ -283,7 +282,7 @@ class Scatter : public Indirect {
       });
     const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)),
                        chunk = leaf_.as<forms::Scatter>()->columns, columns = chunk ? chunk : width,
-                       blocks = ceil_div(width, columns);
+                       blocks = ceil_divide(width, columns);
     const auto serial = dims_where(nest_, [&](const Dim& d) { return is_rest(d) && d.name != leaf_.n; });
     return turns(product(nest_, batch) * ranges * blocks, 1, [&](const Expr& item) {
       Body body;
@@ -397,13 +396,13 @@ Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, co
   const bool narrow = n && !is_rest(nest.dims[*n]);
   if (narrow) leaf.lanes = std::min<std::int64_t>(leaf.lanes, target.vector_bytes / 4);  // addresses are wide
   if (narrow)
-    leaf.vectors = std::clamp<std::int64_t>(ceil_div(nest.dims[*n].extent, leaf.lanes), 1, model::gathered_vectors);
+    leaf.vectors = std::clamp<std::int64_t>(ceil_divide(nest.dims[*n].extent, leaf.lanes), 1, model::gathered_vectors);
   const auto rows = dims_where(nest, [&](const Dim& d) { return !is_rest(d) && !is_row(d) && d.name != leaf.n; });
   const std::int64_t items =
-      product(nest, rows) * (narrow ? ceil_div(nest.dims[*n].extent, leaf.lanes * leaf.vectors) : 1);
+      product(nest, rows) * (narrow ? ceil_divide(nest.dims[*n].extent, leaf.lanes * leaf.vectors) : 1);
   const double elements = static_cast<double>(product(nest, dims_where(nest, [](const Dim& d) { return !is_row(d); })));
   leaf.rows = std::max<std::int64_t>(
-      1, ceil_div(items, turns_for(elements * (narrow ? model::narrow_gather : 1), model::gather_turns)));
+      1, ceil_divide(items, turns_for(elements * (narrow ? model::narrow_gather : 1), model::gather_turns)));
   return leaf;
 }
 
@@ -419,7 +418,7 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
     const std::int64_t wanted = static_cast<std::int64_t>(model::threads::wanted_of_a_multiprocessor) *
         target.multiprocessors,
                        others = std::max<std::int64_t>(1, batches * product(nest, rest));
-    leaf.rows = ceil_div(extent, std::clamp<std::int64_t>(wanted / others, 1, extent));
+    leaf.rows = ceil_divide(extent, std::clamp<std::int64_t>(wanted / others, 1, extent));
     return leaf;
   }
   leaf.lanes = target.vector_bytes /
@@ -429,15 +428,15 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
   const double terms = static_cast<double>(batches * product(nest, dims_where(nest, is_index))),
                sums = static_cast<double>(batches * extent);
   const std::int64_t turns =
-      ceil_div(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))),
-                   model::scatter_turns),
+      ceil_divide(turns_for((2 * terms + sums) * static_cast<double>(std::max<std::int64_t>(1, product(nest, rest))),
+                      model::scatter_turns),
           std::max<std::int64_t>(1, batches));
   const std::int64_t width = leaf.n.empty() ? 1 : nest.dims[*nest.dim(leaf.n)].extent;
   if (turns == 1) return leaf;
   if (width >= model::wide_scatter * leaf.lanes)
-    leaf.form = forms::Scatter{ceil_div(ceil_div(width, turns), model::scattered_vectors * leaf.lanes) *
+    leaf.form = forms::Scatter{ceil_divide(ceil_divide(width, turns), model::scattered_vectors * leaf.lanes) *
         model::scattered_vectors * leaf.lanes};
-  else leaf.rows = ceil_div(extent, std::min(turns, extent));
+  else leaf.rows = ceil_divide(extent, std::min(turns, extent));
   return leaf;
 }
 

@@ -52,7 +52,7 @@ class Leaf {
   // the target.
   Body chunks() {
     const std::size_t d = l_.k.front();
-    const std::int64_t chunk = l_.contract.chunk, extent = l_.nest.dims[d].extent, turns = (extent + chunk - 1) / chunk;
+    const std::int64_t chunk = l_.contract.chunk, extent = l_.nest.dims[d].extent, turns = ceil_divide(extent, chunk);
     if (l_.flag || l_.type != l_.target_type)
       throw InternalError("the plan folds a reduction in parts that cannot be added up in its target");
     const std::string& stem = l_.nest.dims[d].name;

@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -141,8 +142,8 @@ struct Multiply {
 // rows of 128 bytes along k, or, transposed, along m or n, where the next 128 bytes lie `panel` bytes on
 struct SharedMatrix { std::string view; bool transposed = false; std::int64_t panel = 16; };
 struct SharedProduct { std::int64_t at_c; Expr a, b; };
-// a group: c += a b for each, of so many columns, asynchronously; a lies in shared memory or is a Fragment, which stays.
-// `begins`: the first product of each c is c = a b
+// a group: c += a b for each, of so many columns, asynchronously; a lies in shared memory or is a Fragment, which
+// stays. `begins`: the first product of each c is c = a b
 struct MultiplyShared {
   const MatrixInstruction* instruction;
   std::string c;
@@ -184,6 +185,7 @@ void verify(const Loops& loops);                       // throws InternalError
 std::string print(const Loops& loops);
 std::string print(const Function& function);
 std::string print(const Expr& expr);
+std::string_view word(Kind kind);                      // as it prints
 
 // Spelling: `e(i) * 4 + 1` builds and folds i64 arithmetic.
 Expr operator+(const Expr& a, const Expr& b);
@@ -196,6 +198,7 @@ Expr minimum(const Expr& a, const Expr& b);            // i64
 Expr maximum(const Expr& a, const Expr& b);
 Expr floor_divide(const Expr& a, std::int64_t b);      // toward minus infinity, b > 0
 Expr ceil_divide(const Expr& a, std::int64_t b);
+constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }  // a >= 0
 // Digits of a flat number, a >= 0: which of blocks of b it is in, and its place there. Up to b = 1 there is one place.
 Expr quotient(const Expr& a, std::int64_t b);
 Expr remainder(const Expr& a, std::int64_t b);

@@ -169,7 +169,7 @@ class GroupLowering {
 
   std::vector<std::int64_t> counts_of(const std::vector<Loop>& loops) const {
     std::vector<std::int64_t> counts;
-    for (const Loop& loop : loops) counts.push_back((extent(loop.index) + loop.step - 1) / loop.step);
+    for (const Loop& loop : loops) counts.push_back(ceil_divide(extent(loop.index), loop.step));
     return counts;
   }
 
@@ -204,7 +204,7 @@ class GroupLowering {
     for (const Loop& loop : group_.tile) {
       const auto k =
           static_cast<std::size_t>(std::find(s.indices.begin(), s.indices.end(), loop.index) - s.indices.begin());
-      const std::int64_t count = (s.domain[k].extent->get() + loop.step - 1) / loop.step;
+      const std::int64_t count = ceil_divide(s.domain[k].extent->get(), loop.step);
       const bool output = std::any_of(s.target.element.begin(), s.target.element.end(),
           [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
       (output ? outputs : sums).push_back({loop.index, 1}), (output ? of_outputs : of_sums).push_back(count);
@@ -241,7 +241,7 @@ class GroupLowering {
   // The turn of the last loop, some of its values after the other.
   Body in_parts(Body leaves) {
     const Loop& loop = *walked_;
-    const std::int64_t all = extent(loop.index), whole = (std::min(loop.step, all) + loop.walk - 1) / loop.walk;
+    const std::int64_t all = extent(loop.index), whole = ceil_divide(std::min(loop.step, all), loop.walk);
     const Expr count =
         all % loop.step ? ceil_divide(minimum(Expr(loop.step), Expr(all) - var(turn_start_)), loop.walk) : Expr(whole);
     Body body{stmt(Let{first(loop.index), var(turn_start_) + var(step_) * Expr(loop.walk)})};
@@ -310,7 +310,7 @@ class GroupLowering {
     for (const std::string& name : order) {
       const std::size_t d = *nest.dim(name);
       const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(group_, nest, d);
-      digits.push_back({d, (left + step - 1) / step, step, is_ragged(group_, nest, d)});
+      digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});
     }
     const Kind turns = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
     return spell_over_threads(nest, leaf, digits, surroundings(l), group_.threads, turns, names_,

@@ -127,7 +127,9 @@ std::optional<InTurn> in_turn(const Nest& nest, const Compute& leaf, const FlatA
   const std::optional<std::size_t> asking = asks_by_block(nest, leaf) ? std::nullopt : level_that_waits(nest, leaf);
   if (__builtin_mul_overflow(made.count, extent * step / line, &made.lines)) return std::nullopt;
   if (made.lines <= model::ahead::at_once) return std::nullopt;
-  for (std::size_t level = last; level-- > taps && dim(level) != d && (!asking || level > *asking);) {
+  for (std::size_t level = last; level > taps;) {
+    --level;
+    if (dim(level) == d || (asking && level <= *asking)) break;
     if (!moves(leaf.k[level]) && nest.dims[dim(level)].extent > 1) return std::nullopt;
     if (__builtin_mul_overflow(made.lines, nest.dims[dim(level)].extent, &made.lines)) return std::nullopt;
   }

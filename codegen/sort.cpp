@@ -28,7 +28,6 @@ std::int64_t rows_of(const Nest& nest) {
   return count;
 }
 std::int64_t length_of(const Nest& nest) { return nest.dims[*nest.dim("v")].extent; }
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int log_up(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
 std::int64_t block_threads(std::int64_t length, const Target& target) {
   return std::clamp<std::int64_t>(std::int64_t{1} << log_up(length), model::threads::warp,
@@ -69,7 +68,7 @@ class Sort {
     append(one, sorted_chunk(Expr(std::int64_t{0}), length_));
     body.push_back(stmt(Let{count, minimum(Expr(leaf_.rows), Expr(rows_of(nest_)) - var(turn) * Expr(leaf_.rows))}));
     body.push_back(stmt(For{row, Kind::Serial, var(count), {}, std::move(one)}));
-    return {stmt(For{turn, Kind::Parallel, Expr(ceil_div(rows_of(nest_), leaf_.rows)), {}, std::move(body)})};
+    return {stmt(For{turn, Kind::Parallel, Expr(ceil_divide(rows_of(nest_), leaf_.rows)), {}, std::move(body)})};
   }
 
   // Every pass is a parallel loop of its own over rows and parts.
@@ -84,7 +83,7 @@ class Sort {
   }
 
   template <class Inside> Body each_part(const Inside& inside) {
-    const std::int64_t parts = ceil_div(length_, part_);
+    const std::int64_t parts = ceil_divide(length_, part_);
     const std::string turn = names_.fresh("p"), row = names_.fresh("row"), first = names_.fresh("first");
     Body body{stmt(Let{row, Operation{Op::Div, {var(turn), Expr(parts)}, DType::I64}}),
         stmt(Let{first, Expr(Operation{Op::Mod, {var(turn), Expr(parts)}, DType::I64}) * Expr(part_)})};
@@ -100,7 +99,7 @@ class Sort {
     Body body = global ? Body{} : buffers(Memory::Shared);
     append(body, views_of_row(var(row), global));
     append(body, each_thread([&](const Expr& first) { return sorted_chunk(first, part_); }));
-    if (const int passes = log_up(ceil_div(length_, part_)); passes > 0) {
+    if (const int passes = log_up(ceil_divide(length_, part_)); passes > 0) {
       Body turn{stmt(Let{width, Operation{Op::Shl, {Expr(part_), var(pass) * Expr(2)}, DType::I64}})};
       const int steps = log_up(length_) + 1;
       append(
@@ -305,7 +304,7 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
   const std::int64_t length = length_of(nest), rows = rows_of(nest);
   if (has_threads(target)) {
     leaf.form = forms::Sort{
-        std::int64_t{1} << log_up(ceil_div(std::max<std::int64_t>(1, length), block_threads(length, target)))};
+        std::int64_t{1} << log_up(ceil_divide(std::max<std::int64_t>(1, length), block_threads(length, target)))};
     leaf.lanes = block_threads(length, target);
     return leaf;
   }

@@ -60,8 +60,8 @@ Body StagedBlock::coordinates() {
     blocks_ = (poly::Exact(blocks_) * count).get();
     return value;
   };
-  n0_ = digit(leaf_.n + "_0", (extent(roles_.n) + width_ - 1) / width_, width_);
-  m0_ = digit(leaf_.m() + "_0", (extent(roles_.m) + height_ - 1) / height_, height_);
+  n0_ = digit(leaf_.n + "_0", ceil_divide(extent(roles_.n), width_), width_);
+  m0_ = digit(leaf_.m() + "_0", ceil_divide(extent(roles_.m), height_), height_);
   for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
     const std::size_t d = *nest_.dim(leaf_.outer[o]);
     points_.fix(d, digit(leaf_.outer[o], extent(d), 1));

@@ -67,7 +67,7 @@ Body StagedCopies::prepare(Copy& copy, const Expr& first) {
   Body body;
   const std::int64_t inner = (copy.along_depth ? depth_ : copy.side) / copy.width,
                      total = depth_ * copy.side / copy.width;
-  const std::int64_t turns = (total + threads_ - 1) / threads_;
+  const std::int64_t turns = ceil_divide(total, threads_);
   copy.partial = total % threads_ != 0;
   for (std::int64_t u = 0; u < turns; ++u) {
     const bool steady = threads_ % inner == 0;

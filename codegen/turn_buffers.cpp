@@ -64,7 +64,7 @@ Body TurnBuffers::write_kept(Names& names) const {
     Body all{stmt(Let{element, var(turn) * Expr(group_.threads) + var(thread)}),
         stmt(If{less(var(element), Expr(count)), std::move(one), {}})};
     body.push_back(stmt(Barrier{}));
-    body.push_back(stmt(For{turn, Kind::Serial, Expr((count + group_.threads - 1) / group_.threads), {},
+    body.push_back(stmt(For{turn, Kind::Serial, Expr(ceil_divide(count, group_.threads)), {},
         {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(all)})}}));
   }
   return body;

@@ -114,8 +114,8 @@ class Turned {
       blocks_ = (poly::Exact(blocks_) * count).get();
       return var(name);
     };
-    n0_ = digit(leaf_.n + "_0", (all_columns() + columns - 1) / columns, columns);
-    m0_ = digit(leaf_.m() + "_0", (extent(m_) + rows_of(leaf_) - 1) / rows_of(leaf_), rows_of(leaf_));
+    n0_ = digit(leaf_.n + "_0", ceil_divide(all_columns(), columns), columns);
+    m0_ = digit(leaf_.m() + "_0", ceil_divide(extent(m_), rows_of(leaf_)), rows_of(leaf_));
     for (std::size_t o = leaf_.outer.size(); o-- > 0;) {
       const std::size_t d = *nest_.dim(leaf_.outer[o]);
       if (d == beside_) continue;

@@ -35,7 +35,7 @@ struct Idiom {
 
 std::span<const Idiom> idioms();
 
-// A name that Tile has under another: `maximum` is `max`.
+// A name that Tile has under another: `maximum` is `max` (other_names.cpp).
 struct Alias { std::string_view foreign, name; };
 std::span<const Alias> aliases();
 

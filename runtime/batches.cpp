@@ -89,7 +89,7 @@ class Batches {
                                      : fmt::format("{} {}", count == 1 ? "a dimension," : "dimensions,", batch);
     diagnostics_
         .report(input != nullptr ? input->span : lang::Span{}, messages::batch_missing, argument.name, wanted,
-            shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by ")))
+            describe_shape(shape))
         .hint("name the inputs that the batch is of; the others are the same for all of it");
     return false;
   }

@@ -190,8 +190,8 @@ class PairModule final : public Module {
 
   std::unique_ptr<Tensor> borrowed() const {
     std::unique_ptr<Tensor> own = spare_.take();
-    return own ? std::move(own)
-               : std::make_unique<Tensor>(allocate("the workspace of " + name, DType::U8, {workspace_}));
+    if (!own) own = std::make_unique<Tensor>(allocate("the workspace of " + name, DType::U8, {workspace_}));
+    return own;
   }
 
   template <class Run> void run_halves(void* const* in, void* const* out, void* workspace, Run run) const {

@@ -34,7 +34,7 @@ std::atomic<std::size_t> exchange_count = 0;
 
 template <class T> T read(const void* object, std::size_t offset) {
   T value;
-  std::memcpy(&value, static_cast<const char*>(object) + offset, sizeof value);
+  std::memcpy(static_cast<void*>(&value), static_cast<const char*>(object) + offset, sizeof value);
   return value;
 }
 

@@ -16,6 +16,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,10 @@ struct Argument {
   bool add = false;                                    // of a result: the call adds to what the tensor holds
   bool unwanted = false;                               // of a result: it is not computed
 };
+
+const Argument* argument_named(const std::vector<Argument>& arguments, std::string_view name);  // null: there is none
+// Of an integer, a number or a scalar in the host's memory, which is read.
+std::int64_t integer_of(const Argument& argument);
 
 struct Specialisation {
   std::shared_ptr<const Module> module;                // of a pair: forward

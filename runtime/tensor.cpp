@@ -158,6 +158,10 @@ std::string print_shape(const std::vector<std::int64_t>& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
+std::string describe_shape(const std::vector<std::int64_t>& shape) {
+  return shape.empty() ? "a scalar" : fmt::format("{}", fmt::join(shape, " by "));
+}
+
 std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape) {
   // An empty tensor has no bytes however large its other extents are, but its strides must still be counted.
   std::int64_t bytes = lang::bytes(dtype);

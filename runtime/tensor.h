@@ -33,6 +33,7 @@ struct Tensor {
 
 std::vector<std::int64_t> row_major(const std::vector<std::int64_t>& shape);
 std::string print_shape(const std::vector<std::int64_t>& shape);                    // `2x3`, `scalar`
+std::string describe_shape(const std::vector<std::int64_t>& shape);                 // `2 by 3`, `a scalar`
 
 // Bytes of a dense tensor; RuntimeError E0513 when they do not fit in 63 bits.
 std::int64_t byte_count(std::string_view name, DType dtype, const std::vector<std::int64_t>& shape);

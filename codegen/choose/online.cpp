@@ -159,11 +159,12 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
     const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
     // Fragments of a step; of instructions that read shared memory, those of a sum's rows alone, of all steps.
-    const double fragments = !i.from_shared() ? static_cast<double>(leaf.vectors * i.registers_of_b()) + width / 4 * tall
-        : product                             ? 0
-                                              : static_cast<double>(depth * split.of_row) * tall / 4;
-    registers += (product && !i.from_shared() ? model::pass::of_result * results : results) +
-        (product || i.from_shared() ? fragments : 0);
+    if (i.from_shared())
+      registers += results + (product ? 0 : static_cast<double>(depth * split.of_row) * tall / 4);
+    else if (product)
+      registers += model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) +
+          width / 4 * tall;
+    else registers += results;
   }
   const double shared = static_cast<double>(cores_bytes(i, nests, parts, static_cast<std::int64_t>(height), depth)) +
       model::pass::shared_of_block;

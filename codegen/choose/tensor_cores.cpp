@@ -49,7 +49,8 @@ struct TileCycles {
 TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model::threads::MatrixTile& tile,
     std::int64_t turn, const Target& target) {
   const auto height = static_cast<double>(tile.rows * tile.warps_m),
-             width = static_cast<double>(tile.columns * tile.warps_n), each = static_cast<double>(lang::bytes(i.operand)), stage = static_cast<double>(turn);
+             width = static_cast<double>(tile.columns * tile.warps_n),
+             each = static_cast<double>(lang::bytes(i.operand)), stage = static_cast<double>(turn);
   const double rate = tile.rate * (i.from_shared() && i.operand == DType::F32 ? model::threads::of_rounded : 1);
   TileCycles c{};
   c.one = height * width / (rate * model::threads::matrix_rate / each);

@@ -42,7 +42,7 @@ Misfit pass_on_cores_fault(const LeafToFit& g, const std::string& instruction, c
   std::vector<OnlinePart> parts;
   for (std::size_t l = 0; l < nests.size(); ++l)
     parts.push_back(std::get<OnlinePart>(online_part(nests[l], g.group.body[l].m(), g.group.body.front().n)));
-  if (const std::string why = refuses_cores(*i, g.plan.program, nests, parts); !why.empty()) return why;
+  if (std::string why = refuses_cores(*i, g.plan.program, nests, parts); !why.empty()) return why;
   const bool multiplied = part.role == OnlinePart::Product || part.role == OnlinePart::Sum;
   const std::int64_t stage = g.leaf.as<forms::Online>()->depth,
                      columns = part.role == OnlinePart::Product

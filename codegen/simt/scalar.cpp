@@ -314,8 +314,8 @@ std::string Scalars::matrix() {
       "return (((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | 64ull << 32 | 1ull << 62;");
 }
 
-std::string Scalars::multiply_shared(
-    const MatrixInstruction& i, std::int64_t columns, std::optional<bool> a_transposed, bool b_transposed, bool begins) {
+std::string Scalars::multiply_shared(const MatrixInstruction& i, std::int64_t columns, std::optional<bool> a_transposed,
+    bool b_transposed, bool begins) {
   const bool real = is_float(i.accumulator);
   const std::int64_t count = columns / i.n * i.registers_of_c(), of_a = a_transposed ? 1 : i.registers_of_a();
   std::string sums, list;

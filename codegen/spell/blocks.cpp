@@ -70,7 +70,7 @@ class Blocks {
         if (extent % block) append(body, rows_at(lo + Expr(extent / block * block), Expr(1), extent % block));
         return body;
       }
-      const std::int64_t turns = (extent + block - 1) / block, most = (extent + turns - 1) / turns,
+      const std::int64_t turns = ceil_divide(extent, block), most = ceil_divide(extent, turns),
                          full = extent - turns * (most - 1);
       Body body = rows_at(lo, Expr(full), most);
       if (most > 1) append(body, rows_at(lo + Expr(full * most), Expr(turns - full), most - 1));
@@ -159,9 +159,9 @@ class Blocks {
     Body body;
     const Expr lo = named(l_.names, body, stem + "_lo", range.lo), hi = named(l_.names, body, stem + "_end", range.hi),
                count = range.hi - range.lo;
-    const std::int64_t known = const_or(count, 0), turns = (known + l_.compute.rows - 1) / l_.compute.rows;
+    const std::int64_t known = const_or(count, 0), turns = ceil_divide(known, l_.compute.rows);
     if (is_const(count) && known <= 0) return {};
-    const std::int64_t rows = is_const(count) ? (known + turns - 1) / turns : l_.compute.rows;
+    const std::int64_t rows = is_const(count) ? ceil_divide(known, turns) : l_.compute.rows;
     append(body,
         serial(l_.names, stem + "_b",
             {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)}, [&](const Expr& turn) {
@@ -222,8 +222,8 @@ class Blocks {
     if (is_const(count)) {
       const std::int64_t extent = const_or(count, 0);
       if (extent <= 0) return {};
-      const std::int64_t all = (extent + W - 1) / W, turns = (all + most_vectors - 1) / most_vectors,
-                         most = (all + turns - 1) / turns, full = all - turns * (most - 1);
+      const std::int64_t all = ceil_divide(extent, W), turns = ceil_divide(all, most_vectors),
+                         most = ceil_divide(all, turns), full = all - turns * (most - 1);
       const bool ragged = extent % W != 0;
       const std::int64_t smaller = most > 1 ? turns - full : 0;
       Body body = vectors_at(range.lo, Expr(full - (ragged && smaller == 0)), most, std::nullopt);

@@ -84,7 +84,7 @@ Body spell_over_threads(const Nest& nest, const Compute& leaf, const std::vector
     elements.push_back(guarded(number));
   }
   Stmt all = stmt(For{thread, Kind::Thread, Expr(threads), {}, std::move(elements)});
-  return {stmt(For{turn, turns, Expr((total + span - 1) / span), {}, {std::move(all)}})};
+  return {stmt(For{turn, turns, Expr(ceil_divide(total, span)), {}, {std::move(all)}})};
 }
 
 }  // namespace tilec::codegen

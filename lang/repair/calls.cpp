@@ -147,7 +147,7 @@ bool reshapes(Draft& s) {
   for (std::size_t i = s.equals + 1; i + 2 < s.size(); ++i) {
     const Sizes* sizes = s.is(i, "reshape") && s.is(i + 1, "(") && s.word(i + 2) ? s.shape(s[i + 2]) : nullptr;
     const auto parts = sizes ? s.list(i + 1) : std::vector<Range>();
-    if (parts.size() < 2 || parts[0].second != i + 3) continue;
+    if (sizes == nullptr || parts.size() < 2 || parts[0].second != i + 3) continue;
     const auto given = parts.size() == 2 && !listed(s, parts[1]).empty() ? listed(s, parts[1])
                                                                       : std::vector(parts.begin() + 1, parts.end());
     Sizes rest = *sizes;

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <set>
@@ -17,6 +16,7 @@
 
 #include "case.h"
 #include "one_text.h"
+#include "options.h"
 #include "plans.h"
 #include "codegen/simt/emit.h"
 #ifdef TILEC_CPU
@@ -183,21 +183,10 @@ template <class F> void series(int wanted, bool gradient, const Options& options
 
 Options arguments(int argc, char** argv) {
   Options o;
-  for (int k = 1; k < argc; ++k) {
-    const std::string a = argv[k];
-    const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
-    if (a == "--seed") o.seed = std::stoull(next());
-    else if (a == "--cases") o.cases = std::stoi(next());
-    else if (a == "--gradients") o.gradients = std::stoi(next());
-    else if (a == "--batch") o.batch = std::stoi(next());
-    else if (a == "--case") o.only = std::stoull(next());
-    else if (a == "--gradient") o.gradient = true;
-    else if (a == "--plans") o.plans = true;
-    else if (a == "--narrow") o.narrow = true;
-    else if (a == "--drawn") o.drawn.push_back(next());
-    else if (a == "--target") o.target = next();
-    else std::cerr << "unknown argument " << a << "\n", std::exit(2);
-  }
+  read_options(argc, argv,
+      {{"--seed", &o.seed}, {"--cases", &o.cases}, {"--gradients", &o.gradients}, {"--batch", &o.batch},
+          {"--case", &o.only}, {"--gradient", &o.gradient}, {"--plans", &o.plans}, {"--narrow", &o.narrow},
+          {"--drawn", &o.drawn}, {"--target", &o.target}});
   return o;
 }
 

@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <numeric>
 
 #include "case.h"
 #include "one_text.h"
+#include "options.h"
 #include "codegen/fuse.h"
 #include "codegen/lower.h"
 #include "codegen/schedule.h"
@@ -383,15 +383,9 @@ struct Options {
 
 Options arguments(int argc, char** argv) {
   Options o;
-  for (int k = 1; k + 1 < argc; k += 2) {
-    const std::string a = argv[k], value = argv[k + 1];
-    if (a == "--seed") o.seed = std::stoull(value);
-    else if (a == "--cases") o.cases = std::stoi(value);
-    else if (a == "--case") o.only = std::stoull(value), o.cases = 1;
-    else if (a == "--target") o.target = value;
-    else if (a == "--long") o.length = std::stoll(value);
-    else std::cerr << "unknown argument " << a << "\n", std::exit(2);
-  }
+  read_options(argc, argv,
+      {{"--seed", &o.seed}, {"--cases", &o.cases}, {"--case", &o.only}, {"--target", &o.target}, {"--long", &o.length}});
+  if (o.only) o.cases = 1;
   return o;
 }
 

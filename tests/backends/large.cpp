@@ -11,11 +11,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 
 #include "case.h"
+#include "options.h"
 #include "runtime/error.h"
 #include "runtime/specialise.h"
 
@@ -236,16 +236,8 @@ struct Options {
 
 Options arguments(int argc, char** argv) {
   Options o;
-  for (int k = 1; k < argc; ++k) {
-    const std::string a = argv[k];
-    const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
-    if (a == "--seed") o.seed = std::stoull(next());
-    else if (a == "--cases") o.cases = std::stoi(next());
-    else if (a == "--case") o.only = std::stoi(next());
-    else if (a == "--target") o.targets.push_back(next());
-    else if (a == "--show") o.show = true;
-    else std::cerr << "unknown argument " << a << "\n", std::exit(2);
-  }
+  read_options(argc, argv,
+      {{"--seed", &o.seed}, {"--cases", &o.cases}, {"--case", &o.only}, {"--target", &o.targets}, {"--show", &o.show}});
   o.sparing = o.targets.empty() && !o.only;
   if (o.targets.empty()) o.targets = {"reference", "cpu", "opencl"};
   return o;

@@ -22,7 +22,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <map>
@@ -32,6 +31,7 @@
 #include "case.h"
 #include "codegen/llvm/emit.h"
 #include "guarded.h"
+#include "options.h"
 #include "plans.h"
 #include "codegen/locals.h"
 #include "runtime/code.h"
@@ -345,23 +345,12 @@ void series(int wanted, bool gradient, const Options& options) {
 
 Options arguments(int argc, char** argv) {
   Options o;
-  for (int k = 1; k < argc; ++k) {
-    const std::string a = argv[k];
-    const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
-    if (a == "--seed") o.seed = std::stoull(next());
-    else if (a == "--cases") o.cases = std::stoi(next());
-    else if (a == "--gradients") o.gradients = std::stoi(next());
-    else if (a == "--case") o.only = std::stoull(next());
-    else if (a == "--kind") o.kind = next();
-    else if (a == "--gradient") o.gradient = true;
-    else if (a == "--caches") o.caches = std::stoll(next());
-    else if (a == "--target") o.targets = {next()};
-    else if (a == "--show") o.show = true;
-    else if (a == "--pool") o.pool = true;
-    else if (a == "--plans") o.plans = true;
-    else if (a == "--vmap") o.vmap = true;
-    else std::cerr << "unknown argument " << a << "\n", std::exit(2);
-  }
+  std::vector<std::string> targets;
+  read_options(argc, argv,
+      {{"--seed", &o.seed}, {"--cases", &o.cases}, {"--gradients", &o.gradients}, {"--case", &o.only},
+          {"--kind", &o.kind}, {"--gradient", &o.gradient}, {"--caches", &o.caches}, {"--target", &targets},
+          {"--show", &o.show}, {"--pool", &o.pool}, {"--plans", &o.plans}, {"--vmap", &o.vmap}});
+  if (!targets.empty()) o.targets = targets;
   return o;
 }
 

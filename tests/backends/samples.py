@@ -104,14 +104,19 @@ def check_regressions(options, report) -> None:
         )
 
 
+def samples(words: list[str]):
+    """Each sample that is asked for, with its parameters, forward and as a gradient."""
+    for path in sorted(SAMPLES.glob("*.tile")):
+        if not words or any(w in path.name for w in words):
+            _, declared = parameters(path.read_text())
+            yield from ((path, declared, gradient) for gradient in (False, True))
+
+
 def called(tilec: str, folder: pathlib.Path, words: list[str]) -> list[pathlib.Path]:
     """Each sample and each gradient in a file of its own, which ends with a case for each set of sizes."""
     files = []
-    for path, gradient in itertools.product(sorted(SAMPLES.glob("*.tile")), (False, True)):
-        if words and not any(w in path.name for w in words):
-            continue
+    for path, declared, gradient in samples(words):
         text = run(tilec, "grad", str(path))[1] if gradient else path.read_text()
-        _, declared = parameters(path.read_text())
         copy = folder / f"{path.stem}{'_gradient' if gradient else ''}.tile"
         for sizes in SIZES:
             inputs = values(declared, sizes)
@@ -125,10 +130,7 @@ def called(tilec: str, folder: pathlib.Path, words: list[str]) -> list[pathlib.P
 
 def check_emitted(options, target, scratch, report) -> None:
     form = "--emit=cubin" if target.startswith("cuda") else "--emit=object"
-    for path, sizes, gradient in itertools.product(sorted(SAMPLES.glob("*.tile")), SIZES, (False, True)):
-        if options.words and not any(w in path.name for w in options.words):
-            continue
-        _, declared = parameters(path.read_text())
+    for (path, declared, gradient), sizes in itertools.product(samples(options.words), SIZES):
         flat = {d: sizes.get(d, sizes["default"]) for _, dims in declared for d in dims or []}
         flat |= {name: SCALARS[name] for name, dims in declared if not dims and name in "SDP"}
         copy = pathlib.Path(scratch) / path.name           # a bare scalar has no rank until it is called

@@ -174,6 +174,10 @@ TEST_CASE("other names stand for functions that are there") {
     const bool in_std = std::any_of(
         standard.begin(), standard.end(), [&](const lang::StandardName& each) { return each.name == alias.name; });
     CHECK((lang::function_named(alias.name) || lang::builtin_named(alias.name) != nullptr || in_std));
+    const auto said_there = [&](const lang::OtherName& each) {
+      return each.other == alias.foreign && each.name == alias.name;
+    };
+    CHECK(std::ranges::none_of(lang::other_standard_names(), said_there));
     const Compiled compiled = compile("function f(X[N]) -> (O) { O = " + std::string(alias.foreign) + "(X, 1.0); }");
     REQUIRE(compiled.diagnostics.all().size() == 1);
     REQUIRE_FALSE(compiled.diagnostics.all()[0].hints.empty());

@@ -493,9 +493,9 @@ def test_faults_of_values_come_from_the_call():
 
 
 def kernel_of(text, *specs, **options):
-    from tilec.jax import _Function
+    from tilec._jax_programs import Function
     program = tilec.compile(text, **options)
-    return _Function(program, {}, tuple(program.inputs)).kernel(tuple((shape, np.dtype("f4")) for shape in specs))
+    return Function(program, {}, tuple(program.inputs)).kernel(tuple((shape, np.dtype("f4")) for shape in specs))
 
 
 def test_calls_that_fit_no_kernel():
