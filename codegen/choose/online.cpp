@@ -130,6 +130,16 @@ std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nes
   return leaves;
 }
 
+// Of a product or a sum: its results, and fragments of a step of so much of the reduction; of instructions that read
+// shared memory, those of a sum's rows alone, of all steps.
+double registers_of(const Compute& leaf, const MatrixInstruction& i, bool product, double reduced) {
+  const auto results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c()),
+             rows = reduced / 4 * static_cast<double>(leaf.rows);
+  if (i.from_shared()) return results + (product ? 0 : rows);
+  if (!product) return results;
+  return model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + rows;
+}
+
 // As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements.
 double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<Compute>& leaves,
     const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t threads, std::int64_t depth,
@@ -157,14 +167,7 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     // Each warp's columns, by ldmatrix; the block's, out of memory and into shared memory.
     const double lines = width * static_cast<double>(lang::bytes(i.operand)) / model::pass::line_bytes;
     accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
-    const double results = static_cast<double>(leaf.rows * leaf.vectors * i.registers_of_c());
-    // Fragments of a step; of instructions that read shared memory, those of a sum's rows alone, of all steps.
-    if (i.from_shared())
-      registers += results + (product ? 0 : static_cast<double>(depth * split.of_row) * tall / 4);
-    else if (product)
-      registers += model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) +
-          width / 4 * tall;
-    else registers += results;
+    registers += registers_of(leaf, i, product, product ? width : static_cast<double>(depth * split.of_row));
   }
   const double shared = static_cast<double>(cores_bytes(i, nests, parts, static_cast<std::int64_t>(height), depth)) +
       model::pass::shared_of_block;
