@@ -511,11 +511,9 @@ Group group_of(
   return group;
 }
 
-}  // namespace
-
-Plan schedule(const Fused& fused, const Target& target) {
+// All of the plan but its program.
+Plan groups_of(const Fused& fused, const Target& target) {
   Plan plan;
-  plan.program = fused.program;
   plan.target = target.name;
   plan.directives = fused.directives;
   const Cover cover(fused);
@@ -528,6 +526,20 @@ Plan schedule(const Fused& fused, const Target& target) {
     }
     plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target));
   }
+  return plan;
+}
+
+}  // namespace
+
+Plan schedule(const Fused& fused, const Target& target) {
+  Plan plan = groups_of(fused, target);
+  plan.program = fused.program;
+  return plan;
+}
+
+Plan schedule(Fused&& fused, const Target& target) {
+  Plan plan = groups_of(fused, target);
+  plan.program = std::move(fused.program);
   return plan;
 }
 

@@ -12,5 +12,6 @@
 namespace tilec::codegen {
 
 Plan schedule(const Fused& fused, const Target& target);
+Plan schedule(Fused&& fused, const Target& target);    // takes the program, and leaves the strides
 
 }  // namespace tilec::codegen

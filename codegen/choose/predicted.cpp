@@ -13,7 +13,7 @@ namespace tilec::codegen {
 Planned::Planned(Rewriting r)
     : target_(r.target),
       fused_(in_sets(std::move(r))),
-      plan_(schedule(fused_, target_)),
+      plan_(schedule(std::move(fused_), target_)),
       statements_(model::known(plan_, fused_.strides, target_)),
       by_counts_(model::milliseconds_of(plan_, statements_, target_)) {}
 

@@ -25,7 +25,7 @@ class Planned {
 
  private:
   Target target_;
-  Fused fused_;
+  Fused fused_;                                        // but for its program, which is the plan's
   Plan plan_;
   model::KnownPlan statements_;
   double by_counts_;

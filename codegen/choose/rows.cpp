@@ -48,9 +48,11 @@ void share_rows_that_pay(Rewriting& r) {
 }
 
 PlannedByRows::PlannedByRows(Rewriting r) {
-  Rewriting apart = r;
-  share_rows(r);
-  if (!r.rows.empty()) apart_.emplace(std::move(apart));
+  if (may_share_rows(r)) {
+    Rewriting apart = r;
+    share_rows(r);
+    if (!r.rows.empty()) apart_.emplace(std::move(apart));
+  }
   together_.emplace(std::move(r));
 }
 
