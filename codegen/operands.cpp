@@ -278,17 +278,21 @@ class Alike {
     for (const auto& strides : program_.strides) text_ += fmt::format("{}\n", fmt::join(strides, " "));
   }
   double predicted(const Layouts& layouts) const {
-    return Weighed(*this, layouts).time(std::numeric_limits<double>::infinity());
+    constexpr double any = std::numeric_limits<double>::infinity();
+    return Weighed(*this, layouts).time(any, any).value();
   }
   // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
-  // leave the others least to be asked. `bar`: of what takes longer than that, how long does not matter.
-  template <class Take> void each(const std::vector<Layouts>& all, const double& bar, Take take) const {
+  // leave the others least to be asked. `wanted(layouts)`: the milliseconds that it must come to less than.
+  // `worth(layouts)`: from which on nobody asks how long it takes.
+  template <class Wanted, class Worth, class Take>
+  void each(const std::vector<Layouts>& all, Wanted wanted, Worth worth, Take take) const {
     std::vector<Weighed> weighed;
     weighed.reserve(all.size());
     for (const Layouts& layouts : all) weighed.emplace_back(*this, layouts);
     std::vector<std::size_t> order = in_order(all.size());
     std::ranges::stable_sort(order, {}, [&](std::size_t n) { return weighed[n].by_counts(); });
-    for (const std::size_t n : order) take(all[n], weighed[n].time(bar));
+    for (const std::size_t n : order)
+      if (const auto time = weighed[n].time(wanted(all[n]), worth(all[n]))) take(all[n], *time);
   }
   double enough() const { return enough_for(program_); }
 
@@ -307,13 +311,14 @@ class Alike {
       known_->by_counts = planned_->by_counts();
     }
     double by_counts() const { return known_->by_counts; }
-    double time(double bar) {
-      if (known_->time) return *known_->time;
-      if (by_counts() >= model::leaves_of_layout_save * bar) return by_counts();
+    std::optional<double> time(double wanted, double worth) {
+      if (known_->time) return known_->time;
+      if (by_counts() >= model::leaves_of_layout_save * wanted || known_->at_least >= worth) return std::nullopt;
       if (!planned_) planned_.emplace(planned_anew(alike_.program_, layouts_));
-      known_->time = planned_->time(bar);
+      known_->time = planned_->time(worth);
+      if (!known_->time) known_->at_least = worth;
       planned_.reset();
-      return *known_->time;
+      return known_->time;
     }
 
    private:
@@ -349,8 +354,9 @@ Layouts with_better_boxes(const Alike& part, const Statement& s, Layouts best, d
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
       for (const double factor : model::factors_of_boxes)
         if (std::optional<Layouts> other = with_box(s, best, box, factor)) others.push_back(*std::move(other));
-    part.each(others, least, [&](const Layouts& other, double time) {
-      if (time < model::faster_by_a_box * least) least = time, better = other;
+    const auto wanted = [&](const Layouts&) { return model::faster_by_a_box * least; };
+    part.each(others, wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -390,8 +396,9 @@ Layouts with_better_orders(
       round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
       ++round) {
     std::optional<Layouts> better;
-    part.each(layouts_near(s, best, stages), least, [&](const Layouts& other, double time) {
-      if (time < model::faster_by_an_order * least) least = time, better = other;
+    const auto wanted = [&](const Layouts&) { return model::faster_by_an_order * least; };
+    part.each(layouts_near(s, best, stages), wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -422,9 +429,13 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   double least = bar;
   std::optional<Layouts> boxed;                        // the best with boxes, which others may make better
   double least_boxed = std::numeric_limits<double>::infinity();
-  part.each(all, least, [&](const Layouts& other, double time) {
+  const auto wanted = [&](const Layouts& other) { return (other.moves ? model::faster_by_moving : 1) * least; };
+  const auto worth = [&](const Layouts& other) {
+    return other.boxes.empty() ? wanted(other) : std::min(model::boxes_save * least, least_boxed);
+  };
+  part.each(all, wanted, worth, [&](const Layouts& other, double time) {
     if (!other.boxes.empty() && time < least_boxed) boxed = other, least_boxed = time;
-    if (time < (other.moves ? model::faster_by_moving : 1) * least) least = time, chosen = other;
+    if (time < wanted(other)) least = time, chosen = other;
   });
   if (least == bar) least = first;
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);

@@ -12,6 +12,7 @@
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/rewrite.h"
 
 namespace tilec::codegen {
 
@@ -100,23 +101,38 @@ bool choose_turns_of(
       nest_to_choose(statement.front().nest, plan.program, group, group.body.front(), strides), statement, target);
 }
 
+void choose_leaves_of(
+    Plan& plan, std::size_t g, const model::KnownGroup& known, const Strides& strides, const Target& target) {
+  if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
+      !choose_turns_of(plan, g, known, strides, target))
+    return;
+  const double now =
+      model::OneGroup(plan.program, known, target).predict(plan.groups[g]).leaves.front().milliseconds;
+  choose_other_leaf({plan, g, 0, strides, target, known, now});
+}
+
 }  // namespace
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
-  if (model::predicts_time(target)) choose_leaves(plan, model::known(plan, strides, target), strides, target);
+  if (!model::predicts_time(target)) return;
+  const model::KnownPlan statements = model::known(plan, strides, target);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) choose_leaves_of(plan, g, statements[g], strides, target);
 }
 
-void choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target) {
-  if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const model::KnownGroup& known = statements[g];
-    if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
-        !choose_turns_of(plan, g, known, strides, target))
-      continue;
-    const double now =
-        model::OneGroup(plan.program, known, target).predict(plan.groups[g]).leaves.front().milliseconds;
-    choose_other_leaf({plan, g, 0, strides, target, known, now});
+bool choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target,
+    std::vector<model::GroupTime> times, double wanted) {
+  // Those first from which most may come off.
+  std::vector<std::size_t> order = in_order(times.size());
+  std::ranges::stable_sort(order, {}, [&](std::size_t g) { return times[g].least - times[g].milliseconds; });
+  for (const std::size_t g : order) {
+    if (sum(times, &model::GroupTime::least) >= wanted) return false;
+    choose_leaves_of(plan, g, statements[g], strides, target);
+    if (g == order.back()) break;
+    // as if it were alone, with all of the caches
+    const double now = model::OneGroup(plan.program, statements[g], target).predict(plan.groups[g]).milliseconds;
+    times[g].least = std::max(times[g].least, now);
   }
+  return true;
 }
 
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {

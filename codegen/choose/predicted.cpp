@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "codegen/choose/leaves.h"
-#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/schedule.h"
@@ -15,12 +14,15 @@ Planned::Planned(Rewriting r)
       fused_(in_sets(std::move(r))),
       plan_(schedule(std::move(fused_), target_)),
       statements_(model::known(plan_, fused_.strides, target_)),
-      by_counts_(model::milliseconds_of(plan_, statements_, target_)) {}
+      times_(model::times_of(plan_, statements_, target_)) {}
 
-double Planned::time(double bar) {
-  if (by_counts_ >= model::leaves_save * bar) return by_counts_;
-  choose_leaves(plan_, statements_, fused_.strides, target_);
-  return model::milliseconds_of(plan_, statements_, target_);
+double Planned::by_counts() const { return sum(times_, &model::GroupTime::milliseconds); }
+
+std::optional<double> Planned::time(double wanted) {
+  if (by_counts() >= model::leaves_save * wanted ||
+      !choose_leaves(plan_, statements_, fused_.strides, target_, times_, wanted))
+    return std::nullopt;
+  return sum(model::times_of(plan_, statements_, target_), &model::GroupTime::milliseconds);
 }
 
 }  // namespace tilec::codegen

@@ -64,9 +64,12 @@ double PlannedByRows::by_counts() const {
   return apart_ ? faster(together_->by_counts(), apart_->by_counts()) : together_->by_counts();
 }
 
-double PlannedByRows::time(double bar) {
-  const double together = together_->time(bar);
-  return apart_ ? faster(together, apart_->time(std::min(bar, together))) : together;
+std::optional<double> PlannedByRows::time(double wanted) {
+  const std::optional<double> together = together_->time(wanted);
+  if (!apart_) return together;
+  const double all = together.value_or(together_->by_counts());
+  const std::optional<double> apart = apart_->time(std::min(wanted, all));
+  return apart && faster(all, *apart) == *apart ? apart : together;
 }
 
 }  // namespace tilec::codegen

@@ -18,7 +18,7 @@ class PlannedByRows {
   explicit PlannedByRows(Rewriting r);
 
   double by_counts() const;
-  double time(double bar);
+  std::optional<double> time(double wanted);           // none: as of Planned
 
  private:
   static double faster(double together, double apart);

@@ -75,10 +75,13 @@ class Predictor {
   }
 
   // On one core.
-  double milliseconds_of_all() const {
-    double sum = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) sum += group(g, false).milliseconds;
-    return sum;
+  std::vector<GroupTime> times() const {
+    std::vector<GroupTime> made;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Prediction one = group(g, false);
+      made.push_back({one.milliseconds, least(one)});
+    }
+    return made;
   }
 
   // Without what moves, but for the least.
@@ -168,6 +171,12 @@ class Predictor {
         moved.streamed * level.streamed;
   }
 
+  // What the second cache has room for need not come from further away.
+  double least(const Prediction& one) const {
+    if (machine_ == nullptr || one.bytes.must <= static_cast<double>(target_.l2)) return one.core;
+    return together({one.core, least_milliseconds(0, one.bytes.must, target_)});
+  }
+
   double turns(std::size_t g) const {
     const Walk& walk = groups_[g].leaves.front().walk;
     return walk.shared == 0 ? 0 : walk.entered(walk.shared);
@@ -228,11 +237,17 @@ PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& t
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return milliseconds_of(plan, known(plan, strides, target), target);
+  return sum(times_of(plan, known(plan, strides, target), target), &GroupTime::milliseconds);
 }
 
-double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
-  return Predictor(plan.program, plan.groups, statements, target).milliseconds_of_all();
+double sum(const std::vector<GroupTime>& times, double GroupTime::* of) {
+  double all = 0;
+  for (const GroupTime& one : times) all += one.*of;
+  return all;
+}
+
+std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
+  return Predictor(plan.program, plan.groups, statements, target).times();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {

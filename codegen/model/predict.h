@@ -44,7 +44,11 @@ bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
 // of the whole plan, and nothing else
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);
-double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target);
+// Of each group. `least`: what other loops and blocks of its leaves hardly get below: what a core takes for these
+// alone, and what must move.
+struct GroupTime { double milliseconds, least; };
+std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target);
+double sum(const std::vector<GroupTime>& times, double GroupTime::* of);
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
 double least_milliseconds(double arithmetic, double bytes, const Target& target);
