@@ -126,7 +126,7 @@ class Search {
   }
 
   // What the model says of the statement over tensors that lie so.
-  Choice leaf(const Layouts& layouts) const { return choose_leaf(facts(nest(layouts), {}, target_), 0); }
+  Choice leaf(const Layouts& layouts) const { return weigh_leaf(facts(nest(layouts), {}, target_), 0); }
 
   // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: layouts do not matter.
   std::optional<double> on_multiprocessors(const Layouts& layouts) const {

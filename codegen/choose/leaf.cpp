@@ -99,15 +99,29 @@ Choice with_folded_rows(const Facts& f, int node, std::size_t lane, double alone
   return with_lanes(f, node, lane, rows.m, block, alone);
 }
 
-// What follows from a block: parts of its sums, and what it asks for ahead.
+// What follows from a block.
 void finish(const Facts& f, Compute& leaf) {
-  if (leaf.is<forms::Contract>()) sum_in_parts(f, leaf);
-  if (f.squares) look_ahead(f, leaf);
+  divide_sums(f, leaf);
+  ask_ahead(f, leaf);
 }
 
 }  // namespace
 
+void divide_sums(const Facts& f, Compute& leaf) {
+  if (leaf.is<forms::Contract>()) sum_in_parts(f, leaf);
+}
+
+void ask_ahead(const Facts& f, Compute& leaf) {
+  if (f.squares && !leaf.is<forms::Scan>()) look_ahead(f, leaf);
+}
+
 Choice choose_leaf(const Facts& f, int node) {
+  Choice choice = weigh_leaf(f, node);
+  finish(f, choice.leaf);
+  return choice;
+}
+
+Choice weigh_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;
   // Along what has one value here, as where a box begins, nothing goes on.
   if (const auto scan = scan_of(nest); scan && !f.fixed[scan->along]) {
@@ -130,7 +144,6 @@ Choice choose_leaf(const Facts& f, int node) {
     best.again = block.again;
     best.torn = block.torn;
   }
-  finish(f, best.leaf);
   std::ranges::stable_sort(why.blocks, {}, &Weighed::cycles);
   best.why = std::move(why);
   return best;

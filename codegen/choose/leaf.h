@@ -26,6 +26,11 @@ struct Choice {
                                                        // runs
 };
 Choice choose_leaf(const Facts& f, int node);
+// Its lanes and its block, which say what it costs; then what follows from them: parts of long sums, what is asked for
+// before it is read.
+Choice weigh_leaf(const Facts& f, int node);
+void divide_sums(const Facts& f, Compute& leaf);
+void ask_ahead(const Facts& f, Compute& leaf);
 // The best blocks of other lanes, rows and forms, those that cost least by the same estimate first.
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // The same leaf with vectors half as long. Nothing: it is of a kind, or so narrow, that none is.

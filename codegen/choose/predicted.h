@@ -29,14 +29,19 @@ class Planned {
  private:
   Target target_;
   Fused fused_;                                        // but for its program, which is the plan's
+  std::vector<std::vector<Nest>> nests_;               // until they are known
   Plan plan_;
   model::KnownPlan statements_;
   std::vector<model::GroupTime> times_;                // with the leaves that counts choose
 };
 
+// Milliseconds that no plan gets below of a program whose statements are launches of their own: what they compute, and
+// what they must move. 0 where some are not.
+double least_of(const Rewriting& r);
+
 // `wanted`, where it is no less.
 inline double predicted(Rewriting r, double wanted = std::numeric_limits<double>::infinity()) {
-  return Planned(std::move(r)).time(wanted).value_or(wanted);
+  return least_of(r) < wanted ? Planned(std::move(r)).time(wanted).value_or(wanted) : wanted;
 }
 
 }  // namespace tilec::codegen

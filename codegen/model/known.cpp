@@ -46,16 +46,29 @@ double operations_of(const poly::Expr& value, const Machine& machine) {
   return count;
 }
 
+Known known(Nest nest, const Target& target) {
+  const Machine* machine = machine_of(target);
+  const double filled = filled_part(nest),
+               operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
+  return {std::move(nest), filled, operations};
+}
+
 }  // namespace
 
 KnownGroup known(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
-  const Machine* machine = machine_of(target);
   KnownGroup made;
-  for (const Compute& leaf : group.body) {
-    Nest nest = leaf_nest(program, group, leaf, strides);
-    const double filled = filled_part(nest),
-                 operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
-    made.push_back({std::move(nest), filled, operations});
+  for (const Compute& leaf : group.body) made.push_back(known(leaf_nest(program, group, leaf, strides), target));
+  return made;
+}
+
+KnownPlan known(const Plan& plan, std::vector<std::vector<Nest>> nests, const Strides& strides, const Target& target) {
+  KnownPlan made;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (nests[g].empty()) {
+      made.push_back(known(plan.program, plan.groups[g], strides, target));
+      continue;
+    }
+    for (KnownGroup& group = made.emplace_back(); Nest& nest : nests[g]) group.push_back(known(std::move(nest), target));
   }
   return made;
 }
