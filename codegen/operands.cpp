@@ -262,13 +262,13 @@ bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
 }
 
 // A program of statements alike, over tensors that lie so.
-PlannedByRows planned_anew(Rewriting alike, const Layouts& layouts) {
+Rewriting laid_out(Rewriting alike, const Layouts& layouts) {
   for (std::size_t n = 0; n < alike.program.nodes.size(); ++n) {
     const auto& s = std::get<Statement>(alike.program.nodes[n]);
     if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
   }
   panel_operands(alike);
-  return PlannedByRows(std::move(alike));
+  return alike;
 }
 
 // A program of statements alike, and layouts that the model is asked about.
@@ -279,42 +279,49 @@ class Alike {
   }
   double predicted(const Layouts& layouts) const {
     constexpr double any = std::numeric_limits<double>::infinity();
-    return Weighed(*this, layouts).time(any, any).value();
+    return Weighed(*this, layouts, any).time(any, any).value();
   }
   // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
-  // leave the others least to be asked. `wanted(layouts)`: the milliseconds that it must come to less than.
-  // `worth(layouts)`: from which on nobody asks how long it takes.
+  // leave the others least to be asked. The best so far takes `least`. `wanted(layouts, least)`: the milliseconds that
+  // others must come to less than; `worth(layouts, least)`: from which on nobody asks how long they take.
   template <class Wanted, class Worth, class Take>
-  void each(const std::vector<Layouts>& all, Wanted wanted, Worth worth, Take take) const {
+  void each(const std::vector<Layouts>& all, const double& least, Wanted wanted, Worth worth, Take take) const {
     std::vector<Weighed> weighed;
+    std::vector<std::size_t> order;
     weighed.reserve(all.size());
-    for (const Layouts& layouts : all) weighed.emplace_back(*this, layouts);
-    std::vector<std::size_t> order = in_order(all.size());
-    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return weighed[n].by_counts(); });
+    double by_counts = least;                          // of the best, before its leaves are others
+    for (const Layouts& layouts : all) {
+      const Weighed& one = weighed.emplace_back(*this, layouts, worth(layouts, by_counts));
+      if (!one.by_counts()) continue;
+      order.push_back(weighed.size() - 1);
+      if (*one.by_counts() < wanted(layouts, by_counts)) by_counts = *one.by_counts();
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return *weighed[n].by_counts(); });
     for (const std::size_t n : order)
-      if (const auto time = weighed[n].time(wanted(all[n]), worth(all[n]))) take(all[n], *time);
+      if (const auto time = weighed[n].time(wanted(all[n], least), worth(all[n], least))) take(all[n], *time);
   }
   double enough() const { return enough_for(program_); }
 
  private:
   class Weighed {
    public:
-    Weighed(const Alike& alike, const Layouts& layouts) : alike_(alike), layouts_(layouts) {
+    Weighed(const Alike& alike, const Layouts& layouts, double worth) : alike_(alike), layouts_(layouts) {
       std::string key = alike.text_;
       for (const auto& read : layouts.reads) key += fmt::format("{}\n", fmt::join(read, " "));
       key += fmt::format("{}\n", fmt::join(layouts.target, " "));
       for (const auto& [k, step] : layouts.boxes) key += fmt::format("{} by {}\n", k, step);
-      const auto [at, fresh] = alike.program_.predictions->try_emplace(std::move(key));
-      known_ = &at->second;
-      if (!fresh) return;
-      planned_.emplace(planned_anew(alike.program_, layouts));
-      known_->by_counts = planned_->by_counts();
+      known_ = &(*alike.program_.predictions)[std::move(key)];
+      if (known_->by_counts || known_->at_least >= worth) return;
+      planned_ = PlannedByRows::below(worth, laid_out(alike.program_, layouts));
+      if (planned_) known_->by_counts = planned_->by_counts();
+      else known_->at_least = worth;
     }
-    double by_counts() const { return known_->by_counts; }
+    // None where it is not worth planning.
+    std::optional<double> by_counts() const { return known_->by_counts; }
     std::optional<double> time(double wanted, double worth) {
       if (known_->time) return known_->time;
-      if (by_counts() >= model::leaves_of_layout_save * wanted || known_->at_least >= worth) return std::nullopt;
-      if (!planned_) planned_.emplace(planned_anew(alike_.program_, layouts_));
+      if (*known_->by_counts >= model::leaves_of_layout_save * wanted || known_->at_least >= worth) return std::nullopt;
+      if (!planned_) planned_.emplace(laid_out(alike_.program_, layouts_));
       known_->time = planned_->time(worth);
       if (!known_->time) known_->at_least = worth;
       planned_.reset();
@@ -354,9 +361,9 @@ Layouts with_better_boxes(const Alike& part, const Statement& s, Layouts best, d
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
       for (const double factor : model::factors_of_boxes)
         if (std::optional<Layouts> other = with_box(s, best, box, factor)) others.push_back(*std::move(other));
-    const auto wanted = [&](const Layouts&) { return model::faster_by_a_box * least; };
-    part.each(others, wanted, wanted, [&](const Layouts& other, double time) {
-      if (time < wanted(other)) least = time, better = other;
+    const auto wanted = [](const Layouts&, double least) { return model::faster_by_a_box * least; };
+    part.each(others, least, wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other, least)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -396,9 +403,9 @@ Layouts with_better_orders(
       round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
       ++round) {
     std::optional<Layouts> better;
-    const auto wanted = [&](const Layouts&) { return model::faster_by_an_order * least; };
-    part.each(layouts_near(s, best, stages), wanted, wanted, [&](const Layouts& other, double time) {
-      if (time < wanted(other)) least = time, better = other;
+    const auto wanted = [](const Layouts&, double least) { return model::faster_by_an_order * least; };
+    part.each(layouts_near(s, best, stages), least, wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other, least)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -429,13 +436,15 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   double least = bar;
   std::optional<Layouts> boxed;                        // the best with boxes, which others may make better
   double least_boxed = std::numeric_limits<double>::infinity();
-  const auto wanted = [&](const Layouts& other) { return (other.moves ? model::faster_by_moving : 1) * least; };
-  const auto worth = [&](const Layouts& other) {
-    return other.boxes.empty() ? wanted(other) : std::min(model::boxes_save * least, least_boxed);
+  const auto wanted = [](const Layouts& other, double least) {
+    return (other.moves ? model::faster_by_moving : 1) * least;
   };
-  part.each(all, wanted, worth, [&](const Layouts& other, double time) {
+  const auto worth = [&](const Layouts& other, double least) {
+    return other.boxes.empty() ? wanted(other, least) : std::min(model::boxes_save * least, least_boxed);
+  };
+  part.each(all, least, wanted, worth, [&](const Layouts& other, double time) {
     if (!other.boxes.empty() && time < least_boxed) boxed = other, least_boxed = time;
-    if (time < wanted(other)) least = time, chosen = other;
+    if (time < wanted(other, least)) least = time, chosen = other;
   });
   if (least == bar) least = first;
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);

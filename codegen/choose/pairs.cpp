@@ -119,6 +119,7 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   const bool kept =
       shape_points(sums) * lang::bytes(sums.dtype) <= kept_pairs * static_cast<double>(r.target.l3);
   const double bar = (kept ? windows_take : 1) * today;
+  if (least_of(pairs) >= bar) return false;
   return time_of(std::move(pairs), bar) < bar;
 }
 

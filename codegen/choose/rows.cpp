@@ -47,8 +47,16 @@ void share_rows_that_pay(Rewriting& r) {
   }
 }
 
-PlannedByRows::PlannedByRows(Rewriting r) {
-  if (may_share_rows(r)) {
+PlannedByRows::PlannedByRows(Rewriting r) : PlannedByRows(std::move(r), may_share_rows(r)) {}
+
+std::optional<PlannedByRows> PlannedByRows::below(double wanted, Rewriting r) {
+  const bool shares = may_share_rows(r);
+  if (!shares && least_of(r) >= wanted) return std::nullopt;
+  return PlannedByRows(std::move(r), shares);
+}
+
+PlannedByRows::PlannedByRows(Rewriting r, bool shares) {
+  if (shares) {
     Rewriting apart = r;
     share_rows(r);
     if (!r.rows.empty()) apart_.emplace(std::move(apart));
