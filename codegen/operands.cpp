@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -281,6 +282,11 @@ class Alike {
     constexpr double any = std::numeric_limits<double>::infinity();
     return Weighed(*this, layouts, any).time(any, any).value();
   }
+  bool takes_at_most(const Layouts& layouts, double milliseconds) const {
+    constexpr double any = std::numeric_limits<double>::infinity();
+    const double more = std::nextafter(milliseconds, any);
+    return Weighed(*this, layouts, more).time(any, more).value_or(any) <= milliseconds;
+  }
   // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
   // leave the others least to be asked. The best so far takes `least`. `wanted(layouts, least)`: the milliseconds that
   // others must come to less than; `worth(layouts, least)`: from which on nobody asks how long they take.
@@ -319,7 +325,7 @@ class Alike {
     // None where it is not worth planning.
     std::optional<double> by_counts() const { return known_->by_counts; }
     std::optional<double> time(double wanted, double worth) {
-      if (known_->time) return known_->time;
+      if (known_->time || !known_->by_counts) return known_->time;
       if (*known_->by_counts >= model::leaves_of_layout_save * wanted || known_->at_least >= worth) return std::nullopt;
       if (!planned_) planned_.emplace(laid_out(alike_.program_, layouts_));
       known_->time = planned_->time(worth);
@@ -423,12 +429,10 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Alike part(alone(r, alike));
   const double enough = part.enough();
-  std::optional<double> as_it_is;
-  if (cycles(s) >= model::worth_a_search) as_it_is = part.predicted(today);
-  if (as_it_is && *as_it_is <= enough) return today;
+  if (cycles(s) >= model::worth_a_search && part.takes_at_most(today, enough)) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
-  const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : part.predicted(all.front());
+  const double first = part.predicted(all.front());
   if (first <= enough) return std::move(all.front());
   Layouts chosen = std::move(all.front());
   all.erase(all.begin());

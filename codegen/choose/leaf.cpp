@@ -184,7 +184,7 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     Compute leaf = (f.nest.dims[n].reduction ? with_folded_rows(f, node, n, block.cost, why)
                                              : with_lanes(f, node, n, m, block, block.cost))
                        .leaf;
-    finish(f, leaf);
+    divide_sums(f, leaf);
     if (std::ranges::find(leaves, leaf) == leaves.end()) leaves.push_back(std::move(leaf));
   }
   return leaves;

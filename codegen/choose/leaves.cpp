@@ -42,7 +42,7 @@ struct Asked {
   const Strides& strides;
   const Target& target;
   const model::KnownGroup& statements;
-  double now;
+  double now, wait;                                    // of its milliseconds, for what must move
   double least = model::faster_leaf * now;
 
   Group& in() const { return plan.groups[group]; }
@@ -50,9 +50,10 @@ struct Asked {
   Nest nest() const { return nest_to_choose(statements[leaf].nest, plan.program, in(), today(), strides); }
   Facts facts_of(const Nest& nest) const { return facts(nest, loops_of_turn(in()), target); }
 
-  void take_if_faster(Compute other) {
+  void take_if_faster(Compute other, const model::OneGroup::Rest& rest = [](Compute&) {}) {
     std::swap(today(), other);
-    const double with = model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least);
+    const double with =
+        model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least, wait, rest);
     if (with < least) {
       least = with;
       plan.why[group].leaves[leaf].predicted = with;
@@ -67,8 +68,8 @@ void choose_other_leaf(Asked asked) {
   const Nest nest = asked.nest();
   const Facts known = asked.facts_of(nest);
   for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
-    if (leaf != asked.today() && lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
-      asked.take_if_faster(std::move(leaf));
+    if (lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
+      asked.take_if_faster(std::move(leaf), [&](Compute& made) { ask_ahead(known, made); });
   if (std::optional<Compute> along = along_rows(known, asked.today()))
     asked.take_if_faster(std::move(*along));
 }
@@ -87,7 +88,8 @@ bool ask_each(Plan& plan, std::size_t g, const model::KnownGroup& statements, co
       model::OneGroup(plan.program, statements, target).predict(plan.groups[g]);
   for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
     if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds});
+      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds,
+          today.leaves.size() == 1 ? model::least_wait(today.bytes.must, target) : 0});
   return true;
 }
 
@@ -106,9 +108,9 @@ void choose_leaves_of(
   if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
       !choose_turns_of(plan, g, known, strides, target))
     return;
-  const double now =
-      model::OneGroup(plan.program, known, target).predict(plan.groups[g]).leaves.front().milliseconds;
-  choose_other_leaf({plan, g, 0, strides, target, known, now});
+  const model::PlanPrediction::Of now = model::OneGroup(plan.program, known, target).predict(plan.groups[g]);
+  choose_other_leaf({plan, g, 0, strides, target, known, now.leaves.front().milliseconds,
+      model::least_wait(now.bytes.must, target)});
 }
 
 }  // namespace

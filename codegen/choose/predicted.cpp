@@ -29,7 +29,6 @@ double touched(const poly::Access& access, const Statement& s) {
   return count;
 }
 
-// What the second cache has room for need not come from further away.
 double least_of(const Statement& s, const poly::Program& program, const Target& target) {
   if (s.domain.size() > s.indices.size()) return 0;    // rows leave a part of all this
   std::map<TensorId, double> bytes;
@@ -42,8 +41,7 @@ double least_of(const Statement& s, const poly::Program& program, const Target& 
   double all = 0;
   for (const auto& [id, most] : bytes) all += most;
   const bool folds = reduces(s) && s.reads.size() > 1 && !scan_of(s);
-  return model::least_milliseconds(folds ? model::arithmetic(points(s), s.value.type(), target) : 0,
-      all > static_cast<double>(target.l2) ? all : 0, target);
+  return std::max(folds ? model::arithmetic(points(s), s.value.type(), target) : 0, model::least_wait(all, target));
 }
 
 }  // namespace

@@ -171,10 +171,8 @@ class Predictor {
         moved.streamed * level.streamed;
   }
 
-  // What the second cache has room for need not come from further away.
   double least(const Prediction& one) const {
-    if (machine_ == nullptr || one.bytes.must <= static_cast<double>(target_.l2)) return one.core;
-    return together({one.core, least_milliseconds(0, one.bytes.must, target_)});
+    return machine_ == nullptr ? 0 : together({one.core, least_wait(one.bytes.must, target_)});
   }
 
   double turns(std::size_t g) const {
@@ -264,26 +262,34 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
+double least_wait(double bytes, const Target& target) {
+  // twice of which the second cache keeps a part of (left_in)
+  return bytes > 2 * usable * static_cast<double>(target.l2) ? least_milliseconds(0, bytes, target) : 0;
+}
+
 PlanPrediction::Of OneGroup::predict(const Group& group) const {
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
 }
 
-double OneGroup::milliseconds(const Group& group, double bar) const {
+double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   std::vector<OnCore> leaves;
   double core = 0;
-  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) {
+  for (std::size_t l = 0; l < group.body.size(); ++l) {
     leaves.push_back(on_core(program_, statements_[l], group, group.body[l], &machine));
     core += model::milliseconds(leaves.back().cycles, machine);
+    if (const double least = together({core, wait}); least >= bar) return least;
   }
-  if (core >= bar) return core;
+  for (Compute& leaf : group.body) rest(leaf);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
 }
 
-double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const {
+double OneGroup::milliseconds_of_leaf(
+    Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
-  if (const double core = model::milliseconds(one.cycles, machine); core >= bar) return core;
+  if (const double least = together({model::milliseconds(one.cycles, machine), wait}); least >= bar) return least;
+  rest(group.body[leaf]);
   const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
 }
