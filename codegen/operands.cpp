@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -282,11 +281,6 @@ class Alike {
     constexpr double any = std::numeric_limits<double>::infinity();
     return Weighed(*this, layouts, any).time(any, any).value();
   }
-  bool takes_at_most(const Layouts& layouts, double milliseconds) const {
-    constexpr double any = std::numeric_limits<double>::infinity();
-    const double more = std::nextafter(milliseconds, any);
-    return Weighed(*this, layouts, more).time(any, more).value_or(any) <= milliseconds;
-  }
   // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
   // leave the others least to be asked. The best so far takes `least`. `wanted(layouts, least)`: the milliseconds that
   // others must come to less than; `worth(layouts, least)`: from which on nobody asks how long they take.
@@ -304,7 +298,7 @@ class Alike {
     }
     std::ranges::stable_sort(order, {}, [&](std::size_t n) { return *weighed[n].by_counts(); });
     for (const std::size_t n : order)
-      if (const auto time = weighed[n].time(wanted(all[n], least), worth(all[n], least))) take(all[n], *time);
+      if (const auto time = weighed[n].time(least, worth(all[n], least))) take(all[n], *time);
   }
   double enough() const { return enough_for(program_); }
 
@@ -324,9 +318,10 @@ class Alike {
     }
     // None where it is not worth planning.
     std::optional<double> by_counts() const { return known_->by_counts; }
-    std::optional<double> time(double wanted, double worth) {
-      if (known_->time || !known_->by_counts) return known_->time;
-      if (*known_->by_counts >= model::leaves_of_layout_save * wanted || known_->at_least >= worth) return std::nullopt;
+    // `least`: of the best so far.
+    std::optional<double> time(double least, double worth) {
+      if (known_->time) return known_->time;
+      if (*known_->by_counts >= model::leaves_of_layout_save * least || known_->at_least >= worth) return std::nullopt;
       if (!planned_) planned_.emplace(laid_out(alike_.program_, layouts_));
       known_->time = planned_->time(worth);
       if (!known_->time) known_->at_least = worth;
@@ -429,7 +424,7 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Alike part(alone(r, alike));
   const double enough = part.enough();
-  if (cycles(s) >= model::worth_a_search && part.takes_at_most(today, enough)) return today;
+  if (cycles(s) >= model::worth_a_search && part.predicted(today) <= enough) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
   const double first = part.predicted(all.front());

@@ -10,6 +10,7 @@
 
 #include "codegen/model/core.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/model/traffic.h"
 #include "codegen/requests.h"
 #include "codegen/rewrite.h"
@@ -172,7 +173,7 @@ class Predictor {
   }
 
   double least(const Prediction& one) const {
-    return machine_ == nullptr ? 0 : together({one.core, least_wait(one.bytes.must, target_)});
+    return machine_ == nullptr ? 0 : together({one.core / leaves_save, least_wait(one.bytes.must, target_)});
   }
 
   double turns(std::size_t g) const {
@@ -271,6 +272,13 @@ PlanPrediction::Of OneGroup::predict(const Group& group) const {
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
 }
 
+// Whether its block is another one then.
+static bool says_rest(Compute& leaf, const OneGroup::Rest& rest) {
+  const std::int64_t rows = leaf.rows, vectors = leaf.vectors;
+  rest(leaf);
+  return leaf.rows != rows || leaf.vectors != vectors;
+}
+
 double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   std::vector<OnCore> leaves;
@@ -280,7 +288,9 @@ double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest&
     core += model::milliseconds(leaves.back().cycles, machine);
     if (const double least = together({core, wait}); least >= bar) return least;
   }
-  for (Compute& leaf : group.body) rest(leaf);
+  for (std::size_t l = 0; l < group.body.size(); ++l)
+    if (says_rest(group.body[l], rest))
+      leaves[l] = on_core(program_, statements_[l], group, group.body[l], &machine);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
 }
 
@@ -289,7 +299,8 @@ double OneGroup::milliseconds_of_leaf(
   const Machine& machine = *machine_of(target_);
   OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
   if (const double least = together({model::milliseconds(one.cycles, machine), wait}); least >= bar) return least;
-  rest(group.body[leaf]);
+  if (says_rest(group.body[leaf], rest))
+    one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
   const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
 }

@@ -45,7 +45,7 @@ bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
 // of the whole plan, and nothing else
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);
-// Of each group. `least`: what other loops and blocks of its leaves hardly get below: what a core takes for these
+// Of each group. `least`: what other loops and blocks of its leaves hardly get below, for what a core takes for these
 // alone, and what must move.
 struct GroupTime { double milliseconds, least; };
 std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target);
