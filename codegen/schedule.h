@@ -15,7 +15,7 @@
 namespace tilec::codegen {
 
 Plan schedule(const Fused& fused, const Target& target);
-// Takes the program, and leaves the strides. `nests`: of each group those of its leaves, or none where it has made none.
+// Takes the program, leaves the strides. `nests`: of each group those of its leaves, or none where it has made none.
 Plan schedule(Fused&& fused, const Target& target, std::vector<std::vector<Nest>>& nests);
 
 }  // namespace tilec::codegen

@@ -31,8 +31,8 @@ Choice choose_leaf(const Facts& f, int node);
 Choice weigh_leaf(const Facts& f, int node);
 void divide_sums(const Facts& f, Compute& leaf);
 void ask_ahead(const Facts& f, Compute& leaf);
-// The best blocks of other lanes, rows and forms, those that cost least by the same estimate first. They ask for nothing
-// ahead yet.
+// The best blocks of other lanes, rows and forms, those that cost least by the same estimate first. They ask for
+// nothing ahead yet.
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // The same leaf with vectors half as long. Nothing: it is of a kind, or so narrow, that none is.
 std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf);

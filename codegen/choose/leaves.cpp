@@ -64,11 +64,17 @@ struct Asked {
   }
 };
 
+bool same_but_for_requests(Compute a, const Compute& b) {
+  a.ahead = b.ahead;
+  if (a.block() && b.block()) a.block()->claims = b.block()->claims;
+  return a == b;
+}
+
 void choose_other_leaf(Asked asked) {
   const Nest nest = asked.nest();
   const Facts known = asked.facts_of(nest);
   for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
-    if (lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
+    if (!same_but_for_requests(leaf, asked.today()) && lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
       asked.take_if_faster(std::move(leaf), [&](Compute& made) { ask_ahead(known, made); });
   if (std::optional<Compute> along = along_rows(known, asked.today()))
     asked.take_if_faster(std::move(*along));

@@ -47,8 +47,8 @@ double least_of(const Statement& s, const poly::Program& program, const Target& 
 }  // namespace
 
 double least_of(const Rewriting& r) {
-  if (!model::predicts_time(r.target) || !r.rows.empty() || !r.tiles.empty() || !r.online.empty() || !r.finishes.empty())
-    return 0;
+  const bool apart = r.rows.empty() && r.tiles.empty() && r.online.empty() && r.finishes.empty();
+  if (!apart || !model::predicts_time(r.target)) return 0;
   double sum = 0;
   for (const poly::Node& node : r.program.nodes)
     if (const auto* s = std::get_if<Statement>(&node)) sum += least_of(*s, r.program, r.target);

@@ -64,11 +64,12 @@ KnownGroup known(const poly::Program& program, const Group& group, const Strides
 KnownPlan known(const Plan& plan, std::vector<std::vector<Nest>> nests, const Strides& strides, const Target& target) {
   KnownPlan made;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (nests[g].empty()) {
+    if (nests[g].size() != plan.groups[g].body.size()) {
       made.push_back(known(plan.program, plan.groups[g], strides, target));
       continue;
     }
-    for (KnownGroup& group = made.emplace_back(); Nest& nest : nests[g]) group.push_back(known(std::move(nest), target));
+    KnownGroup& group = made.emplace_back();
+    for (Nest& nest : nests[g]) group.push_back(known(std::move(nest), target));
   }
   return made;
 }
