@@ -311,7 +311,7 @@ void place(Group& group, Why& why, const poly::Program& program, const Nest& nes
     }
   const Facts all = facts(nest, {}, target);
   Choice whole = weigh_leaf(all, node);
-  divide_sums(all, whole.leaf);
+  settle_block(all, whole.leaf);
   if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, group.threads, target);
   if (has_threads(target) && whole.leaf.is<forms::Reduce>()) group.threads = threads_of_fold(nest, whole.leaf, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf, all, target) : parallel_loops(nest, whole, target);

@@ -101,14 +101,15 @@ Choice with_folded_rows(const Facts& f, int node, std::size_t lane, double alone
 
 // What follows from a block.
 void finish(const Facts& f, Compute& leaf) {
-  divide_sums(f, leaf);
+  settle_block(f, leaf);
   ask_ahead(f, leaf);
 }
 
 }  // namespace
 
-void divide_sums(const Facts& f, Compute& leaf) {
+void settle_block(const Facts& f, Compute& leaf) {
   if (leaf.is<forms::Contract>()) sum_in_parts(f, leaf);
+  if (may_narrow(f, leaf)) ask_ahead(f, leaf);
 }
 
 void ask_ahead(const Facts& f, Compute& leaf) {
@@ -184,7 +185,7 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     Compute leaf = (f.nest.dims[n].reduction ? with_folded_rows(f, node, n, block.cost, why)
                                              : with_lanes(f, node, n, m, block, block.cost))
                        .leaf;
-    divide_sums(f, leaf);
+    settle_block(f, leaf);
     if (std::ranges::find(leaves, leaf) == leaves.end()) leaves.push_back(std::move(leaf));
   }
   return leaves;

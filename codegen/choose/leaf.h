@@ -26,10 +26,10 @@ struct Choice {
                                                        // runs
 };
 Choice choose_leaf(const Facts& f, int node);
-// Its lanes and its block, which say what it costs; then what follows from them: parts of long sums, what is asked for
-// before it is read.
+// Its lanes and its block, which say what it costs; then what follows from them: how long sums go in parts, and their
+// blocks with that, or with what is asked for ahead; then all that is asked for, which leaves the block as it is.
 Choice weigh_leaf(const Facts& f, int node);
-void divide_sums(const Facts& f, Compute& leaf);
+void settle_block(const Facts& f, Compute& leaf);
 void ask_ahead(const Facts& f, Compute& leaf);
 // The best blocks of other lanes, rows and forms, those that cost least by the same estimate first. They ask for
 // nothing ahead yet.

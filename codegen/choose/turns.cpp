@@ -99,7 +99,7 @@ class Search {
   void consider(const std::vector<Loop>& loops) {
     const Facts turn = facts(nest_, loops, target_);
     Choice choice = weigh_leaf(turn, chosen_.node);
-    divide_sums(turn, choice.leaf);
+    settle_block(turn, choice.leaf);
     const auto rest = [&](Compute& leaf) { ask_ahead(turn, leaf); };
     if (std::optional<Compute> along = along_rows(turn, choice.leaf)) consider(loops, Choice{std::move(*along), 0, {}});
     const Compute least = choice.leaf;

@@ -272,13 +272,6 @@ PlanPrediction::Of OneGroup::predict(const Group& group) const {
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
 }
 
-// Whether its block is another one then.
-static bool says_rest(Compute& leaf, const OneGroup::Rest& rest) {
-  const std::int64_t rows = leaf.rows, vectors = leaf.vectors;
-  rest(leaf);
-  return leaf.rows != rows || leaf.vectors != vectors;
-}
-
 double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   std::vector<OnCore> leaves;
@@ -288,9 +281,7 @@ double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest&
     core += model::milliseconds(leaves.back().cycles, machine);
     if (const double least = together({core, wait}); least >= bar) return least;
   }
-  for (std::size_t l = 0; l < group.body.size(); ++l)
-    if (says_rest(group.body[l], rest))
-      leaves[l] = on_core(program_, statements_[l], group, group.body[l], &machine);
+  for (Compute& leaf : group.body) rest(leaf);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
 }
 
@@ -299,8 +290,7 @@ double OneGroup::milliseconds_of_leaf(
   const Machine& machine = *machine_of(target_);
   OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
   if (const double least = together({model::milliseconds(one.cycles, machine), wait}); least >= bar) return least;
-  if (says_rest(group.body[leaf], rest))
-    one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
+  rest(group.body[leaf]);
   const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
 }
