@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "codegen/nest.h"
+#include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
@@ -90,6 +91,12 @@ std::optional<poly::Number> held(
 
 // How many elements a statement is sure to write.
 double elements_written(const Fused& fused, const Statement& s) {
+  if (s.domain.size() == s.indices.size()) {           // a box, as most are
+    double count = 1;
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      if (is_output_index(s, k) || extent(s, k) == 0) count *= static_cast<double>(extent(s, k));
+    return count;
+  }
   const Nest nest = nest_of(s, fused.strides);
   const bool no_point =
       std::any_of(nest.dims.begin(), nest.dims.end(), [](const Dim& dim) { return dim.reduction && dim.extent == 0; });

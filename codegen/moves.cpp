@@ -272,8 +272,11 @@ class OtherGroups {
     const bool flat = now.is<forms::Map>() || now.is<forms::Reduce>() || contract;
     if (flat && !has_threads(target_)) {
       const Nest nest = nest_to_choose(plan_.program, group(), now, strides_);
-      for (Compute& other : other_leaves(facts(nest, loops_of_turn(group()), target_), now.node, model::leaves_tried))
+      const Facts known = facts(nest, loops_of_turn(group()), target_);
+      for (Compute& other : other_leaves(known, now.node, model::leaves_tried)) {
+        ask_ahead(known, other);
         consider(l, std::move(other));
+      }
     }
     for (const std::int64_t rows : {now.rows - 1, now.rows + 1, now.rows / 2, now.rows * 2})
       if (rows > 0) change(l, [&](Compute& leaf) { leaf.rows = rows; });

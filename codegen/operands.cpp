@@ -262,13 +262,13 @@ bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
 }
 
 // A program of statements alike, over tensors that lie so.
-PlannedByRows planned_anew(Rewriting alike, const Layouts& layouts) {
+Rewriting laid_out(Rewriting alike, const Layouts& layouts) {
   for (std::size_t n = 0; n < alike.program.nodes.size(); ++n) {
     const auto& s = std::get<Statement>(alike.program.nodes[n]);
     if (s.reads.size() > 1 && (n == 0 || suits(alike, s, layouts))) n = lay_out(alike, n, layouts);
   }
   panel_operands(alike);
-  return PlannedByRows(std::move(alike));
+  return alike;
 }
 
 // A program of statements alike, and layouts that the model is asked about.
@@ -278,42 +278,55 @@ class Alike {
     for (const auto& strides : program_.strides) text_ += fmt::format("{}\n", fmt::join(strides, " "));
   }
   double predicted(const Layouts& layouts) const {
-    return Weighed(*this, layouts).time(std::numeric_limits<double>::infinity());
+    constexpr double any = std::numeric_limits<double>::infinity();
+    return Weighed(*this, layouts, any).time(any, any).value();
   }
   // Asks about each of the layouts, `take(layouts, milliseconds)`: those that take least by counts first, for they
-  // leave the others least to be asked. `bar`: of what takes longer than that, how long does not matter.
-  template <class Take> void each(const std::vector<Layouts>& all, const double& bar, Take take) const {
+  // leave the others least to be asked. The best so far takes `least`. `wanted(layouts, least)`: the milliseconds that
+  // others must come to less than; `worth(layouts, least)`: from which on nobody asks how long they take.
+  template <class Wanted, class Worth, class Take>
+  void each(const std::vector<Layouts>& all, const double& least, Wanted wanted, Worth worth, Take take) const {
     std::vector<Weighed> weighed;
+    std::vector<std::size_t> order;
     weighed.reserve(all.size());
-    for (const Layouts& layouts : all) weighed.emplace_back(*this, layouts);
-    std::vector<std::size_t> order = in_order(all.size());
-    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return weighed[n].by_counts(); });
-    for (const std::size_t n : order) take(all[n], weighed[n].time(bar));
+    double by_counts = least;                          // of the best, before its leaves are others
+    for (const Layouts& layouts : all) {
+      const Weighed& one = weighed.emplace_back(*this, layouts, worth(layouts, by_counts));
+      if (!one.by_counts()) continue;
+      order.push_back(weighed.size() - 1);
+      if (*one.by_counts() < wanted(layouts, by_counts)) by_counts = *one.by_counts();
+    }
+    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return *weighed[n].by_counts(); });
+    for (const std::size_t n : order)
+      if (const auto time = weighed[n].time(least, worth(all[n], least))) take(all[n], *time);
   }
   double enough() const { return enough_for(program_); }
 
  private:
   class Weighed {
    public:
-    Weighed(const Alike& alike, const Layouts& layouts) : alike_(alike), layouts_(layouts) {
+    Weighed(const Alike& alike, const Layouts& layouts, double worth) : alike_(alike), layouts_(layouts) {
       std::string key = alike.text_;
       for (const auto& read : layouts.reads) key += fmt::format("{}\n", fmt::join(read, " "));
       key += fmt::format("{}\n", fmt::join(layouts.target, " "));
       for (const auto& [k, step] : layouts.boxes) key += fmt::format("{} by {}\n", k, step);
-      const auto [at, fresh] = alike.program_.predictions->try_emplace(std::move(key));
-      known_ = &at->second;
-      if (!fresh) return;
-      planned_.emplace(planned_anew(alike.program_, layouts));
-      known_->by_counts = planned_->by_counts();
+      known_ = &(*alike.program_.predictions)[std::move(key)];
+      if (known_->by_counts || known_->at_least >= worth) return;
+      planned_ = PlannedByRows::below(worth, laid_out(alike.program_, layouts));
+      if (planned_) known_->by_counts = planned_->by_counts();
+      else known_->at_least = worth;
     }
-    double by_counts() const { return known_->by_counts; }
-    double time(double bar) {
-      if (known_->time) return *known_->time;
-      if (by_counts() >= model::leaves_of_layout_save * bar) return by_counts();
-      if (!planned_) planned_.emplace(planned_anew(alike_.program_, layouts_));
-      known_->time = planned_->time(bar);
+    // None where it is not worth planning.
+    std::optional<double> by_counts() const { return known_->by_counts; }
+    // `least`: of the best so far.
+    std::optional<double> time(double least, double worth) {
+      if (known_->time) return known_->time;
+      if (*known_->by_counts >= model::leaves_of_layout_save * least || known_->at_least >= worth) return std::nullopt;
+      if (!planned_) planned_.emplace(laid_out(alike_.program_, layouts_));
+      known_->time = planned_->time(worth);
+      if (!known_->time) known_->at_least = worth;
       planned_.reset();
-      return *known_->time;
+      return known_->time;
     }
 
    private:
@@ -349,8 +362,9 @@ Layouts with_better_boxes(const Alike& part, const Statement& s, Layouts best, d
     for (std::size_t box = 0; box < best.boxes.size(); ++box)
       for (const double factor : model::factors_of_boxes)
         if (std::optional<Layouts> other = with_box(s, best, box, factor)) others.push_back(*std::move(other));
-    part.each(others, least, [&](const Layouts& other, double time) {
-      if (time < model::faster_by_a_box * least) least = time, better = other;
+    const auto wanted = [](const Layouts&, double least) { return model::faster_by_a_box * least; };
+    part.each(others, least, wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other, least)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -390,8 +404,9 @@ Layouts with_better_orders(
       round < model::rounds_of_orders && least >= model::worth_other_orders && least > model::far_from_orders * enough;
       ++round) {
     std::optional<Layouts> better;
-    part.each(layouts_near(s, best, stages), least, [&](const Layouts& other, double time) {
-      if (time < model::faster_by_an_order * least) least = time, better = other;
+    const auto wanted = [](const Layouts&, double least) { return model::faster_by_an_order * least; };
+    part.each(layouts_near(s, best, stages), least, wanted, wanted, [&](const Layouts& other, double time) {
+      if (time < wanted(other, least)) least = time, better = other;
     });
     if (!better) break;
     best = *std::move(better);
@@ -409,12 +424,10 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Alike part(alone(r, alike));
   const double enough = part.enough();
-  std::optional<double> as_it_is;
-  if (cycles(s) >= model::worth_a_search) as_it_is = part.predicted(today);
-  if (as_it_is && *as_it_is <= enough) return today;
+  if (cycles(s) >= model::worth_a_search && part.predicted(today) <= enough) return today;
   std::vector<Layouts> all = layouts_worth_a_look(r.program, r.strides, s, today, r.target, own);
   if (all.size() == 1) return std::move(all.front());
-  const double first = as_it_is && all.front().lies_as(today) ? *as_it_is : part.predicted(all.front());
+  const double first = part.predicted(all.front());
   if (first <= enough) return std::move(all.front());
   Layouts chosen = std::move(all.front());
   all.erase(all.begin());
@@ -422,9 +435,15 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   double least = bar;
   std::optional<Layouts> boxed;                        // the best with boxes, which others may make better
   double least_boxed = std::numeric_limits<double>::infinity();
-  part.each(all, least, [&](const Layouts& other, double time) {
+  const auto wanted = [](const Layouts& other, double least) {
+    return (other.moves ? model::faster_by_moving : 1) * least;
+  };
+  const auto worth = [&](const Layouts& other, double least) {
+    return other.boxes.empty() ? wanted(other, least) : std::min(model::boxes_save * least, least_boxed);
+  };
+  part.each(all, least, wanted, worth, [&](const Layouts& other, double time) {
     if (!other.boxes.empty() && time < least_boxed) boxed = other, least_boxed = time;
-    if (time < (other.moves ? model::faster_by_moving : 1) * least) least = time, chosen = other;
+    if (time < wanted(other, least)) least = time, chosen = other;
   });
   if (least == bar) least = first;
   if (!chosen.boxes.empty()) chosen = with_better_boxes(part, s, std::move(chosen), least);

@@ -234,7 +234,7 @@ std::int64_t count_lines_of_step(const Form& offset, int m, std::int64_t rows, i
     for (std::int64_t value = 1; value < side->count; ++value)
       for (std::size_t s = 0; s < known; ++s) starts.push_back(starts[s] + value * side->step);
   }
-  std::ranges::sort(starts);
+  if (!std::ranges::is_sorted(starts)) std::ranges::sort(starts);
   const auto line_of = [&](std::int64_t at) { return at >= 0 ? at / line : -((line - 1 - at) / line); };
   std::int64_t count = 0, next = line_of(lowest);      // the first line that is not counted yet
   for (const std::int64_t start : starts) {

@@ -310,13 +310,17 @@ void place(Group& group, Why& why, const poly::Program& program, const Nest& nes
       return;
     }
   const Facts all = facts(nest, {}, target);
-  Choice whole = choose_leaf(all, node);
+  Choice whole = weigh_leaf(all, node);
+  settle_block(all, whole.leaf);
   if (has_threads(target) && whole.leaf.is<forms::Scan>()) for_threads(whole.leaf, all, group.threads, target);
   if (has_threads(target) && whole.leaf.is<forms::Reduce>()) group.threads = threads_of_fold(nest, whole.leaf, target);
   group.loops = has_threads(target) ? block_loops(whole.leaf, all, target) : parallel_loops(nest, whole, target);
   for (const Loop& loop : group.loops) why.extents.push_back(nest.dims[*nest.dim(loop.index)].extent);
   // Without loops, a turn has all of it.
-  if (group.loops.empty() && !has_threads(target)) return add_leaf(group, why, std::move(whole));
+  if (group.loops.empty() && !has_threads(target)) {
+    ask_ahead(all, whole.leaf);
+    return add_leaf(group, why, std::move(whole));
+  }
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));
   if (has_threads(target)) for_threads(group.body.back(), turn, group.threads, target);
@@ -390,7 +394,7 @@ Group place(Group group, const Fused& fused, const poly::Intrinsic& intrinsic, i
 
 // A contraction and its copies, a box of its indices a turn.
 Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, const std::vector<bool>& local,
-    const Target& target) {
+    const Target& target, std::vector<Nest>& nests) {
   for (const auto& [index, step] : set.tile) group.tile.push_back({index, step});
   for (const int node : set.nodes) {
     const TensorId id = target_of(fused.program, node);
@@ -399,8 +403,8 @@ Group tiled(Group group, Why& why, const Fused& fused, const Fused::Set& set, co
     group.body.back().node = node;
   }
   for (Compute& leaf : group.body) {
-    const Nest nest = tile_nest(fused.program, group, leaf.node, fused.strides);
-    Choice choice = choose_leaf(facts(nest, origins(group), target), leaf.node);
+    nests.push_back(tile_nest(fused.program, group, leaf.node, fused.strides));
+    Choice choice = choose_leaf(facts(nests.back(), origins(group), target), leaf.node);
     leaf = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));
   }
@@ -455,8 +459,9 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   return group;
 }
 
-Group group_of(
-    const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local, const Target& target) {
+// `nests`: of its leaves (leaf_nest), where they are what these were chosen by.
+Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local,
+    const Target& target, std::vector<Nest>& nests) {
   const auto& program = fused.program;
   Group group;
   group.threads = has_threads(target) ? threads_of_a_block : 0;
@@ -470,7 +475,7 @@ Group group_of(
       program.nodes[static_cast<std::size_t>(set.nodes.back())]);
   if (!set.over.empty()) return passed(std::move(group), fused, set, local, target);
   if (set.finishing) return finished(std::move(group), why, fused, set, local, target);
-  if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target);
+  if (!set.tile.empty()) return tiled(std::move(group), why, fused, set, local, target, nests);
   if (set.nodes.size() > 1) {
     for (const int node : set.nodes) {
       const TensorId id = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]).target.tensor;
@@ -494,6 +499,8 @@ Group group_of(
       if (group.body.front().is<forms::Reduce>() && !group.loops.empty() && model::predicts_time(target))
         choose_turns(group, why, program, nest, model::known(program, group, fused.strides, target), target);
       stream(group.body.back(), program, nest, group, target);
+      nest.adds = false;
+      nests.push_back(std::move(nest));
       continue;
     }
     Nest nest = leaf_nest(program, group, group.body[l], fused.strides);
@@ -507,15 +514,15 @@ Group group_of(
     why.leaves.push_back(std::move(choice.why));
     if (has_threads(target)) for_threads(group.body[l], turn, group.threads, target);
     stream(group.body[l], program, nest, group, target);
+    nest.adds = false;
+    nests.push_back(std::move(nest));
   }
   return group;
 }
 
-}  // namespace
-
-Plan schedule(const Fused& fused, const Target& target) {
+// All of the plan but its program. `nests`: of each group.
+Plan groups_of(const Fused& fused, const Target& target, std::vector<std::vector<Nest>>& nests) {
   Plan plan;
-  plan.program = fused.program;
   plan.target = target.name;
   plan.directives = fused.directives;
   const Cover cover(fused);
@@ -524,10 +531,25 @@ Plan schedule(const Fused& fused, const Target& target) {
     for (const int node : set.nodes) {
       const auto* s = std::get_if<poly::Statement>(&fused.program.nodes[static_cast<std::size_t>(node)]);
       if (s && filled(set, node, cover, *s))
-        plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
+        nests.emplace_back(), plan.groups.push_back(fill_group(fused, plan.why.emplace_back(), node, target));
     }
-    plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target));
+    plan.groups.push_back(group_of(fused, plan.why.emplace_back(), set, local, target, nests.emplace_back()));
   }
+  return plan;
+}
+
+}  // namespace
+
+Plan schedule(const Fused& fused, const Target& target) {
+  std::vector<std::vector<Nest>> nests;
+  Plan plan = groups_of(fused, target, nests);
+  plan.program = fused.program;
+  return plan;
+}
+
+Plan schedule(Fused&& fused, const Target& target, std::vector<std::vector<Nest>>& nests) {
+  Plan plan = groups_of(fused, target, nests);
+  plan.program = std::move(fused.program);
   return plan;
 }
 

@@ -5,12 +5,17 @@
 // edges.
 #pragma once
 
+#include <vector>
+
 #include "codegen/fuse.h"
+#include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 
 namespace tilec::codegen {
 
 Plan schedule(const Fused& fused, const Target& target);
+// Takes the program, leaves the strides. `nests`: of each group those of its leaves, or none where it has made none.
+Plan schedule(Fused&& fused, const Target& target, std::vector<std::vector<Nest>>& nests);
 
 }  // namespace tilec::codegen

@@ -350,7 +350,6 @@ LONGEST_FUNCTION = 60
 LONGEST_CLASS = 250
 # Classes that are longer, and where an idea of theirs ends.
 LONG_CLASSES = {
-    "codegen/choose/layout.cpp Search": "which orders layouts have, and what their copies cost",
     "codegen/online.cpp Online": "products by threads, and what all passes ask of them",
     "codegen/online_cores.cpp OnCores": "products by tensor cores, and what all passes ask of them",
 }

@@ -451,6 +451,10 @@ bool claims(const Facts& f, const Compute& leaf) {
 
 }  // namespace
 
+bool may_narrow(const Facts& f, const Compute& leaf) {
+  return leaf.is<forms::Contract>() && !leaf.k.empty() && !leaf.n.empty() && narrowed(f, leaf);
+}
+
 void look_ahead(const Facts& f, Compute& leaf) {
   if (leaf.block()) leaf.block()->claims = claims(f, leaf);
   leaf.ahead.clear();

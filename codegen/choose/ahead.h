@@ -11,5 +11,7 @@
 namespace tilec::codegen {
 
 void look_ahead(const Facts& f, Compute& leaf);
+// Whether it may make the leaf's blocks narrower.
+bool may_narrow(const Facts& f, const Compute& leaf);
 
 }  // namespace tilec::codegen

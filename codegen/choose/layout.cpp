@@ -46,9 +46,10 @@ double copy_cycles(double count, double bytes, double run, const Target& target)
       count * (each * std::max(bytes, 2.0) / 4 + (run < copies::vector_run ? copies::short_run / run : 0));
 }
 
-class Search {
+// A contraction, the class of each of its indices, and how its tensors lie.
+class Lying {
  public:
-  Search(const Program& program, const Strides& strides, const Statement& s, const Target& target)
+  Lying(const Program& program, const Strides& strides, const Statement& s, const Target& target)
       : program_(program), strides_(strides), s_(s), target_(target) {
     const std::size_t count = s.indices.size();
     for (std::size_t k = 0; k < count; ++k) {
@@ -67,6 +68,87 @@ class Search {
 
   bool has_singles() const { return has(Class::Single); }
   bool has(Class c) const { return std::find(class_.begin(), class_.end(), c) != class_.end(); }
+
+  Nest nest(const Layouts& layouts) const {
+    Statement seen = s_;
+    Strides strides;
+    for (std::size_t r = 0; r < s_.reads.size(); ++r) {
+      seen.reads[r].tensor = static_cast<TensorId>(r);
+      strides.push_back(layouts.reads[r].empty()
+              ? strides_[static_cast<std::size_t>(s_.reads[r].tensor)]
+              : permuted(extents(program_.tensor(s_.reads[r].tensor)), layouts.reads[r]));
+    }
+    seen.target.tensor = static_cast<TensorId>(s_.reads.size());
+    strides.push_back(strides_[static_cast<std::size_t>(s_.target.tensor)]);
+    if (!layouts.target.empty()) {
+      std::vector<std::int64_t> shape;
+      seen.target.element.clear();
+      for (const std::size_t k : layouts.target) {
+        shape.push_back(extent(s_, k));
+        seen.target.element.push_back(Affine::index(k, s_.indices.size()));
+        seen.target.element.back().constant = poly::Size(-low(s_, k));
+      }
+      strides.back() = row_major(shape);
+    }
+    Nest nest = nest_of(seen, strides);
+    nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
+    return nest;
+  }
+
+ protected:
+  // Dimensions, or output indices, from far apart to side by side.
+  std::vector<std::size_t> as_it_is(std::size_t r) const {
+    const std::vector<std::int64_t>& strides = strides_[static_cast<std::size_t>(s_.reads[r].tensor)];
+    std::vector<std::size_t> order = in_order(strides.size());
+    std::stable_sort(order.begin(), order.end(),
+        [&](std::size_t a, std::size_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
+    return order;
+  }
+  std::vector<std::size_t> as_it_is() const {
+    std::vector<std::size_t> order;
+    for (std::size_t k = 0; k < class_.size(); ++k) if (is_output_index(s_, k)) order.push_back(k);
+    std::stable_sort(
+        order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return in_tensor(2, a) > in_tensor(2, b); });
+    return order;
+  }
+
+  bool in_read(std::size_t r, std::size_t k) const {
+    return std::any_of(
+        s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
+  }
+
+  static std::vector<std::int64_t> permuted(
+      const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& order) {
+    std::vector<std::int64_t> strides(shape.size());
+    std::int64_t stride = 1;
+    for (std::size_t at = order.size(); at-- > 0;)
+      strides[order[at]] = stride, stride *= std::max<std::int64_t>(1, shape[order[at]]);
+    return strides;
+  }
+
+  static std::int64_t stride_in(const Access& access, std::size_t k, const std::vector<std::int64_t>& strides) {
+    std::int64_t sum = 0;
+    for (std::size_t d = 0; d < access.element.size(); ++d) sum += access.element[d].coefficients[k].get() * strides[d];
+    return std::abs(sum);
+  }
+  std::int64_t in_tensor(std::size_t tensor, std::size_t k) const {
+    return tensor == 2 ? stride_in(s_.target, k, strides_[static_cast<std::size_t>(s_.target.tensor)])
+                       : stride_in(s_.reads[tensor], k, strides_[static_cast<std::size_t>(s_.reads[tensor].tensor)]);
+  }
+
+  const Program& program_;
+  const Strides& strides_;
+  const Statement& s_;
+  const Target& target_;
+  std::vector<Class> class_;
+  std::vector<double> sizes_;                          // of the reads' tensors, in elements
+  double outputs_ = 1;
+};
+
+// Orders of dimensions, and what tensors cost that lie so.
+class Search : public Lying {
+ public:
+  using Lying::Lying;
 
   // The layouts in which lanes run over the class, tensors of `copied` (bits: reads 0 and 1, the result) are copied,
   // and `last` is the innermost index of the class.
@@ -126,67 +208,7 @@ class Search {
   }
 
   // What the model says of the statement over tensors that lie so.
-  Choice leaf(const Layouts& layouts) const { return choose_leaf(facts(nest(layouts), {}, target_), 0); }
-
-  // On a GPU, cycles of the busiest multiprocessor, launches and copies included. None: layouts do not matter.
-  std::optional<double> on_multiprocessors(const Layouts& layouts) const {
-    const Nest seen = nest(layouts);
-    const Facts of_all = facts(seen, {}, target_);
-    if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
-    double cycles = 0, bytes = 0;
-    if (const auto each = staged_cycles(of_all, 1, target_)) {
-      cycles = *each;
-      for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
-    } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
-      return std::nullopt;
-    } else {
-      cycles = cycles_of_threads(of_all, 1, target_);
-    }
-    const auto size = [&](TensorId id, double count) { return count * lang::bytes(program_.tensor(id).dtype); };
-    for (std::size_t r = 0; r < s_.reads.size(); ++r) bytes += size(s_.reads[r].tensor, sizes_[r]);
-    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::pass::memory_bytes);
-    const auto copy = [&](double bytes, double apart) {
-      const double l2 = model::threads::l2_bytes * target_.multiprocessors;
-      cycles += model::threads::cycles_of_a_launch +
-          std::max(2 * bytes / model::pass::memory_bytes, bytes * (1 + apart) / l2);
-    };
-    for (std::size_t r = 0; r < s_.reads.size(); ++r)
-      if (!layouts.reads[r].empty())
-        copy(size(s_.reads[r].tensor, sizes_[r]),
-            sectors_apart(extents(program_.tensor(s_.reads[r].tensor)), as_it_is(r), layouts.reads[r]));
-    if (!layouts.target.empty()) {
-      std::vector<std::int64_t> counts;
-      for (std::size_t k = 0; k < s_.indices.size(); ++k) counts.push_back(extent(s_, k));
-      copy(size(s_.target.tensor, outputs_), sectors_apart(counts, layouts.target, as_it_is()));
-    }
-    return cycles;
-  }
-
-  Nest nest(const Layouts& layouts) const {
-    Statement seen = s_;
-    Strides strides;
-    for (std::size_t r = 0; r < s_.reads.size(); ++r) {
-      seen.reads[r].tensor = static_cast<TensorId>(r);
-      strides.push_back(layouts.reads[r].empty()
-              ? strides_[static_cast<std::size_t>(s_.reads[r].tensor)]
-              : permuted(extents(program_.tensor(s_.reads[r].tensor)), layouts.reads[r]));
-    }
-    seen.target.tensor = static_cast<TensorId>(s_.reads.size());
-    strides.push_back(strides_[static_cast<std::size_t>(s_.target.tensor)]);
-    if (!layouts.target.empty()) {
-      std::vector<std::int64_t> shape;
-      seen.target.element.clear();
-      for (const std::size_t k : layouts.target) {
-        shape.push_back(extent(s_, k));
-        seen.target.element.push_back(Affine::index(k, s_.indices.size()));
-        seen.target.element.back().constant = poly::Size(-low(s_, k));
-      }
-      strides.back() = row_major(shape);
-    }
-    Nest nest = nest_of(seen, strides);
-    nest.adds = program_.tensor(s_.target.tensor).dtype == compute_type(nest.value->type());
-    return nest;
-  }
+  Choice leaf(const Layouts& layouts) const { return weigh_leaf(facts(nest(layouts), {}, target_), 0); }
 
   Boxed boxed() const {
     Boxed made;
@@ -237,51 +259,10 @@ class Search {
   }
 
  private:
-  bool copies_what_is_read_once(const Layouts& layouts) const {
-    for (std::size_t r = 0; r < s_.reads.size(); ++r)
-      if (!layouts.reads[r].empty() && points(s_) < 2 * sizes_[r]) return true;
-    return false;
-  }
-
-  // Of a copy on a GPU, how many times its elements' bytes the sectors are that its threads read, or write: those of
-  // runs that stay side by side, or 1 where tiles of it are turned in shared memory.
-  static double sectors_apart(const std::vector<std::int64_t>& counts, const std::vector<std::size_t>& from,
-      const std::vector<std::size_t>& to) {
-    const double of_sector = model::tiles::sector / 4;
-    double run = 1;
-    for (std::size_t at = to.size(); at-- > 0 && from[at] == to[at];) run *= static_cast<double>(counts[to[at]]);
-    if (run > 1) return std::max(1.0, of_sector / run);
-    return std::min(counts[from.back()], counts[to.back()]) < model::threads::least_to_turn ? of_sector : 1;
-  }
-
   // Of the copy's innermost dimension, or of the operand's: a square has the shorter one.
   double run(std::size_t r, std::size_t last) const {
     const std::vector<std::int64_t> shape = extents(program_.tensor(s_.reads[r].tensor));
     return static_cast<double>(std::max<std::int64_t>(1, std::min(shape[last], shape[as_it_is(r).back()])));
-  }
-
-  bool in_read(std::size_t r, std::size_t k) const {
-    return std::any_of(
-        s_.reads[r].element.begin(), s_.reads[r].element.end(), [&](const Affine& e) { return mentions(e, k); });
-  }
-
-  static std::vector<std::int64_t> permuted(
-      const std::vector<std::int64_t>& shape, const std::vector<std::size_t>& order) {
-    std::vector<std::int64_t> strides(shape.size());
-    std::int64_t stride = 1;
-    for (std::size_t at = order.size(); at-- > 0;)
-      strides[order[at]] = stride, stride *= std::max<std::int64_t>(1, shape[order[at]]);
-    return strides;
-  }
-
-  static std::int64_t stride_in(const Access& access, std::size_t k, const std::vector<std::int64_t>& strides) {
-    std::int64_t sum = 0;
-    for (std::size_t d = 0; d < access.element.size(); ++d) sum += access.element[d].coefficients[k].get() * strides[d];
-    return std::abs(sum);
-  }
-  std::int64_t in_tensor(std::size_t tensor, std::size_t k) const {
-    return tensor == 2 ? stride_in(s_.target, k, strides_[static_cast<std::size_t>(s_.target.tensor)])
-                       : stride_in(s_.reads[tensor], k, strides_[static_cast<std::size_t>(s_.reads[tensor].tensor)]);
   }
 
   // Per index its place within its class: the larger, the further out. The first of these tensors that stays as it is
@@ -335,29 +316,64 @@ class Search {
     return order;
   }
 
-  // Dimensions, or output indices, from far apart to side by side.
-  std::vector<std::size_t> as_it_is(std::size_t r) const {
-    const std::vector<std::int64_t>& strides = strides_[static_cast<std::size_t>(s_.reads[r].tensor)];
-    std::vector<std::size_t> order = in_order(strides.size());
-    std::stable_sort(order.begin(), order.end(),
-        [&](std::size_t a, std::size_t b) { return std::abs(strides[a]) > std::abs(strides[b]); });
-    return order;
-  }
-  std::vector<std::size_t> as_it_is() const {
-    std::vector<std::size_t> order;
-    for (std::size_t k = 0; k < class_.size(); ++k) if (is_output_index(s_, k)) order.push_back(k);
-    std::stable_sort(
-        order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return in_tensor(2, a) > in_tensor(2, b); });
-    return order;
+};
+
+// On a GPU, cycles of the busiest multiprocessor, launches and copies included.
+class OnMultiprocessors : public Lying {
+ public:
+  using Lying::Lying;
+
+  // None: layouts do not matter.
+  std::optional<double> cycles(const Layouts& layouts) const {
+    const Nest seen = nest(layouts);
+    const Facts of_all = facts(seen, {}, target_);
+    if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
+    double cycles = 0, bytes = 0;
+    if (const auto each = staged_cycles(of_all, 1, target_)) {
+      cycles = *each;
+      for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
+    } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
+      return std::nullopt;
+    } else {
+      cycles = cycles_of_threads(of_all, 1, target_);
+    }
+    const auto size = [&](TensorId id, double count) { return count * lang::bytes(program_.tensor(id).dtype); };
+    for (std::size_t r = 0; r < s_.reads.size(); ++r) bytes += size(s_.reads[r].tensor, sizes_[r]);
+    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::pass::memory_bytes);
+    const auto copy = [&](double bytes, double apart) {
+      const double l2 = model::threads::l2_bytes * target_.multiprocessors;
+      cycles += model::threads::cycles_of_a_launch +
+          std::max(2 * bytes / model::pass::memory_bytes, bytes * (1 + apart) / l2);
+    };
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      if (!layouts.reads[r].empty())
+        copy(size(s_.reads[r].tensor, sizes_[r]),
+            sectors_apart(extents(program_.tensor(s_.reads[r].tensor)), as_it_is(r), layouts.reads[r]));
+    if (!layouts.target.empty()) {
+      std::vector<std::int64_t> counts;
+      for (std::size_t k = 0; k < s_.indices.size(); ++k) counts.push_back(extent(s_, k));
+      copy(size(s_.target.tensor, outputs_), sectors_apart(counts, layouts.target, as_it_is()));
+    }
+    return cycles;
   }
 
-  const Program& program_;
-  const Strides& strides_;
-  const Statement& s_;
-  const Target& target_;
-  std::vector<Class> class_;
-  std::vector<double> sizes_;                          // of the reads' tensors, in elements
-  double outputs_ = 1;
+ private:
+  bool copies_what_is_read_once(const Layouts& layouts) const {
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      if (!layouts.reads[r].empty() && points(s_) < 2 * sizes_[r]) return true;
+    return false;
+  }
+
+  // Of a copy on a GPU, how many times its elements' bytes the sectors are that its threads read, or write: those of
+  // runs that stay side by side, or 1 where tiles of it are turned in shared memory.
+  static double sectors_apart(const std::vector<std::int64_t>& counts, const std::vector<std::size_t>& from,
+      const std::vector<std::size_t>& to) {
+    const double of_sector = model::tiles::sector / 4;
+    double run = 1;
+    for (std::size_t at = to.size(); at-- > 0 && from[at] == to[at];) run *= static_cast<double>(counts[to[at]]);
+    if (run > 1) return std::max(1.0, of_sector / run);
+    return std::min(counts[from.back()], counts[to.back()]) < model::threads::least_to_turn ? of_sector : 1;
+  }
 };
 
 // A box at a time, with copies of the box: the best of these where it costs clearly less than `cost`, which is the best
@@ -503,7 +519,8 @@ Layouts layouts_on_gpu(const Program& program, const Strides& strides, const Sta
   Layouts best{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   if (s.reads.size() != 2) return best;
   const Search search(program, strides, s, target);
-  const auto as_it_lies = search.on_multiprocessors(best);
+  const OnMultiprocessors times(program, strides, s, target);
+  const auto as_it_lies = times.cycles(best);
   if (!as_it_lies) return best;
   best.cost = model::tiles::faster_by_copies * *as_it_lies;
   const bool stages = may_stage(program, strides, s);
@@ -511,7 +528,7 @@ Layouts layouts_on_gpu(const Program& program, const Strides& strides, const Sta
     for (unsigned copied = 1; copied < (stages ? 8U : 4U); ++copied) {
       auto layouts = search.layouts(lanes, copied, std::nullopt);
       if (!layouts) continue;
-      const auto cost = search.on_multiprocessors(*layouts);
+      const auto cost = times.cycles(*layouts);
       if (!cost || *cost >= best.cost) continue;
       layouts->cost = *cost;
       best = *std::move(layouts);

@@ -99,15 +99,30 @@ Choice with_folded_rows(const Facts& f, int node, std::size_t lane, double alone
   return with_lanes(f, node, lane, rows.m, block, alone);
 }
 
-// What follows from a block: parts of its sums, and what it asks for ahead.
+// What follows from a block.
 void finish(const Facts& f, Compute& leaf) {
-  if (leaf.is<forms::Contract>()) sum_in_parts(f, leaf);
-  if (f.squares) look_ahead(f, leaf);
+  settle_block(f, leaf);
+  ask_ahead(f, leaf);
 }
 
 }  // namespace
 
+void settle_block(const Facts& f, Compute& leaf) {
+  if (leaf.is<forms::Contract>()) sum_in_parts(f, leaf);
+  if (may_narrow(f, leaf)) ask_ahead(f, leaf);
+}
+
+void ask_ahead(const Facts& f, Compute& leaf) {
+  if (f.squares && !leaf.is<forms::Scan>()) look_ahead(f, leaf);
+}
+
 Choice choose_leaf(const Facts& f, int node) {
+  Choice choice = weigh_leaf(f, node);
+  finish(f, choice.leaf);
+  return choice;
+}
+
+Choice weigh_leaf(const Facts& f, int node) {
   const Nest& nest = f.nest;
   // Along what has one value here, as where a box begins, nothing goes on.
   if (const auto scan = scan_of(nest); scan && !f.fixed[scan->along]) {
@@ -130,7 +145,6 @@ Choice choose_leaf(const Facts& f, int node) {
     best.again = block.again;
     best.torn = block.torn;
   }
-  finish(f, best.leaf);
   std::ranges::stable_sort(why.blocks, {}, &Weighed::cycles);
   best.why = std::move(why);
   return best;
@@ -171,7 +185,7 @@ std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most) {
     Compute leaf = (f.nest.dims[n].reduction ? with_folded_rows(f, node, n, block.cost, why)
                                              : with_lanes(f, node, n, m, block, block.cost))
                        .leaf;
-    finish(f, leaf);
+    settle_block(f, leaf);
     if (std::ranges::find(leaves, leaf) == leaves.end()) leaves.push_back(std::move(leaf));
   }
   return leaves;

@@ -26,7 +26,13 @@ struct Choice {
                                                        // runs
 };
 Choice choose_leaf(const Facts& f, int node);
-// The best blocks of other lanes, rows and forms, those that cost least by the same estimate first.
+// Its lanes and its block, which say what it costs; then what follows from them: how long sums go in parts, and their
+// blocks with that, or with what is asked for ahead; then all that is asked for, which leaves the block as it is.
+Choice weigh_leaf(const Facts& f, int node);
+void settle_block(const Facts& f, Compute& leaf);
+void ask_ahead(const Facts& f, Compute& leaf);
+// The best blocks of other lanes, rows and forms, those that cost least by the same estimate first. They ask for
+// nothing ahead yet.
 std::vector<Compute> other_leaves(const Facts& f, int node, std::size_t most);
 // The same leaf with vectors half as long. Nothing: it is of a kind, or so narrow, that none is.
 std::optional<Compute> with_half_vectors(const Facts& f, Compute leaf);

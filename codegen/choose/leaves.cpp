@@ -12,6 +12,7 @@
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/rewrite.h"
 
 namespace tilec::codegen {
 
@@ -41,7 +42,7 @@ struct Asked {
   const Strides& strides;
   const Target& target;
   const model::KnownGroup& statements;
-  double now;
+  double now, wait;                                    // of its milliseconds, for what must move
   double least = model::faster_leaf * now;
 
   Group& in() const { return plan.groups[group]; }
@@ -49,9 +50,10 @@ struct Asked {
   Nest nest() const { return nest_to_choose(statements[leaf].nest, plan.program, in(), today(), strides); }
   Facts facts_of(const Nest& nest) const { return facts(nest, loops_of_turn(in()), target); }
 
-  void take_if_faster(Compute other) {
+  void take_if_faster(Compute other, const model::OneGroup::Rest& rest = [](Compute&) {}) {
     std::swap(today(), other);
-    const double with = model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least);
+    const double with =
+        model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least, wait, rest);
     if (with < least) {
       least = with;
       plan.why[group].leaves[leaf].predicted = with;
@@ -62,12 +64,18 @@ struct Asked {
   }
 };
 
+bool same_but_for_requests(Compute a, const Compute& b) {
+  a.ahead = b.ahead;
+  if (a.block() && b.block()) a.block()->claims = b.block()->claims;
+  return a == b;
+}
+
 void choose_other_leaf(Asked asked) {
   const Nest nest = asked.nest();
   const Facts known = asked.facts_of(nest);
   for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
-    if (leaf != asked.today() && lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
-      asked.take_if_faster(std::move(leaf));
+    if (!same_but_for_requests(leaf, asked.today()) && lanes_apart(nest, leaf) <= lanes_apart(nest, asked.today()))
+      asked.take_if_faster(std::move(leaf), [&](Compute& made) { ask_ahead(known, made); });
   if (std::optional<Compute> along = along_rows(known, asked.today()))
     asked.take_if_faster(std::move(*along));
 }
@@ -86,7 +94,8 @@ bool ask_each(Plan& plan, std::size_t g, const model::KnownGroup& statements, co
       model::OneGroup(plan.program, statements, target).predict(plan.groups[g]);
   for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
     if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds});
+      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds,
+          today.leaves.size() == 1 ? model::least_wait(today.bytes.must, target) : 0});
   return true;
 }
 
@@ -100,23 +109,38 @@ bool choose_turns_of(
       nest_to_choose(statement.front().nest, plan.program, group, group.body.front(), strides), statement, target);
 }
 
+void choose_leaves_of(
+    Plan& plan, std::size_t g, const model::KnownGroup& known, const Strides& strides, const Target& target) {
+  if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
+      !choose_turns_of(plan, g, known, strides, target))
+    return;
+  const model::PlanPrediction::Of now = model::OneGroup(plan.program, known, target).predict(plan.groups[g]);
+  choose_other_leaf({plan, g, 0, strides, target, known, now.leaves.front().milliseconds,
+      model::least_wait(now.bytes.must, target)});
+}
+
 }  // namespace
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
-  if (model::predicts_time(target)) choose_leaves(plan, model::known(plan, strides, target), strides, target);
+  if (!model::predicts_time(target)) return;
+  const model::KnownPlan statements = model::known(plan, strides, target);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) choose_leaves_of(plan, g, statements[g], strides, target);
 }
 
-void choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target) {
-  if (!model::predicts_time(target)) return;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const model::KnownGroup& known = statements[g];
-    if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
-        !choose_turns_of(plan, g, known, strides, target))
-      continue;
-    const double now =
-        model::OneGroup(plan.program, known, target).predict(plan.groups[g]).leaves.front().milliseconds;
-    choose_other_leaf({plan, g, 0, strides, target, known, now});
+bool choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target,
+    std::vector<model::GroupTime> times, double wanted) {
+  // Those first from which most may come off.
+  std::vector<std::size_t> order = in_order(times.size());
+  std::ranges::stable_sort(order, {}, [&](std::size_t g) { return times[g].least - times[g].milliseconds; });
+  for (const std::size_t g : order) {
+    if (sum(times, &model::GroupTime::least) >= wanted) return false;
+    choose_leaves_of(plan, g, statements[g], strides, target);
+    if (g == order.back()) break;
+    // as if it were alone, with all of the caches
+    const double now = model::OneGroup(plan.program, statements[g], target).predict(plan.groups[g]).milliseconds;
+    times[g].least = std::max(times[g].least, now);
   }
+  return true;
 }
 
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {

@@ -6,16 +6,22 @@
 // A count weighs hundreds of blocks and knows little of the caches. The model is asked about the few best.
 #pragma once
 
+#include <vector>
+
 #include "codegen/model/known.h"
+#include "codegen/model/predict.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 
 namespace tilec::codegen {
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
+// The same of a plan whose groups take so long. False: it does not come below `wanted` milliseconds, whatever the
+// leaves are that were not asked about.
+bool choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target,
+    std::vector<model::GroupTime> times, double wanted);
 // Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were
 // weighed with such vectors were others, and as often slower.
-void choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target);
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen

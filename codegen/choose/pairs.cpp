@@ -104,9 +104,9 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   for (const Member& m : all) own.push_back(std::get<Statement>(r.program.nodes[m.n]));
   Rewriting windows = alone(r, own), pairs = windows;
   const double enough = enough_for(windows);
-  const auto time_of = [](Rewriting one, double bar) {
+  const auto time_of = [](Rewriting one, double wanted) {
     copy_operands(one), panel_operands(one);
-    return PlannedByRows(std::move(one)).time(bar);
+    return PlannedByRows(std::move(one)).time(wanted).value_or(wanted);
   };
   const double today = time_of(std::move(windows), std::numeric_limits<double>::infinity());
   if (today <= enough) return false;
@@ -119,6 +119,7 @@ bool predicted_to_pay(const Rewriting& r, const std::vector<Member>& all) {
   const bool kept =
       shape_points(sums) * lang::bytes(sums.dtype) <= kept_pairs * static_cast<double>(r.target.l3);
   const double bar = (kept ? windows_take : 1) * today;
+  if (least_of(pairs) >= bar) return false;
   return time_of(std::move(pairs), bar) < bar;
 }
 

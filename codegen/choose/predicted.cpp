@@ -1,26 +1,74 @@
 #include "codegen/choose/predicted.h"
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "codegen/choose/leaves.h"
-#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
 #include "codegen/rewrite/rows.h"
+#include "codegen/scan.h"
 #include "codegen/schedule.h"
 
 namespace tilec::codegen {
 
+namespace {
+
+using poly::Statement;
+
+// The elements that an access touches at least: of indices that share a dimension, those that the longest one reaches.
+double touched(const poly::Access& access, const Statement& s) {
+  double count = 1;
+  for (const poly::Affine& e : access.element) {
+    std::int64_t longest = 1;
+    for (std::size_t k = 0; k < s.indices.size(); ++k) if (mentions(e, k)) longest = std::max(longest, extent(s, k));
+    count *= static_cast<double>(longest);
+  }
+  return count;
+}
+
+double least_of(const Statement& s, const poly::Program& program, const Target& target) {
+  if (s.domain.size() > s.indices.size()) return 0;    // rows leave a part of all this
+  std::map<TensorId, double> bytes;
+  const auto touch = [&](const poly::Access& access) {
+    double& most = bytes[access.tensor];
+    most = std::max(most, touched(access, s) * lang::bytes(program.tensor(access.tensor).dtype));
+  };
+  touch(s.target);
+  for (const poly::Access& read : s.reads) touch(read);
+  double all = 0;
+  for (const auto& [id, most] : bytes) all += most;
+  const bool folds = reduces(s) && s.reads.size() > 1 && !scan_of(s);
+  return std::max(folds ? model::arithmetic(points(s), s.value.type(), target) : 0, model::least_wait(all, target));
+}
+
+}  // namespace
+
+double least_of(const Rewriting& r) {
+  const bool apart = r.rows.empty() && r.tiles.empty() && r.online.empty() && r.finishes.empty();
+  if (!apart || !model::predicts_time(r.target)) return 0;
+  double sum = 0;
+  for (const poly::Node& node : r.program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node)) sum += least_of(*s, r.program, r.target);
+  return sum;
+}
+
 Planned::Planned(Rewriting r)
     : target_(r.target),
       fused_(in_sets(std::move(r))),
-      plan_(schedule(fused_, target_)),
-      statements_(model::known(plan_, fused_.strides, target_)),
-      by_counts_(model::milliseconds_of(plan_, statements_, target_)) {}
+      plan_(schedule(std::move(fused_), target_, nests_)),
+      statements_(model::known(plan_, std::move(nests_), fused_.strides, target_)),
+      times_(model::times_of(plan_, statements_, target_)) {}
 
-double Planned::time(double bar) {
-  if (by_counts_ >= model::leaves_save * bar) return by_counts_;
-  choose_leaves(plan_, statements_, fused_.strides, target_);
-  return model::milliseconds_of(plan_, statements_, target_);
+double Planned::by_counts() const { return sum(times_, &model::GroupTime::milliseconds); }
+
+std::optional<double> Planned::time(double wanted) {
+  if (by_counts() >= model::leaves_save * wanted ||
+      !choose_leaves(plan_, statements_, fused_.strides, target_, times_, wanted))
+    return std::nullopt;
+  return sum(model::times_of(plan_, statements_, target_), &model::GroupTime::milliseconds);
 }
 
 }  // namespace tilec::codegen

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "codegen/fuse.h"
 #include "codegen/model/known.h"
+#include "codegen/model/predict.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite/rewriting.h"
 #include "codegen/target.h"
@@ -19,20 +22,26 @@ class Planned {
  public:
   explicit Planned(Rewriting r);
 
-  double by_counts() const { return by_counts_; }
-  // `bar`: what other directives come to. Far above it, leaves are those that counts choose. Asked once.
-  double time(double bar = std::numeric_limits<double>::infinity());
+  double by_counts() const;
+  // None where no leaves bring it below what is `wanted`. Asked once.
+  std::optional<double> time(double wanted);
 
  private:
   Target target_;
-  Fused fused_;
+  Fused fused_;                                        // but for its program, which is the plan's
+  std::vector<std::vector<Nest>> nests_;               // until they are known
   Plan plan_;
   model::KnownPlan statements_;
-  double by_counts_;
+  std::vector<model::GroupTime> times_;                // with the leaves that counts choose
 };
 
-inline double predicted(Rewriting r, double bar = std::numeric_limits<double>::infinity()) {
-  return Planned(std::move(r)).time(bar);
+// Milliseconds that no plan gets below of a program whose statements are launches of their own: what they compute, and
+// what they must move. 0 where some are not.
+double least_of(const Rewriting& r);
+
+// `wanted`, where it is no less.
+inline double predicted(Rewriting r, double wanted = std::numeric_limits<double>::infinity()) {
+  return least_of(r) < wanted ? Planned(std::move(r)).time(wanted).value_or(wanted) : wanted;
 }
 
 }  // namespace tilec::codegen

@@ -47,10 +47,20 @@ void share_rows_that_pay(Rewriting& r) {
   }
 }
 
-PlannedByRows::PlannedByRows(Rewriting r) {
-  Rewriting apart = r;
-  share_rows(r);
-  if (!r.rows.empty()) apart_.emplace(std::move(apart));
+PlannedByRows::PlannedByRows(Rewriting r) : PlannedByRows(std::move(r), may_share_rows(r)) {}
+
+std::optional<PlannedByRows> PlannedByRows::below(double wanted, Rewriting r) {
+  const bool shares = may_share_rows(r);
+  if (!shares && least_of(r) >= wanted) return std::nullopt;
+  return PlannedByRows(std::move(r), shares);
+}
+
+PlannedByRows::PlannedByRows(Rewriting r, bool shares) {
+  if (shares) {
+    Rewriting apart = r;
+    share_rows(r);
+    if (!r.rows.empty()) apart_.emplace(std::move(apart));
+  }
   together_.emplace(std::move(r));
 }
 
@@ -62,9 +72,12 @@ double PlannedByRows::by_counts() const {
   return apart_ ? faster(together_->by_counts(), apart_->by_counts()) : together_->by_counts();
 }
 
-double PlannedByRows::time(double bar) {
-  const double together = together_->time(bar);
-  return apart_ ? faster(together, apart_->time(std::min(bar, together))) : together;
+std::optional<double> PlannedByRows::time(double wanted) {
+  const std::optional<double> together = together_->time(wanted);
+  if (!apart_) return together;
+  const double all = together.value_or(together_->by_counts());
+  const std::optional<double> apart = apart_->time(std::min(wanted, all));
+  return apart && faster(all, *apart) == *apart ? apart : together;
 }
 
 }  // namespace tilec::codegen

@@ -16,11 +16,14 @@ void share_rows_that_pay(Rewriting& r);
 class PlannedByRows {
  public:
   explicit PlannedByRows(Rewriting r);
+  // None where nothing brings it below `wanted` milliseconds.
+  static std::optional<PlannedByRows> below(double wanted, Rewriting r);
 
   double by_counts() const;
-  double time(double bar);
+  std::optional<double> time(double wanted);           // none: as of Planned
 
  private:
+  PlannedByRows(Rewriting r, bool shares);
   static double faster(double together, double apart);
 
   std::optional<Planned> together_, apart_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "codegen/choose/predicted.h"
 #include "codegen/model/predict.h"
@@ -48,6 +49,14 @@ bool may_gain(const Rewriting& r, const Statement& s) {
   return points(s) >= 2 * largest || bytes > static_cast<double>(r.target.l3);
 }
 
+std::vector<Cut> cuts_of(const Statement& s) {
+  std::vector<Cut> cuts;
+  for (std::size_t k = 0; k < s.indices.size(); ++k)
+    for (const std::int64_t chunk : model::parts_looked_at)
+      if (!is_output_index(s, k) && 2 * chunk <= extent(s, k)) cuts.push_back({k, chunk});
+  return cuts;
+}
+
 double with_copies(Rewriting whole) {
   transpose_for_lanes(whole);
   panel_operands(whole);
@@ -58,19 +67,15 @@ double with_copies(Rewriting whole) {
 
 std::optional<Cut> cut_by_time(const Rewriting& r, const Statement& s) {
   if (!model::predicts_time(r.target) || !has_rows_alone(r.program, s) || !may_gain(r, s)) return std::nullopt;
+  const std::vector<Cut> cuts = cuts_of(s);
+  if (cuts.empty()) return std::nullopt;
   const Rewriting whole = alone(r, std::span(&s, 1));
   const double today = predicted(whole);
   if (today < model::worth_cutting || today <= model::far_from_enough * enough_for(whole)) return std::nullopt;
   std::optional<Cut> best;
   double least = model::clearly_faster * today;
-  for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    if (is_output_index(s, k)) continue;
-    for (const std::int64_t chunk : model::parts_looked_at) {
-      if (2 * chunk > extent(s, k)) break;
-      if (const double time = predicted(cut(whole, {k, chunk}), least); time < least)
-        best = Cut{k, chunk}, least = time;
-    }
-  }
+  for (const Cut& one : cuts)
+    if (const double time = predicted(cut(whole, one), least); time < least) best = one, least = time;
   return best && least < model::clearly_faster * with_copies(whole) ? best : std::nullopt;
 }
 

@@ -30,6 +30,7 @@ class Search {
     if (!folds && today.milliseconds < model::worth_asking) return false;
     if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_))
       return false;
+    wait_ = model::least_wait(today.bytes.must, target_);
     double points = 1;
     for (const Dim& dim : nest_.dims) points *= static_cast<double>(dim.extent);
     const double least =
@@ -97,19 +98,22 @@ class Search {
 
   void consider(const std::vector<Loop>& loops) {
     const Facts turn = facts(nest_, loops, target_);
-    Choice choice = choose_leaf(turn, chosen_.node);
+    Choice choice = weigh_leaf(turn, chosen_.node);
+    settle_block(turn, choice.leaf);
+    const auto rest = [&](Compute& leaf) { ask_ahead(turn, leaf); };
     if (std::optional<Compute> along = along_rows(turn, choice.leaf)) consider(loops, Choice{std::move(*along), 0, {}});
     const Compute least = choice.leaf;
-    consider(loops, std::move(choice));
+    consider(loops, std::move(choice), rest);
     if (!far_) return;
     for (Compute& leaf : other_leaves(turn, chosen_.node, model::leaves_asked_about))
-      if (leaf != least) consider(loops, Choice{std::move(leaf), 0, {}});
+      if (leaf != least) consider(loops, Choice{std::move(leaf), 0, {}}, rest);
   }
-  void consider(std::vector<Loop> loops, Choice choice) {
+  void consider(
+      std::vector<Loop> loops, Choice choice, const model::OneGroup::Rest& rest = [](Compute&) {}) {
     Group group = group_;
     group.loops = std::move(loops);
     group.body = {std::move(choice.leaf)};
-    const double cost = predicted_.milliseconds(group, best_);
+    const double cost = predicted_.milliseconds(group, best_, wait_, rest);
     if (cost >= best_) return;
     best_ = cost;
     group_.loops = std::move(group.loops);
@@ -126,7 +130,7 @@ class Search {
   const model::OneGroup predicted_;
   const Compute chosen_;
   const double turns_;
-  double best_ = 0;
+  double best_ = 0, wait_ = 0;                         // milliseconds; for what must move
   bool far_ = false;                                   // from what would be enough: leaves that cost more by counts are
                                                        // predicted too
 };

@@ -18,21 +18,19 @@ double filled_part(const Nest& nest) {
   constexpr int samples = 256;
   constexpr double golden = 0.6180339887498949;
   int inside = 0;
-  std::vector<double> step(nest.dims.size());
-  for (std::size_t d = 0; d < step.size(); ++d) step[d] = d == 0 ? golden : step[d - 1] * golden + 0.1234567;
-  std::vector<double> at(nest.dims.size());
-  std::vector<bool> mentioned;                         // by a row
-  for (std::size_t d = 0; d < step.size(); ++d) mentioned.push_back(in_rows(nest, d));
+  struct Sampled { std::size_t d; double step, extent, at; };
+  std::vector<Sampled> dims;                           // that a row mentions
+  double step = golden;
+  for (std::size_t d = 0; d < nest.dims.size(); ++d, step = step * golden + 0.1234567)
+    if (in_rows(nest, d)) dims.push_back({d, step, static_cast<double>(nest.dims[d].extent), 0});
   for (int n = 0; n < samples; ++n) {
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      if (!mentioned[d]) continue;
-      const double place = (n + 0.5) * step[d];
-      at[d] = static_cast<double>(static_cast<std::int64_t>(
-          (place - static_cast<double>(static_cast<std::int64_t>(place))) * static_cast<double>(nest.dims[d].extent)));
+    for (Sampled& dim : dims) {
+      const double place = (n + 0.5) * dim.step, part = place - static_cast<double>(static_cast<std::int64_t>(place));
+      dim.at = static_cast<double>(static_cast<std::int64_t>(part * dim.extent));
     }
     inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
       double value = static_cast<double>(row.form.constant);
-      for (std::size_t d = 0; d < at.size(); ++d) value += at[d] * static_cast<double>(row.form.coefficients[d]);
+      for (const Sampled& dim : dims) value += dim.at * static_cast<double>(row.form.coefficients[dim.d]);
       return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
     });
   }
@@ -48,16 +46,30 @@ double operations_of(const poly::Expr& value, const Machine& machine) {
   return count;
 }
 
+Known known(Nest nest, const Target& target) {
+  const Machine* machine = machine_of(target);
+  const double filled = filled_part(nest),
+               operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
+  return {std::move(nest), filled, operations};
+}
+
 }  // namespace
 
 KnownGroup known(const poly::Program& program, const Group& group, const Strides& strides, const Target& target) {
-  const Machine* machine = machine_of(target);
   KnownGroup made;
-  for (const Compute& leaf : group.body) {
-    Nest nest = leaf_nest(program, group, leaf, strides);
-    const double filled = filled_part(nest),
-                 operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
-    made.push_back({std::move(nest), filled, operations});
+  for (const Compute& leaf : group.body) made.push_back(known(leaf_nest(program, group, leaf, strides), target));
+  return made;
+}
+
+KnownPlan known(const Plan& plan, std::vector<std::vector<Nest>> nests, const Strides& strides, const Target& target) {
+  KnownPlan made;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (nests[g].size() != plan.groups[g].body.size()) {
+      made.push_back(known(plan.program, plan.groups[g], strides, target));
+      continue;
+    }
+    KnownGroup& group = made.emplace_back();
+    for (Nest& nest : nests[g]) group.push_back(known(std::move(nest), target));
   }
   return made;
 }

@@ -20,5 +20,7 @@ using KnownPlan = std::vector<KnownGroup>;
 
 KnownGroup known(const poly::Program& program, const Group& group, const Strides& strides, const Target& target);
 KnownPlan known(const Plan& plan, const Strides& strides, const Target& target);
+// `nests`: of each group those of its leaves, or none.
+KnownPlan known(const Plan& plan, std::vector<std::vector<Nest>> nests, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen::model

@@ -10,6 +10,7 @@
 
 #include "codegen/model/core.h"
 #include "codegen/model/machine.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/model/traffic.h"
 #include "codegen/requests.h"
 #include "codegen/rewrite.h"
@@ -75,10 +76,13 @@ class Predictor {
   }
 
   // On one core.
-  double milliseconds_of_all() const {
-    double sum = 0;
-    for (std::size_t g = 0; g < groups_.size(); ++g) sum += group(g, false).milliseconds;
-    return sum;
+  std::vector<GroupTime> times() const {
+    std::vector<GroupTime> made;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      const Prediction one = group(g, false);
+      made.push_back({one.milliseconds, least(one)});
+    }
+    return made;
   }
 
   // Without what moves, but for the least.
@@ -168,6 +172,10 @@ class Predictor {
         moved.streamed * level.streamed;
   }
 
+  double least(const Prediction& one) const {
+    return machine_ == nullptr ? 0 : together({one.core / leaves_save, least_wait(one.bytes.must, target_)});
+  }
+
   double turns(std::size_t g) const {
     const Walk& walk = groups_[g].leaves.front().walk;
     return walk.shared == 0 ? 0 : walk.entered(walk.shared);
@@ -228,11 +236,17 @@ PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& t
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return milliseconds_of(plan, known(plan, strides, target), target);
+  return sum(times_of(plan, known(plan, strides, target), target), &GroupTime::milliseconds);
 }
 
-double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
-  return Predictor(plan.program, plan.groups, statements, target).milliseconds_of_all();
+double sum(const std::vector<GroupTime>& times, double GroupTime::* of) {
+  double all = 0;
+  for (const GroupTime& one : times) all += one.*of;
+  return all;
+}
+
+std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
+  return Predictor(plan.program, plan.groups, statements, target).times();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
@@ -249,26 +263,34 @@ double least_milliseconds(double arithmetic, double bytes, const Target& target)
   return std::max(arithmetic, milliseconds(bytes / line * of_line, machine));
 }
 
+double least_wait(double bytes, const Target& target) {
+  // twice of which the second cache keeps a part of (left_in)
+  return bytes > 2 * usable * static_cast<double>(target.l2) ? least_milliseconds(0, bytes, target) : 0;
+}
+
 PlanPrediction::Of OneGroup::predict(const Group& group) const {
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
 }
 
-double OneGroup::milliseconds(const Group& group, double bar) const {
+double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   std::vector<OnCore> leaves;
   double core = 0;
-  for (std::size_t l = 0; l < group.body.size() && core < bar; ++l) {
+  for (std::size_t l = 0; l < group.body.size(); ++l) {
     leaves.push_back(on_core(program_, statements_[l], group, group.body[l], &machine));
     core += model::milliseconds(leaves.back().cycles, machine);
+    if (const double least = together({core, wait}); least >= bar) return least;
   }
-  if (core >= bar) return core;
+  for (Compute& leaf : group.body) rest(leaf);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
 }
 
-double OneGroup::milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const {
+double OneGroup::milliseconds_of_leaf(
+    Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) const {
   const Machine& machine = *machine_of(target_);
   OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
-  if (const double core = model::milliseconds(one.cycles, machine); core >= bar) return core;
+  if (const double least = together({model::milliseconds(one.cycles, machine), wait}); least >= bar) return least;
+  rest(group.body[leaf]);
   const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
   return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
 }

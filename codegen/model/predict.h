@@ -13,6 +13,7 @@
 // A call finds in the caches what the call before it left there: time is of a program that runs again and again.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,10 +45,16 @@ bool predicts_time(const Target& target);
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target);
 // of the whole plan, and nothing else
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target);
-double milliseconds_of(const Plan& plan, const KnownPlan& statements, const Target& target);
+// Of each group. `least`: what other loops and blocks of its leaves hardly get below, for what a core takes for these
+// alone, and what must move.
+struct GroupTime { double milliseconds, least; };
+std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target);
+double sum(const std::vector<GroupTime>& times, double GroupTime::* of);
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
 double least_milliseconds(double arithmetic, double bytes, const Target& target);
+// How long a core waits at least for so many bytes that must move, whatever caches hold of them.
+double least_wait(double bytes, const Target& target);
 // Of one group, as if it were all of its plan, whose loops around one statement, or whose leaves, are others again and
 // again.
 class OneGroup {
@@ -57,9 +64,11 @@ class OneGroup {
 
   // Times, and the least that must move.
   PlanPrediction::Of predict(const Group& group) const;
-  // Of what takes longer than `bar`, a part of the time that is no less: on a target whose time is predicted.
-  double milliseconds(const Group& group, double bar) const;
-  double milliseconds_of_leaf(const Group& group, std::size_t leaf, double bar) const;
+  // Of what takes longer than `bar`, a part of the time that is no less: on a target whose time is predicted. `wait`:
+  // for what must move (least_wait). `rest`: says the rest of a leaf, which its core does not ask about.
+  using Rest = std::function<void(Compute&)>;
+  double milliseconds(Group& group, double bar, double wait, const Rest& rest) const;
+  double milliseconds_of_leaf(Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) const;
 
  private:
   const poly::Program& program_;

@@ -51,8 +51,8 @@ struct Rewriting {
   // of a tensor in an order of its dimensions
   std::map<std::pair<TensorId, std::vector<std::size_t>>, TensorId> copies = {};
   // What the model has said of programs by their text, which those made of this one ask about again.
-  // `time`: with the leaves that it likes best; none: nobody has asked for it.
-  struct Predicted { double by_counts; std::optional<double> time; };
+  // `time`: with the leaves that it likes best. None: nobody has asked for it, or it is `at_least` so long.
+  struct Predicted { std::optional<double> by_counts, time; double at_least = 0; };
   std::shared_ptr<std::map<std::string, Predicted>> predictions = std::make_shared<std::map<std::string, Predicted>>();
 };
 

@@ -74,6 +74,10 @@ void share_rows(Rewriting& r) {
   put_in_order(r.program, sets);
 }
 
+bool may_share_rows(const Rewriting& r) {
+  return std::ranges::any_of(sets_that_share_rows(r), [](const Shared& one) { return one.set.nodes.size() > 1; });
+}
+
 namespace {
 
 std::vector<Fused::Set> sets_of(const Rewriting& r) {

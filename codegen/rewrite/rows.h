@@ -13,6 +13,8 @@
 namespace tilec::codegen {
 // Indices that become the set's loops get one name in all its statements, in the program.
 void share_rows(Rewriting& r);
+// Whether statements would.
+bool may_share_rows(const Rewriting& r);
 
 // What the directives leave: rows where they lie best, and statements in sets, those that directives share, every other
 // one alone.
