@@ -137,6 +137,19 @@ StandardFunction standard_function(const std::string& word) {
   return {fmt::format("std/{}.tile", place->file), text, std::string(place->function)};
 }
 
+std::optional<std::string> standard_in_layout(const std::string& word, const std::string& layout) {
+  const std::string function = standard_function(word).function;
+  std::vector<std::string> known;
+  for (const lang::LayoutName& each : lang::standard_layouts()) {
+    if (each.name != function) continue;
+    if (each.layout == layout) return fmt::format("{}{}", prefix, each.function);
+    known.push_back(fmt::format("layout={}", each.layout));
+  }
+  if (known.empty()) return std::nullopt;
+  throw UsageError{fmt::format("`layout={}` of `{}` is no order of dimensions", layout, word),
+      fmt::format("write {}", either(known))};
+}
+
 std::string standard_word(const std::string& function) {
   const auto all = places();
   const auto found = all.find(function);

@@ -19,6 +19,7 @@ import inspect
 import itertools
 import re
 import typing
+import warnings
 
 from . import Program, _library as _c, _std_calls as _calls, _std_texts as _texts_of_calls, compile as _compile
 from ._arguments import define_value as _define_value
@@ -26,6 +27,7 @@ from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
 from ._recipe import Recipe as _Recipe
 from ._source import File as _File
+from .errors import LayoutWarning, caller as _caller
 
 __all__ = ["load"]
 
@@ -61,14 +63,16 @@ class _Heading(typing.NamedTuple):
     results: "list[str]"
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
     also: "list[str]"                                         # what others call it
+    layouts: "dict[str, str]"                                 # its own order of dimensions, then who reads others
     goes: bool                                                # with the next version
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
         others = [family for family in _headings().get(self.name, {}) if family != self.family]
         where = "function of std/%s.tile" % self.family if self.family else "text of Tile for each rank"
-        function.__doc__ = "%s\n\n%s\n\nA %s%s.%s" % (
+        function.__doc__ = "%s\n\n%s%s\n\nA %s%s.%s" % (
             self.text,
+            self._said_of_layouts(),
             self.comment,
             where,
             ", which goes with the next version: a call says what to write" if self.goes else "",
@@ -76,6 +80,12 @@ class _Heading(typing.NamedTuple):
         )
         function.__signature__ = self._signature()
         return function
+
+    def _said_of_layouts(self) -> str:
+        """`layout="channels_first": conv2d_nchw(I[N, CI, H, W], …)` of each."""
+        headings = [(layout, self if name == self.name else _heading(name)) for layout, name in self.layouts.items()]
+        lines = ["layout=\"%s\": %s\n" % (layout, re.sub("<[^>]*>", "", each.text, count=1)) for layout, each in headings]
+        return "".join(lines) + "\n" * bool(lines)
 
     def _signature(self) -> inspect.Signature:
         def parameter(name: str, kind: typing.Any, default: "str | None") -> inspect.Parameter:
@@ -87,6 +97,8 @@ class _Heading(typing.NamedTuple):
             parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default) for name, default in self.inputs.items()
         ]
         given += [parameter(name, inspect.Parameter.KEYWORD_ONLY, default) for name, default in self.parameters.items()]
+        if self.layouts:
+            given.append(parameter("layout", inspect.Parameter.KEYWORD_ONLY, "{%s}" % ", ".join(self.layouts)))
         return inspect.Signature(given + list(_OF_CALLS.values()), __validate_parameters__=False)
 
     def with_parameters(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
@@ -134,6 +146,10 @@ class _Heading(typing.NamedTuple):
 
     def meant(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
         """The program that a call means, and its inputs by position and by name."""
+        if self.layouts:
+            other, named = self.in_layout(arguments, named)
+            if other != self.name:
+                return _heading(other).meant(arguments, named)
         name, arguments, named = _calls.meant(self, arguments, named)
         if name != self.name:
             return _heading(name).meant(arguments, named)
@@ -158,10 +174,38 @@ class _Heading(typing.NamedTuple):
             named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
         return self.with_parameters(arguments, named)
 
+    def in_layout(self, arguments: tuple, named: dict) -> "tuple[str, dict]":
+        """The function that reads the order of dimensions of a call, and what else the call says."""
+        if "layout" not in named:
+            first = arguments or tuple(named[each] for each in ("input", *self.inputs) if each in named)
+            if self.reads_as_torch_does_not(first):
+                warnings.warn(
+                    "%s reads a torch.Tensor as channels last, and PyTorch's functions as channels first: say layout="
+                    "\"channels_first\" or layout=\"channels_last\"" % self.name,
+                    LayoutWarning,
+                    stacklevel=_caller(),
+                )
+            return self.name, named
+        layout = named["layout"]
+        if layout not in self.layouts:
+            known = " or ".join("layout=%r" % each for each in self.layouts)
+            raise TypeError("layout of %s is %r: give %s" % (self.name, layout, known))
+        return self.layouts[layout], {name: value for name, value in named.items() if name != "layout"}
+
+    def reads_as_torch_does_not(self, arguments: tuple) -> bool:
+        """Has it a name of PyTorch's, whose channels are in dimension 1, and is it given such a tensor?"""
+        return (
+            next(iter(self.layouts), "") == "channels_last"
+            and bool(arguments)
+            and type(arguments[0]).__module__.partition(".")[0] == "torch"
+            and _texts_of_calls.rank_of(arguments[0]) > 2
+        )
+
     def depends_on(self, arguments: tuple) -> bool:
         """Does a call mean something else than the function's own text, by what its arguments are?"""
         return (
             self.name in _texts_of_calls.BY_ARRAYS
+            or self.reads_as_torch_does_not(arguments)
             or _calls.is_of_pytorch(self.name, arguments)
             or _texts_of_calls.lacks_dimension(self, arguments)
         )
@@ -296,6 +340,13 @@ def _also(attributes: str) -> "list[str]":
     return re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', attributes)))
 
 
+def _layouts(attributes: str, name: str) -> "dict[str, str]":
+    """Of `[[layout("channels_last, channels_first=conv2d_nchw")]]` {"channels_last": "conv2d", "channels_first":
+    "conv2d_nchw"}."""
+    words = re.findall(r"(\w+)(?:=(\w+))?", "".join(re.findall(r'\[\[layout\("(.*?)"\)\]\]', attributes)))
+    return {layout: function or name for layout, function in words}
+
+
 @functools.cache
 def _headings() -> "dict[str, dict[str, _Heading]]":
     """Of each function, by file: two for `mean`, one for most."""
@@ -316,6 +367,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 re.findall(r"\w+", heading.rpartition("->")[2]),
                 _former(attributes),
                 _also(attributes),
+                _layouts(attributes, name),
                 "[[deprecated" in attributes,
             )
     return found
@@ -336,6 +388,7 @@ def _orders() -> "dict[str, _Heading]":
             ["Y"],
             {},
             [],
+            {},
             False,
         )
         for name, parameters in _texts_of_calls.CALLS.items()
@@ -501,6 +554,9 @@ def load(name: str, **options: typing.Any) -> Program:
     if "function" in options or "name" in options:
         raise TypeError("function= and name= are said by the first argument")
     heading = _heading(name)
+    if heading.layouts and "layout" in (options.get("define") or {}):
+        other, options["define"] = heading.in_layout((), options["define"])
+        heading = _heading(other)
     text, title = _source(heading.family)
     program = _compile(text, name=title, **{**options, "function": heading.name})
     program._heading = heading
