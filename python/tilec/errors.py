@@ -50,7 +50,7 @@ class ProgramWarning(UserWarning):
     """What the compiler warns of, with its source line and caret. Raised through `warnings` once for each program."""
 
 
-class LayoutWarning(UserWarning):
+class DimensionWarning(UserWarning):
     """A function of tilec.std under a name of PyTorch's reads the dimensions of a torch.Tensor in another order."""
 
 

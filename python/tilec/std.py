@@ -27,7 +27,7 @@ from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
 from ._recipe import Recipe as _Recipe
 from ._source import File as _File
-from .errors import LayoutWarning, caller as _caller
+from .errors import DimensionWarning, caller as _caller
 
 __all__ = ["load"]
 
@@ -182,7 +182,7 @@ class _Heading(typing.NamedTuple):
                 warnings.warn(
                     "%s reads a torch.Tensor as channels last, and PyTorch's functions as channels first: say layout="
                     "\"channels_first\" or layout=\"channels_last\"" % self.name,
-                    LayoutWarning,
+                    DimensionWarning,
                     stacklevel=_caller(),
                 )
             return self.name, named

@@ -192,7 +192,7 @@ def test_a_tensor_of_torch_asks_for_the_order():
         lambda: tilec.std.max_pool2d(I=x, kernel_size=2),
         lambda: tilec.std.max_pool2d.vjp(x),
     ):
-        with pytest.warns(tilec.LayoutWarning, match="channels_first"):
+        with pytest.warns(tilec.DimensionWarning, match="channels_first"):
             call()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
