@@ -11,7 +11,7 @@ import typing
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
-    "dim": "var std glu",                                  # and of all others whose first parameter it is
+    "dim": "var std var_mean std_mean glu lexsort",                                  # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
     "dim index": "select_at",
@@ -26,7 +26,6 @@ _POSITIONS = {
     "ord dim keepdim": "vector_norm",
     "p dim eps": "normalize",
     "p eps keepdim": "pairwise_distance",
-    "p": "cdist dist",
     "n dim": "diff",
     "n": "matrix_power",
     "k": "rot90",
@@ -36,19 +35,25 @@ _POSITIONS = {
     "reps": "tile",
     "diagonal": "tril triu",
     "offset": "diag diag_embed",
+    "discont dim": "unwrap",
+    "N beta": "kaiser",
+    "p": "cdist dist mvlgamma",
+    "stride padding output_padding groups dilation": "conv1d_transpose conv2d_transpose conv3d_transpose"
+    " conv1d_transpose_ncw conv2d_transpose_nchw conv3d_transpose_ncdhw",
     "offset dim1 dim2": "diagonal trace",
     "num_classes": "one_hot",
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
     "downscale_factor": "pixel_unshuffle",
     "kernel_size stride padding dilation ceil_mode": "max_pool1d max_pool2d max_pool3d max_pool1d_ncw max_pool2d_nchw"
-    " max_pool3d_ncdhw",
+    " max_pool3d_ncdhw max_pool1d_ncw_with_indices max_pool2d_nchw_with_indices max_pool3d_ncdhw_with_indices",
     "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
     " avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d"
     " adaptive_max_pool3d adaptive_avg_pool1d_ncw adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw"
-    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw",
+    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
+    " adaptive_max_pool2d_nchw_with_indices adaptive_max_pool3d_ncdhw_with_indices",
     "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
     "is_causal scale": "scaled_dot_product_attention",
     "size alpha beta k": "local_response_norm",
@@ -60,7 +65,7 @@ _POSITIONS = {
     "threshold value": "threshold",
     "eps": "logit",
     "nan_value posinf neginf": "nan_to_num",
-    "rtol atol equal_nan": "isclose",
+    "rtol atol equal_nan": "isclose allclose",
     "decimals": "round_half_even",
     "bins min max": "histc",
     "chunks dim": "chunk",

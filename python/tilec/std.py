@@ -21,7 +21,8 @@ import re
 import typing
 import warnings
 
-from . import Program, _library as _c, _std_calls as _calls, _std_texts as _texts_of_calls, compile as _compile
+from . import Program, _library as _c, compile as _compile
+from . import _std_calls as _calls, _std_parts as _parts_of_calls, _std_texts as _texts_of_calls
 from ._arguments import define_value as _define_value
 from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
@@ -64,6 +65,7 @@ class _Heading(typing.NamedTuple):
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
     also: "list[str]"                                         # what others call it
     layouts: "dict[str, str]"                                 # its own order of dimensions, then who reads others
+    asks: "list[str]"                                         # what a call by name says, as others mean it otherwise
     goes: bool                                                # with the next version
 
     def describe(self, function: typing.Any) -> typing.Any:
@@ -153,11 +155,11 @@ class _Heading(typing.NamedTuple):
         name, arguments, named = _calls.meant(self, arguments, named)
         if name != self.name:
             return _heading(name).meant(arguments, named)
-        if name in _texts_of_calls.LISTS:
-            name, dim = _texts_of_calls.side_by_side(name, arguments)
+        if name in _parts_of_calls.LISTS:
+            name, dim = _parts_of_calls.side_by_side(name, arguments)
             return _heading(name).meant(arguments, {**named, "dim": dim})
         if name == "pad":
-            text = _texts_of_calls.padded(self, arguments, named)
+            text = _parts_of_calls.padded(self, arguments, named)
             if text is not None:
                 return _of_text(text.text, name), text.arguments, text.named
         if not (arguments and isinstance(arguments[0], (list, tuple)) and name in ("concat", "stack")):
@@ -205,6 +207,7 @@ class _Heading(typing.NamedTuple):
         """Does a call mean something else than the function's own text, by what its arguments are?"""
         return (
             self.name in _texts_of_calls.BY_ARRAYS
+            or "dim" in self.asks
             or self.reads_as_torch_does_not(arguments)
             or _calls.is_of_pytorch(self.name, arguments)
             or _texts_of_calls.lacks_dimension(self, arguments)
@@ -215,6 +218,12 @@ class _Heading(typing.NamedTuple):
         program, arguments, inputs = self.meant(arguments, named)
         made = program(*arguments, **inputs)
         return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made
+
+    def pulled(self, arguments: tuple, named: dict, wrt: typing.Any, of: typing.Any) -> typing.Any:
+        """What vjp() of a call gives."""
+        program, arguments, inputs = self.meant(arguments, named)
+        made, backward = program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made, backward
 
     def _directions(self, name: str) -> "list[str]":
         """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
@@ -368,6 +377,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 _former(attributes),
                 _also(attributes),
                 _layouts(attributes, name),
+                re.findall(r'\[\[ask\("(\w+)"\)\]\]', attributes),
                 "[[deprecated" in attributes,
             )
     return found
@@ -389,6 +399,7 @@ def _orders() -> "dict[str, _Heading]":
             {},
             [],
             {},
+            [],
             False,
         )
         for name, parameters in _texts_of_calls.CALLS.items()
@@ -433,8 +444,7 @@ class Function(Program):
             and not self._heading.depends_on(arguments)
         ):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
-        program, arguments, inputs = self._heading.meant(arguments, named)
-        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return self._heading.pulled(arguments, named, wrt, of)
 
     __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
     __call__._torchdynamo_disable_msg = Program.__call__._torchdynamo_disable_msg  # type: ignore[attr-defined]
@@ -456,8 +466,7 @@ class Incomplete:
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        program, arguments, inputs = self._heading.meant(arguments, named)
-        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return self._heading.pulled(arguments, named, wrt, of)
 
     def __getattr__(self, name: str) -> typing.NoReturn:
         if hasattr(Program, name) and not name.startswith("_"):
@@ -566,7 +575,7 @@ def load(name: str, **options: typing.Any) -> Program:
 @functools.cache
 def _made(name: str) -> "Program | Incomplete":
     """Not among the names of this module, where `all` and `round` mean Python's."""
-    heading = _orders().get(name) or _heading(name)
+    heading = _orders().get(_texts_of_calls.ALSO.get(name, name)) or _heading(name)
     if not heading.family or None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
     found = _usual(heading.family, heading.name, {}, Function)
@@ -582,4 +591,4 @@ def __getattr__(name: str) -> "Program | Incomplete":
 
 def __dir__() -> "list[str]":
     own = [name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN]
-    return sorted([*own, *_others(), *_orders()])
+    return sorted([*own, *_others(), *_orders(), *_texts_of_calls.ALSO])
