@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -72,17 +71,9 @@ std::vector<std::string> described_as(const std::string& name) {
   return found;
 }
 
-// What is a text for each rank or for each number of tensors, which only Python writes: CALLS of tilec/_std_texts.py.
-constexpr std::array<std::string_view, 10> of_each_rank{"permute", "movedim", "moveaxis", "vstack", "hstack",
-    "column_stack", "dstack", "chunk", "unbind", "unflatten"};
-
 // What others call so, the nearest name, and some that contain what was written.
 std::string hint_of(const std::string& function) {
   constexpr std::size_t shortest = 3, most = 5;
-  if (std::ranges::find(of_each_rank, function) != of_each_rank.end())
-    return fmt::format("tilec.std.{} of Python writes a text for the ranks; in a file it is some lines, such as "
-                       "`function f(X[A, B, C]) -> (Y) {{ Y[c, a, b: C, A, B] = =(X[a, b, c]); }}`",
-        function);
   const auto all = places();
   if (auto described = described_as(function); !function.empty() && !described.empty()) {
     described.resize(std::min(described.size(), most));

@@ -93,7 +93,11 @@ def _parts(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         raise TypeError("unbind along dimension %d of no elements gives no tensor" % along)
     lines = []
     for k, start in enumerate(starts):
-        read = [*indices[:along], "%s%d" % ("" if name == "unbind" else indices[along] + " + ", start), *indices[along + 1 :]]
+        read = [
+            *indices[:along],
+            "%s%d" % ("" if name == "unbind" else indices[along] + " + ", start),
+            *indices[along + 1 :],
+        ]
         kept = list(range(len(sizes)))
         part = [*sizes]
         if name == "unbind":
@@ -119,7 +123,9 @@ def _unflattened(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         raise TypeError("unflatten needs %s=: tilec.std.unflatten(X, dim=…, sizes=…)" % missing[0])
     (along,) = _calls.places("dim", "unflatten", named["dim"], rank)
     sizes, length = named["sizes"], np.shape(array)[along]
-    new = [_calls.whole("sizes", "unflatten", size) for size in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
+    new = [
+        _calls.whole("sizes", "unflatten", size) for size in (sizes if isinstance(sizes, (tuple, list)) else [sizes])
+    ]
     rest = int(np.prod([size for size in new if size != -1]))
     if new.count(-1) == 1 and rest > 0:
         new[new.index(-1)] = length // rest

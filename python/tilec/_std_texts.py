@@ -30,7 +30,8 @@ ABOUT = {
 }
 
 ABOUT |= {
-    name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in (*_parts.LISTS, "dstack")
+    name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name)
+    for name in (*_parts.LISTS, "dstack")
 }
 
 # What else is a text of its own or one function of several: parameters, with their usual values. Inputs are X, where
@@ -77,7 +78,17 @@ BY_ARRAYS = {
 
 # PyTorch's functions along a dimension that take a scalar too, as one element.
 _OF_ONE = {
-    *("softmax", "softmin", "log_softmax", "logsumexp", "cumulative_logsumexp", "cumsum", "cumprod", "cummax", "cummin"),
+    *(
+        "softmax",
+        "softmin",
+        "log_softmax",
+        "logsumexp",
+        "cumulative_logsumexp",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "cummin",
+    ),
     *("sorted", "order_of", "topk", "kthvalue", "mode"),
 }
 
@@ -191,7 +202,10 @@ def _unsqueezed(rank: int, dims: typing.Any) -> str:
     new = _calls.places("dim", "unsqueeze", dims, rank + len(dims))
     rest = iter(_spell.sizes_of(rank))
     sizes = ["1" if k in new else next(rest) for k in range(rank + len(new))]
-    return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (_spell.read("X", _spell.sizes_of(rank)), ", ".join(["X", *sizes]))
+    return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (
+        _spell.read("X", _spell.sizes_of(rank)),
+        ", ".join(["X", *sizes]),
+    )
 
 
 def _flat(heading: typing.Any, rank: int, known: dict) -> str:
@@ -267,7 +281,10 @@ def _apart(
     target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
     lines = [
         "%s = =(%s)"
-        % (_spell.declared("Turned", [indices[d] for d in order], [sizes[d] for d in order]), _spell.read(first, indices)),
+        % (
+            _spell.declared("Turned", [indices[d] for d in order], [sizes[d] for d in order]),
+            _spell.read(first, indices),
+        ),
         "%s = std.%s%s(%s)"
         % (target, heading.name, _spell.values_of({**others, **where, keep: False}), ", ".join([turned, *more])),
         *("%s = reshape(%s)" % (r, ", ".join([m, *shape])) for r, m in zip(results, made)),

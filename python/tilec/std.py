@@ -167,6 +167,8 @@ class _Heading(typing.NamedTuple):
             named = _calls.renamed(self, named)
             for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
                 arguments = (*arguments, named.pop(each))
+            if name in _calls.DIM_OF_RANK and not {"dim", "axis"} & set(named) and self.reads_as_torch_does_not(arguments):
+                _warn("%s goes along the last dimension, and torch.nn.functional.%s along another: say dim=" % (name, name))
         if _texts_of_calls.lacks_dimension(self, arguments):
             named = self._of_each_direction(self._of_axes(named, 0))
         text = _texts_of_calls.text_of(self, arguments, named)
@@ -181,11 +183,9 @@ class _Heading(typing.NamedTuple):
         if "layout" not in named:
             first = arguments or tuple(named[each] for each in ("input", *self.inputs) if each in named)
             if self.reads_as_torch_does_not(first):
-                warnings.warn(
+                _warn(
                     "%s reads a torch.Tensor as channels last, and PyTorch's functions as channels first: say layout="
-                    "\"channels_first\" or layout=\"channels_last\"" % self.name,
-                    DimensionWarning,
-                    stacklevel=_caller(),
+                    "\"channels_first\" or layout=\"channels_last\"" % self.name
                 )
             return self.name, named
         layout = named["layout"]
@@ -195,9 +195,9 @@ class _Heading(typing.NamedTuple):
         return self.layouts[layout], {name: value for name, value in named.items() if name != "layout"}
 
     def reads_as_torch_does_not(self, arguments: tuple) -> bool:
-        """Has it a name of PyTorch's, whose channels are in dimension 1, and is it given such a tensor?"""
+        """Has it a name of PyTorch's, which means another dimension there, and is it given such a tensor?"""
         return (
-            next(iter(self.layouts), "") == "channels_last"
+            (next(iter(self.layouts), "") == "channels_last" or self.name in _calls.DIM_OF_RANK)
             and bool(arguments)
             and type(arguments[0]).__module__.partition(".")[0] == "torch"
             and _texts_of_calls.rank_of(arguments[0]) > 2
@@ -323,6 +323,10 @@ class _Heading(typing.NamedTuple):
         )
 
 
+def _warn(text: str) -> None:
+    warnings.warn(text, DimensionWarning, stacklevel=_caller())
+
+
 _OF_CALLS = {
     name: each.replace(annotation=inspect.Parameter.empty)
     for name, each in inspect.signature(Program.__call__).parameters.items()
@@ -430,7 +434,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and not self._heading.depends_on(arguments)
+            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
         ):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
@@ -441,7 +445,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs for name in named)
-            and not self._heading.depends_on(arguments)
+            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
         ):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
         return self._heading.pulled(arguments, named, wrt, of)

@@ -70,7 +70,7 @@ def _last(name, arrays):
     image, *weights = arrays
     if name == "weight_standardise":
         return [np.moveaxis(image, 0, -1)]
-    if name.startswith("depthwise"):                          # [C*M, 1, KH, KW] as [KH, KW, C, M]
+    if name.startswith("depthwise"):  # [C*M, 1, KH, KW] as [KH, KW, C, M]
         weights = [weights[0].reshape(4, 2, 3, 3).transpose(2, 3, 0, 1)]
     elif name.startswith("conv"):
         taps = range(2, weights[0].ndim)
@@ -114,9 +114,7 @@ def test_derivatives_of_both_orders_are_the_same(name):
     z, backward_last = function.vjp(*_last(name, arrays), layout="channels_last", wrt=wrt, **options)
     ys, zs = (each if isinstance(each, tuple) else (each,) for each in (y, z))
     given = [RNG.standard_normal(each.shape) for each in ys]
-    other = [
-        np.moveaxis(g, 0, -1) if name == "weight_standardise" else _behind(g) if g.ndim > 2 else g for g in given
-    ]
+    other = [np.moveaxis(g, 0, -1) if name == "weight_standardise" else _behind(g) if g.ndim > 2 else g for g in given]
     dx, dx_last = backward(*given), backward_last(*other)
     turned = np.moveaxis(dx, 0, -1) if name == "weight_standardise" else _behind(dx)
     np.testing.assert_allclose(turned, dx_last, rtol=1e-9, atol=1e-9)
@@ -178,9 +176,7 @@ def test_normalisations_are_pytorchs():
     torch.testing.assert_close(
         std.instance_norm(x, gamma, beta, **order), functional.instance_norm(x, weight=gamma, bias=beta)
     )
-    torch.testing.assert_close(
-        std.local_response_norm(x, size=3, **order), functional.local_response_norm(x, 3)
-    )
+    torch.testing.assert_close(std.local_response_norm(x, size=3, **order), functional.local_response_norm(x, 3))
 
 
 def test_a_tensor_of_torch_asks_for_the_order():
@@ -196,10 +192,21 @@ def test_a_tensor_of_torch_asks_for_the_order():
             call()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tilec.std.batch_norm(table)                           # one order alone
-        tilec.std.batch_norm(x.numpy())                       # whose library has no such function
+        tilec.std.batch_norm(table)  # one order alone
+        tilec.std.batch_norm(x.numpy())  # whose library has no such function
         tilec.std.batch_norm(x, layout="channels_last")
         tilec.std.batch_norm_nchw(x)
+
+
+def test_softmax_of_torch_asks_for_the_dimension():
+    torch = pytest.importorskip("torch")
+    x, table = torch.ones(2, 3, 4), torch.ones(2, 3)
+    for function in (tilec.std.softmax, tilec.std.softmin, tilec.std.log_softmax):
+        with pytest.warns(tilec.DimensionWarning, match="along the last dimension.*say dim="):
+            function(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            function(x, 1), function(x, dim=-1), function(x, axis=0), function(table), function(x.numpy())
 
 
 def test_what_does_not_fit_names_the_order():
