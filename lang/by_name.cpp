@@ -17,12 +17,15 @@ bool belongs(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 |
 // Of "a, b=c" {a, ""} and {b, c}; what is no such list has a name that is empty.
 std::vector<std::pair<std::string, std::string>> list_of(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> found(1);
-  bool right = false;
+  bool right = false, ended = false;                     // behind `=`; behind the blank after a name
   for (const char c : text) {
-    if (c == ',') found.emplace_back(), right = false;
-    else if (c == '=' && !right) right = true;
-    else if (belongs(c)) (right ? found.back().second : found.back().first) += c;
-    else if (c != ' ') return {{}};
+    std::string& name = right ? found.back().second : found.back().first;
+    if (c == ' ') ended = !name.empty();
+    else if (c == ',' || (c == '=' && !right)) ended = false;
+    else if (!belongs(c) || ended) return {{}};
+    if (c == ',') found.emplace_back();
+    if (c == ',' || c == '=') right = c == '=';
+    else if (c != ' ') name += c;
   }
   return found;
 }

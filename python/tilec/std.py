@@ -390,7 +390,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
 @functools.cache
 def _orders() -> "dict[str, _Heading]":
     """What no heading of Tile says for all ranks and numbers of tensors."""
-    return {
+    found = {
         name: _Heading(
             "",
             name,
@@ -408,6 +408,7 @@ def _orders() -> "dict[str, _Heading]":
         )
         for name, parameters in _texts_of_calls.CALLS.items()
     }
+    return {**found, **{other: found[own] for other, own in _texts_of_calls.ALSO.items()}}
 
 
 def _inputs_of_call(name: str) -> "dict[str, str | None]":
@@ -579,7 +580,7 @@ def load(name: str, **options: typing.Any) -> Program:
 @functools.cache
 def _made(name: str) -> "Program | Incomplete":
     """Not among the names of this module, where `all` and `round` mean Python's."""
-    heading = _orders().get(_texts_of_calls.ALSO.get(name, name)) or _heading(name)
+    heading = _orders().get(name) or _heading(name)
     if not heading.family or None in heading.parameters.values():
         return heading.describe(Incomplete(heading))
     found = _usual(heading.family, heading.name, {}, Function)
@@ -595,4 +596,4 @@ def __getattr__(name: str) -> "Program | Incomplete":
 
 def __dir__() -> "list[str]":
     own = [name for name, families in _headings().items() if len(families) == 1 or name in _PLAIN]
-    return sorted([*own, *_others(), *_orders(), *_texts_of_calls.ALSO])
+    return sorted([*own, *_others(), *_orders()])
