@@ -15,6 +15,7 @@
 #include "cli/standard.h"
 #include "codegen/explain.h"
 #include "lang/at.h"
+#include "lang/by_name.h"
 #include "lang/nearest.h"
 #include "lang/print.h"
 
@@ -120,9 +121,11 @@ std::string about_standard(const Session& session, const std::string& word) {
   std::vector<std::string> values;
   for (const lang::Input& input : function.inputs)
     if (!input.value) values.push_back(fmt::format("{}=…", input.target.name.text));
+  const std::string layout = lang::layout_hint(function);
   std::string text =
-      fmt::format("{}\n\n{}\n\nA function of {}: `import \"{}\";`, or `tilec run {} {}`.", lang::heading(function),
-          said_of(function, *session.file, session.sources[0].text), file, file, word, fmt::join(values, " "));
+      fmt::format("{}\n\n{}{}\n\nA function of {}: `import \"{}\";`, or `tilec run {} {}`.", lang::heading(function),
+          said_of(function, *session.file, session.sources[0].text),
+          layout.empty() ? "" : fmt::format("\n\n{}.", layout), file, file, word, fmt::join(values, " "));
   if (const auto words = shapes_that_fit(session, word))
     text +=
         fmt::format(" What becomes of it with given shapes, and what it costs:\n`tilec explain {} {}`.", word, *words);

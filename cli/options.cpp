@@ -472,6 +472,21 @@ void read_forms(Options& options) {
   options.words = std::move(others);
 }
 
+// `std:conv2d --define layout=channels_first` means another function, whose parameter this is none.
+void choose_layout(Options& options) {
+  const auto layout = std::ranges::find(options.defines, "layout", &decltype(options.defines)::value_type::first);
+  if (layout == options.defines.end()) return;
+  const std::string name = std::visit([](const auto& value) { return fmt::format("{}", value); }, layout->second);
+  bool taken = false;
+  for (std::string& word : options.words) {
+    if (!is_standard(word)) continue;
+    const std::optional<std::string> other = standard_in_layout(word, name);
+    taken = taken || other;
+    word = other.value_or(word);
+  }
+  if (taken) options.defines.erase(layout);
+}
+
 void finish(const CLI::App& app, Options& options, const Raw& raw) {
   read_forms(options);
   read_check(raw, options);
@@ -486,6 +501,7 @@ void finish(const CLI::App& app, Options& options, const Raw& raw) {
     if (!options.ranks.emplace(name, value).second) throw UsageError{fmt::format("rank `{}` is given twice", name), {}};
   }
   for (const std::string& text : raw.defines) options.defines.push_back(definition(text));
+  choose_layout(options);
   for (const std::string& word : options.warnings)
     if (word != "error" && word != "error=dimension" && !word.starts_with("error=W") && word != "no-dimension" &&
         !word.starts_with("no-W"))

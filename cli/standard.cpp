@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 #include <optional>
@@ -72,17 +71,9 @@ std::vector<std::string> described_as(const std::string& name) {
   return found;
 }
 
-// What is a text for each rank or for each number of tensors, which only Python writes: CALLS of tilec/_std_texts.py.
-constexpr std::array<std::string_view, 10> of_each_rank{"permute", "movedim", "moveaxis", "vstack", "hstack",
-    "column_stack", "dstack", "chunk", "unbind", "unflatten"};
-
 // What others call so, the nearest name, and some that contain what was written.
 std::string hint_of(const std::string& function) {
   constexpr std::size_t shortest = 3, most = 5;
-  if (std::ranges::find(of_each_rank, function) != of_each_rank.end())
-    return fmt::format("tilec.std.{} of Python writes a text for the ranks; in a file it is some lines, such as "
-                       "`function f(X[A, B, C]) -> (Y) {{ Y[c, a, b: C, A, B] = =(X[a, b, c]); }}`",
-        function);
   const auto all = places();
   if (auto described = described_as(function); !function.empty() && !described.empty()) {
     described.resize(std::min(described.size(), most));
@@ -135,6 +126,19 @@ StandardFunction standard_function(const std::string& word) {
         fmt::format("did you mean {}?", either(words_of(function, choice)))};
   const auto text = std::ranges::find(runtime::standard_library(), place->file, &runtime::StandardFile::name)->text;
   return {fmt::format("std/{}.tile", place->file), text, std::string(place->function)};
+}
+
+std::optional<std::string> standard_in_layout(const std::string& word, const std::string& layout) {
+  const std::string function = standard_function(word).function;
+  std::vector<std::string> known;
+  for (const lang::LayoutName& each : lang::standard_layouts()) {
+    if (each.name != function) continue;
+    if (each.layout == layout) return fmt::format("{}{}", prefix, each.function);
+    known.push_back(fmt::format("layout={}", each.layout));
+  }
+  if (known.empty()) return std::nullopt;
+  throw UsageError{fmt::format("`layout={}` of `{}` is no order of dimensions", layout, word),
+      fmt::format("write {}", either(known))};
 }
 
 std::string standard_word(const std::string& function) {

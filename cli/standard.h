@@ -4,6 +4,7 @@
 //   std:statistics.mean  ⇒   {"std/statistics.tile", its text, "mean"}, a name that several files have
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,8 @@ struct StandardFunction { std::string path; std::string_view text; std::string f
 bool is_standard(std::string_view word);                // begins with `std:`
 StandardFunction standard_function(const std::string& word);  // UsageError with suggestions where there is none, or
                                                               // several
+// `std:conv2d_nchw` of `std:conv2d` and `channels_first`; none where a function has one order of dimensions alone.
+std::optional<std::string> standard_in_layout(const std::string& word, const std::string& layout);
 std::string standard_word(const std::string& function);  // `std:softmax` of `softmax`; empty where there is none, or
                                                          // several
 std::vector<std::string> standard_words();              // all there are, the file's name in front where others have the

@@ -54,5 +54,8 @@ std::span<const StandardName> standard_names();
 // What others call them, as `[[also("mm")]]` in front of `matmul` says.
 struct OtherName { std::string_view other, file, name; };       // "mm", "linear", "matmul"
 std::span<const OtherName> other_standard_names();
+// Which function reads which order of dimensions, as `[[layout("…")]]` says: "conv2d", "channels_first", "conv2d_nchw".
+struct LayoutName { std::string_view name, layout, function; };
+std::span<const LayoutName> standard_layouts();
 
 }  // namespace tilec::lang

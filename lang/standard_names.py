@@ -1,5 +1,5 @@
 """Writes the functions of std/ as C++ tables: standard_names.py OUTPUT DEPFILE STD. An entry is {file, name, heading},
-and {other name, file, name} of each name in `[[also("…")]]`."""
+and {other name, file, name} of each name in `[[also("…")]]`, and {name, layout, function} of each layout in `[[layout("…")]]`."""
 import pathlib
 import re
 import sys
@@ -7,9 +7,10 @@ import sys
 output, depfile, folder = map(pathlib.Path, sys.argv[1:4])
 HEADING = re.compile(r"^((?:\[\[.*\]\]\s*)*)function\s+((\w+)(?:<[^>]*>)?[^{]*?)\s*\{", re.M)
 ALSO = re.compile(r'\[\[also\("([^"]*)"\)\]\]')
+LAYOUT = re.compile(r'\[\[layout\("([^"]*)"\)\]\]')
 
 files = sorted(folder.glob("*.tile"))
-names, others = [], []
+names, others, layouts = [], [], []
 for file in files:
     for attributes, heading, name in HEADING.findall(file.read_text()):
         names.append('    {"%s", "%s", "%s"},\n' % (file.stem, name, " ".join(heading.split())))
@@ -18,11 +19,17 @@ for file in files:
             for text in ALSO.findall(attributes)
             for other in text.replace(",", " ").split()
         ]
+        layouts += [
+            '    {"%s", "%s", "%s"},\n' % (name, layout, function or name)
+            for text in LAYOUT.findall(attributes)
+            for layout, _, function in (each.strip().partition("=") for each in text.split(","))
+        ]
 with output.open("w") as out:
     out.write('#include "lang/idiom.h"\n\nnamespace tilec::lang {\n')
     for kind, function, rows in (
         ("StandardName", "standard_names", names),
         ("OtherName", "other_standard_names", others),
+        ("LayoutName", "standard_layouts", layouts),
     ):
         out.write("\nstd::span<const %s> %s() {\n  static constexpr %s table[] = {\n" % (kind, function, kind))
         out.writelines(rows)

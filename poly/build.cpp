@@ -9,6 +9,7 @@
 #include <cmath>
 #include <set>
 
+#include "lang/by_name.h"
 #include "lang/check.h"
 #include "lang/former.h"
 #include "lang/messages.h"
@@ -199,6 +200,15 @@ std::optional<Program> build_once(const lang::File& file, const lang::Function& 
   return std::move(scope.program);
 }
 
+// Where an input does not fit, the order of dimensions may be another one.
+void hint_layout(const lang::Function& function, lang::Diagnostics& diagnostics) {
+  const std::string hint = lang::layout_hint(function);
+  for (std::size_t k = 0; k < diagnostics.all().size() && !hint.empty(); ++k)
+    if (const std::string& code = diagnostics.all()[k].code; code == messages::size_mismatch.code ||
+        code == messages::size_number_mismatch.code || code == messages::given_rank.code)
+      lang::Diagnostics::Entry(diagnostics, k).hint(hint);
+}
+
 }  // namespace
 
 std::vector<std::string> result_names(const lang::Function& function) {
@@ -239,6 +249,7 @@ std::optional<Program> build(const lang::File& file, const Signature& signature,
     lang::Diagnostics found;
     std::map<std::string, DType> wanted;
     auto program = build_once(file, *function, known, found, wanted);
+    hint_layout(*function, found);
     if (!first) first = found;
     if (program || wanted.empty()) {
       const bool helped = program || found.all().size() < first->all().size();

@@ -12,6 +12,7 @@ counts for the example's shapes.
 
 import argparse
 import concurrent.futures
+import functools
 import itertools
 import os
 import pathlib
@@ -44,6 +45,8 @@ class Function:
         self.name, self.heading, self.results, self.text = name, " ".join(heading.split()), names_in(results), text
         self.inputs, self.parameters = pieces(inputs), pieces(parameters or "")
         self.also = re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', attributes)))
+        said = "".join(re.findall(r'\[\[layout\("(.*?)"\)\]\]', attributes))
+        self.layouts = re.findall(r"(\w+)(?:=(\w+))?", said)  # its own order of dimensions, then who reads others
         self.goes = "[[deprecated" in attributes
         prose, _, cases = comment.partition("\n==\n")
         self.prose, self.cases = prose.strip(), cases_of(cases, name, owner)
@@ -306,6 +309,21 @@ def as_paragraphs(prose):
     return "\n\n".join(out)
 
 
+def in_other_layouts(function):
+    if not function.layouts:
+        return []
+    (own, _), *others = function.layouts
+    said = ["`layout=%s` of a call by name is [`%s`](%s)" % (name, other, place_of(other)) for name, other in others]
+    return ["Reads `%s`; %s." % (own, ", ".join(said)), ""]
+
+
+@functools.cache
+def place_of(name):
+    """The page of a function of std/ and where it stands there."""
+    files = [p for p in (ROOT / "std").glob("*.tile") if re.search(r"^function %s\b" % name, p.read_text(), re.M)]
+    return "%s.md#%s" % (files[0].stem, name)
+
+
 def page(family, asked, words, faults):
     text = (ROOT / "std" / (family + ".tile")).read_text()
     functions = functions_of(text)
@@ -347,6 +365,7 @@ def page(family, asked, words, faults):
             *(["Goes with the next version: [W0221](../errors/W0221.md) says what to write.", ""] if each.goes else []),
             shapes(each),
             "",
+            *in_other_layouts(each),
             "```tile",
             each.text,
             "```",

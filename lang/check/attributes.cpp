@@ -3,10 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <string>
 
+#include "lang/by_name.h"
 #include "lang/former.h"
 #include "lang/messages.h"
 #include "lang/nearest.h"
@@ -16,7 +16,8 @@ namespace tilec::lang::checking {
 namespace {
 
 constexpr std::string_view attributes[] = {
-    "name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly", "deprecated", "also", "before", "after"};
+    "name", "ties", "plan", "recompute", "save", "pid", "allow", "formerly", "deprecated", "also", "layout", "ask",
+    "before", "after"};
 constexpr std::string_view idle[] = {"plan", "pid"};   // accepted on statements with whatever they say, and without
                                                        // effect
 
@@ -115,20 +116,6 @@ void sides(Diagnostics& diagnostics, const Function& f) {
   }
 }
 
-// `[[also("mm, bmm")]]`: what others call the function. std/ is searched by them.
-void other_names(Diagnostics& diagnostics, const Function& f) {
-  const auto belongs = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ','; };
-  const auto are_names = [&](const Value& value) {
-    const auto* text = std::get_if<std::string>(&value.value);
-    return text && !text->empty() &&
-        std::all_of(text->begin(), text->end(), [&](char c) { return belongs(c) || c == ' '; });
-  };
-  for (const Attribute& word : f.attributes)
-    if (word.name.text == "also" && (word.values.empty() || !std::all_of(word.values.begin(), word.values.end(), are_names)))
-      diagnostics.report(word.name.span, messages::attribute_values, "also", "takes a string of names")
-          .hint("write `[[also(\"mm, bmm\")]]`");
-}
-
 }  // namespace
 
 void check_attributes(const Function& f, Diagnostics& diagnostics) {
@@ -139,14 +126,14 @@ void check_attributes(const Function& f, Diagnostics& diagnostics) {
   former_names(f, diagnostics);
   check_deprecated(f, diagnostics);
   sides(diagnostics, f);
-  other_names(diagnostics, f);
+  check_by_name(f, diagnostics);
   for (const Statement& s : f.statements) {
     attribute_names(diagnostics, s.attributes);
     attribute_values(diagnostics, s.attributes);
     if (std::holds_alternative<std::monostate>(s.node)) no_effect(diagnostics, s.attributes, "on an empty statement");
     else
-      no_effect(
-          diagnostics, s.attributes, "on a statement", {"plan", "formerly", "deprecated", "also", "before", "after"});
+      no_effect(diagnostics, s.attributes, "on a statement",
+          {"plan", "formerly", "deprecated", "also", "layout", "ask", "before", "after"});
     if (std::holds_alternative<TupleAssignment>(s.node))
       no_effect(diagnostics, s.attributes, "on several results", {"name", "ties"});
   }

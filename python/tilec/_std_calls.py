@@ -11,7 +11,7 @@ import typing
 _POSITIONS = {
     "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
-    "dim": "var std glu",                                  # and of all others whose first parameter it is
+    "dim": "var std var_mean std_mean glu lexsort",                                  # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
     "dim start length": "narrow",
     "dim index": "select_at",
@@ -26,7 +26,6 @@ _POSITIONS = {
     "ord dim keepdim": "vector_norm",
     "p dim eps": "normalize",
     "p eps keepdim": "pairwise_distance",
-    "p": "cdist dist",
     "n dim": "diff",
     "n": "matrix_power",
     "k": "rot90",
@@ -36,19 +35,25 @@ _POSITIONS = {
     "reps": "tile",
     "diagonal": "tril triu",
     "offset": "diag diag_embed",
+    "discont dim": "unwrap",
+    "N beta": "kaiser",
+    "p": "cdist dist mvlgamma",
+    "stride padding output_padding groups dilation": "conv1d_transpose conv2d_transpose conv3d_transpose"
+    " conv1d_transpose_ncw conv2d_transpose_nchw conv3d_transpose_ncdhw",
     "offset dim1 dim2": "diagonal trace",
     "num_classes": "one_hot",
     "groups": "channel_shuffle",
     "upscale_factor": "pixel_shuffle",
     "downscale_factor": "pixel_unshuffle",
     "kernel_size stride padding dilation ceil_mode": "max_pool1d max_pool2d max_pool3d max_pool1d_ncw max_pool2d_nchw"
-    " max_pool3d_ncdhw",
+    " max_pool3d_ncdhw max_pool1d_ncw_with_indices max_pool2d_nchw_with_indices max_pool3d_ncdhw_with_indices",
     "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
     " avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d"
     " adaptive_max_pool3d adaptive_avg_pool1d_ncw adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw"
-    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw",
+    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
+    " adaptive_max_pool2d_nchw_with_indices adaptive_max_pool3d_ncdhw_with_indices",
     "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
     "is_causal scale": "scaled_dot_product_attention",
     "size alpha beta k": "local_response_norm",
@@ -60,7 +65,7 @@ _POSITIONS = {
     "threshold value": "threshold",
     "eps": "logit",
     "nan_value posinf neginf": "nan_to_num",
-    "rtol atol equal_nan": "isclose",
+    "rtol atol equal_nan": "isclose allclose",
     "decimals": "round_half_even",
     "bins min max": "histc",
     "chunks dim": "chunk",
@@ -69,6 +74,8 @@ _POSITIONS = {
     "size scale_factor mode align_corners recompute_scale_factor antialias": "interpolate",
 }
 _BY_POSITION = {name: order.split() for order, names in _POSITIONS.items() for name in names.split()}
+# torch.nn.functional has another dimension of more than two where none is said: 0 of three, 1 of others.
+DIM_OF_RANK = ("softmax", "softmin", "log_softmax")
 # PyTorch has their dimension in the second place.
 _DIM_SECOND = {"index_select", "index_add", "index_copy", "index_fill", "gather_elements", "scatter_elements", "scatter_add"}
 
@@ -101,26 +108,43 @@ _INPUTS = {
 }
 
 
-# What std/ has no function for, and what says or makes it instead.
+# What std/ has no function for, and what says or makes it instead, or why there is none.
 _ELSEWHERE = {
     "permute movedim moveaxis": "its text depends on the rank: tilec.std has it as a call, and in a text it is"
     " `Y[c, a, b: C, A, B] = =(X[a, b, c]);`",
-    "norm": "vector_norm is that of elements, with ord=2 usual, of all or along dim=",
-    "reshape view expand broadcast_to astype type_as": "it is the array's own; a text says reshape(X, M, N), f16(X)",
+    "norm frobenius_norm": "vector_norm is that of elements, with ord=2 usual, of all or along dim=, and matrix_norm that"
+    " of each matrix",
+    "reshape view expand expand_as broadcast_to broadcast_tensors broadcast_arrays astype type_as clone copy detach"
+    " atleast_1d atleast_2d atleast_3d": "it is the array's own; a text says reshape(X, M, N), f16(X)",
     "einsum tensordot chain_matmul multi_dot": "a text says it: tilec.compile(\"function f(A[M, K], B[K, N]) -> (C) {"
     " C[m, n: M, N] = +(A[m, k] * B[k, n]); }\")",
-    "zeros ones full empty zeros_like ones_like full_like linspace logspace arange meshgrid indices": "NumPy and PyTorch"
-    " make it as it stands",
-    "nonzero argwhere flatnonzero masked_select compress unique unique_consecutive": "its size depends on the data",
-    "dropout bernoulli rand randn randint randperm normal multinomial": "prng_step of the language draws random numbers:"
-    " docs/language/built_ins.md",
-    "array_split tensor_split hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one, split two, and slices"
-    " are the array's own",
+    "zeros ones full empty zeros_like ones_like full_like empty_like linspace logspace geomspace arange meshgrid indices"
+    " tril_indices triu_indices cartesian_prod combinations vander": "NumPy and PyTorch make it as it stands",
+    "nonzero argwhere flatnonzero masked_select compress extract unique unique_consecutive union1d intersect1d setdiff1d"
+    " setxor1d trim_zeros insert delete": "its size depends on the data",
+    "dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu gumbel_softmax bernoulli binomial rand"
+    " randn randint randperm normal multinomial fractional_max_pool2d fractional_max_pool3d": "prng_step of the language"
+    " draws random numbers: docs/language/built_ins.md",
+    "array_split tensor_split split_with_sizes hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one,"
+    " split two, and slices are the array's own",
     "block": "concat and stack take a list: concat([X, Y], dim=2)",
-    "erfc igamma i0": "no built-in function stands behind it",
+    "igamma igammac gammainc gammaincc zeta ndtri airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0"
+    " modified_bessel_k1 spherical_bessel_j0": "nothing says it yet: its series are longer the larger the numbers are",
+    "gcd lcm": "a loop whose length depends on the data, which Tile has not",
+    "frexp nextafter spacing packbits unpackbits": "Tile reads no bits of floats",
+    "real imag angle conj polar view_as_real view_as_complex": "Tile has no complex numbers: std/complex.tile has pairs, c_abs, c_arg",
+    "stft istft": "dft_rows of windows that a text cuts out: X[hop*t + n] * W[n]",
+    "ctc_loss": "out of scope",
     "polygamma": "digamma and trigamma are those of 0 and 1, and derivatives of trigamma the others",
-    "lexsort unwrap interp": "nothing says it yet: docs/std/coverage.md",
-    "cholesky qr svd eig eigh lu solve inverse inv pinv lstsq det slogdet logdet": "there are no decompositions",
+    "cholesky qr svd eig eigh eigvals eigvalsh svdvals lu solve solve_triangular inverse inv pinv lstsq det slogdet logdet"
+    " matrix_rank matrix_exp cond nuclear_norm": "there are no decompositions",
+    "scatter_reduce index_reduce": "scatter_elements, index_add and index_copy have it: reduction=add, mul, max, min",
+    "index_put put put_along_axis": "scatter_nd and scatter_elements put elements where positions say",
+    "pdist": "cdist is that of all pairs, whose upper half it is",
+    "max_unpool1d max_unpool2d max_unpool3d": "max_unpool1d_ncw, max_unpool2d_nchw and max_unpool3d_ncdhw are given the"
+    " size of the result",
+    "hann_window blackman_window bartlett_window kaiser_window": "hann, blackman, bartlett and kaiser with periodic=True"
+    " are PyTorch's",
 }
 _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.split()}
 
@@ -241,15 +265,7 @@ def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     return arguments, named
 
 
-# What PyTorch's interpolate takes, and of each mode the ranks of its images and what it is called here.
-INTERPOLATE = {
-    "size": "none",
-    "scale_factor": "none",
-    "mode": "{nearest, nearest_exact, linear, bilinear, trilinear, bicubic, area}",
-    "align_corners": "{false, true}",
-    "recompute_scale_factor": "{false, true}",
-    "antialias": "{false, true}",
-}
+# Of each mode of PyTorch's interpolate the ranks of its images, and what it is called here.
 _IMAGES = {3: "1d_ncw", 4: "2d_nchw", 5: "3d_ncdhw"}
 _MODES = {
     "nearest": (tuple(_IMAGES), "nearest"),
@@ -260,6 +276,15 @@ _MODES = {
     "trilinear": ((5,), "linear"),
     "bicubic": ((4,), "cubic"),
     "area": (tuple(_IMAGES), ""),
+}
+# What PyTorch's interpolate takes.
+INTERPOLATE = {
+    "size": "none",
+    "scale_factor": "none",
+    "mode": "{%s}" % ", ".join(dict.fromkeys(name.replace("-", "_") for name in _MODES)),
+    "align_corners": "{false, true}",
+    "recompute_scale_factor": "{false, true}",
+    "antialias": "{false, true}",
 }
 
 

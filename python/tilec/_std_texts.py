@@ -17,9 +17,8 @@ import typing
 
 import numpy as np
 
-from . import _std_calls as _calls
-
-_MOST_JOINED = 8  # concat8, stack8
+from . import _std_calls as _calls, _std_parts as _parts, _std_spell as _spell
+from ._std_spell import Text, rank_of
 
 # What exchanges dimensions in ways that no heading of Tile can say for all ranks, with its parameters.
 ORDERS = {"permute": ("dims",), "movedim": ("source", "destination"), "moveaxis": ("source", "destination")}
@@ -30,29 +29,30 @@ ABOUT = {
     "moveaxis": "numpy.moveaxis(X, source, destination): dimensions moved to other places, the rest in their order.",
 }
 
-# numpy.vstack and others of arrays in a list: along which dimension those of one dimension are stacked, None where they
-# are joined; and along which all others are joined.
-LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
 ABOUT |= {
-    name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name) for name in (*LISTS, "dstack")
+    name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name)
+    for name in (*_parts.LISTS, "dstack")
 }
 
 # What else is a text of its own or one function of several: parameters, with their usual values. Inputs are X, where
 # nothing else is said.
 CALLS = {
     **{name: dict.fromkeys(parameters) for name, parameters in ORDERS.items()},
-    **{name: {} for name in (*LISTS, "dstack")},
+    **{name: {} for name in (*_parts.LISTS, "dstack")},
     "chunk": {"chunks": None, "dim": "0"},
     "unbind": {"dim": "0"},
+    "lexsort": {"dim": "-1"},
     "unflatten": {"dim": None, "sizes": None},
     "bincount": {"minlength": "0"},
     "interpolate": _calls.INTERPOLATE,
 }
 INPUTS = {"bincount": {"X": None, "WEIGHTS": "1"}}
+ALSO = {"unstack": "unbind", "row_stack": "vstack"}  # what NumPy calls them too
 ABOUT |= {
     "chunk": "torch.chunk(X, chunks, dim): a tuple of at most so many parts, each as long as the others, the last one"
     " shorter where it has to be.",
     "unbind": "torch.unbind(X, dim): a tuple of what stands at each place of the dimension.",
+    "lexsort": "numpy.lexsort(X, axis=dim): the order of tensors in a list, of which the last counts first.",
     "unflatten": "torch.unflatten(X, dim, sizes): a dimension as several, of which one may be -1.",
     "bincount": "torch.bincount(X, weights, minlength), numpy.bincount: how often each of 0, 1, … occurs, up to the largest"
     " there is, which the call reads; std/statistics.tile has histogram, whose size is said.",
@@ -64,26 +64,31 @@ ABOUT |= {
 # Those whose results are a tuple, however many there are.
 PARTS = ("chunk", "unbind")
 
-# What goes over all elements in NumPy where no dimension is said, which PyTorch wants said.
-_FLAT = ("cumsum", "cumprod", "nancumsum")
-
 # Whose call depends on the arrays even where only they are given.
 BY_ARRAYS = {
     "concat",
     "stack",
-    "squeeze",
     "gather_elements",
     "scatter_elements",
     "scatter_add",
     "take_along_dim",
     "transpose",
     "matmul",
-    *_FLAT,
 }
 
 # PyTorch's functions along a dimension that take a scalar too, as one element.
 _OF_ONE = {
-    *("softmax", "softmin", "log_softmax", "logsumexp", "cumulative_logsumexp", "cumsum", "cumprod", "cummax", "cummin"),
+    *(
+        "softmax",
+        "softmin",
+        "log_softmax",
+        "logsumexp",
+        "cumulative_logsumexp",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "cummin",
+    ),
     *("sorted", "order_of", "topk", "kthvalue", "mode"),
 }
 
@@ -91,34 +96,30 @@ _OF_ONE = {
 _OF_CLASSES = ("cross_entropy_loss", "soft_cross_entropy_loss", "nll_loss")
 
 
-class Text(typing.NamedTuple):
-    """`text` is called with these inputs; other names of the call stay as they are."""
-
-    text: str
-    arguments: tuple
-    named: dict
-
-
 def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     """None: the function's own text says it."""
     if not arguments:
         return None
     if heading.name in ("concat", "stack") and isinstance(arguments[0], (list, tuple)):
-        return _joined(heading, arguments, named)
+        return _parts.joined(heading, arguments, named)
     known = {name: value for name, value in named.items() if name in heading.parameters or name in ("dim", "axis")}
     dims = known.get("dim", known.get("axis"))
-    if heading.name in _OWN:
-        return _OWN[heading.name](heading, arguments, named)
+    if heading.name in _parts.OWN and "axis" in named and "dim" in heading.parameters and "dim" not in named:
+        named = {"dim" if name == "axis" else name: value for name, value in named.items()}
+    if heading.name in _parts.OWN:
+        return _parts.OWN[heading.name](heading, arguments, named)
     rank = rank_of(arguments[0])
-    is_flat = heading.name in _FLAT and dims is None
+    is_flat = "dim" in heading.asks and dims is None and heading.name != "squeeze"
     if lacks_dimension(heading, arguments) and not is_flat:
         return _with_one(heading, arguments, named)
     made: "str | None" = None
     if heading.name in ORDERS or (heading.name == "transpose" and (rank != 2 or "axes" in named)):
         order, taken = _order(heading, rank, named)
-        return Text(_permuted(heading.name, order), arguments, _without(named, taken))
+        return Text(_permuted(heading.name, order), arguments, _spell.without(named, taken))
     if heading.name == "matmul":
         made = _multiplied(arguments)
+    elif heading.name == "squeeze" and not rank:
+        made = _squeezed_number(dims)
     elif heading.name == "squeeze" and (dims is None or isinstance(dims, (tuple, list))):
         made = _squeezed(arguments[0], rank, dims)
     elif heading.name == "unsqueeze" and isinstance(dims, (tuple, list)):
@@ -133,51 +134,7 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
         made = _of_a_part(heading, arguments, known, dims)
     elif isinstance(dims, (tuple, list)) and ("keepdim" in heading.parameters or "keepdims" in heading.parameters):
         made = _apart(heading, arguments, named, rank, known, dims)
-    return None if made is None else Text(made, arguments, _without(named, known))
-
-
-def rank_of(value: typing.Any) -> int:
-    return value.ndim if hasattr(value, "ndim") else np.ndim(value)
-
-
-def _without(named: dict, taken: typing.Container[str]) -> dict:
-    return {name: value for name, value in named.items() if name not in taken}
-
-
-def _sizes(rank: int, letter: str = "D") -> "list[str]":
-    return ["%s%d" % (letter, k) for k in range(rank)]
-
-
-def _read(tensor: str, indices: typing.Sequence[str]) -> str:
-    return "%s[%s]" % (tensor, ", ".join(indices))
-
-
-def _declared(target: str, indices: typing.Sequence[str], sizes: typing.Sequence[str]) -> str:
-    return "%s[%s]" % (target, "%s: %s" % (", ".join(indices), ", ".join(sizes)) if indices else "")
-
-
-def _values(parameters: dict) -> str:
-    """`<dim=1, keepdim=true>`"""
-    for name, value in parameters.items():
-        if isinstance(value, str) and not value.isidentifier():
-            raise TypeError("%s is %r, not a number and no name" % (name, value))
-    said = [
-        "%s=%s" % (name, str(value).lower() if isinstance(value, (bool, np.bool_)) else value)
-        for name, value in parameters.items()
-        if value is not None
-    ]
-    return "<%s>" % ", ".join(said) if said else ""
-
-
-def _function(heading: typing.Any, inputs: "typing.Sequence[str]", results: "typing.Sequence[str]", lines: list) -> str:
-    """One of the function's own name, which calls it as `std.NAME`."""
-    return 'import "std/%s.tile" as std;\n[[allow(W0210)]]\nfunction %s(%s) -> (%s) {\n%s}\n' % (
-        heading.family,
-        heading.name,
-        ", ".join(inputs),
-        ", ".join(results),
-        "".join("  %s;\n" % line for line in lines),
-    )
+    return None if made is None else Text(made, arguments, _spell.without(named, known))
 
 
 # ---- dimensions in another order
@@ -212,12 +169,12 @@ def _order(heading: typing.Any, rank: int, named: dict) -> "tuple[list[int], tup
 
 
 def _permuted(name: str, order: "list[int]") -> str:
-    sizes, indices = _sizes(len(order)), _sizes(len(order), "d")
+    sizes, indices = _spell.sizes_of(len(order)), _spell.sizes_of(len(order), "d")
     return "function %s(%s) -> (Y) { %s = =(%s); }" % (
         name,
-        _read("X", sizes),
-        _declared("Y", [indices[k] for k in order], [sizes[k] for k in order]),
-        _read("X", indices),
+        _spell.read("X", sizes),
+        _spell.declared("Y", [indices[k] for k in order], [sizes[k] for k in order]),
+        _spell.read("X", indices),
     )
 
 
@@ -228,23 +185,34 @@ def _squeezed(array: typing.Any, rank: int, dims: typing.Any) -> str:
     """Without the dimensions of 1, or those of 1 among `dims`, as in PyTorch."""
     given = range(rank) if dims is None else _calls.places("dim", "squeeze", dims, rank)
     shape = np.shape(array)
-    sizes = ["1" if k in given and shape[k] == 1 else size for k, size in enumerate(_sizes(rank))]
+    sizes = ["1" if k in given and shape[k] == 1 else size for k, size in enumerate(_spell.sizes_of(rank))]
     kept = [size for size in sizes if size != "1"]
-    return "function squeeze(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", sizes), ", ".join(["X", *kept]))
+    return "function squeeze(%s) -> (Y) { Y = reshape(%s); }" % (_spell.read("X", sizes), ", ".join(["X", *kept]))
+
+
+def _squeezed_number(dims: typing.Any) -> str:
+    """PyTorch and NumPy give a scalar the dimensions 0 and -1 here, which are no more afterwards."""
+    each = dims if isinstance(dims, (tuple, list)) else [0 if dims is None else dims]
+    for one in each:
+        _calls.places("dim", "squeeze", one, 1)
+    return "function squeeze(X) -> (Y) { Y = X; }"
 
 
 def _unsqueezed(rank: int, dims: typing.Any) -> str:
     new = _calls.places("dim", "unsqueeze", dims, rank + len(dims))
-    rest = iter(_sizes(rank))
+    rest = iter(_spell.sizes_of(rank))
     sizes = ["1" if k in new else next(rest) for k in range(rank + len(new))]
-    return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", _sizes(rank)), ", ".join(["X", *sizes]))
+    return "function unsqueeze(%s) -> (Y) { Y = reshape(%s); }" % (
+        _spell.read("X", _spell.sizes_of(rank)),
+        ", ".join(["X", *sizes]),
+    )
 
 
 def _flat(heading: typing.Any, rank: int, known: dict) -> str:
     """The function of all elements in one row."""
-    options = _values(_without(known, ("dim", "axis")))
-    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_sizes(rank)) or "1")
-    return _function(heading, [_read("X", _sizes(rank))], ["Y"], [line])
+    options = _spell.values_of(_spell.without(known, ("dim", "axis")))
+    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_spell.sizes_of(rank)) or "1")
+    return _spell.function(heading, [_spell.read("X", _spell.sizes_of(rank))], ["Y"], [line])
 
 
 # ---- a dimension after the other
@@ -270,16 +238,16 @@ def _one_by_one(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -
     by_dim = "start_dim" in heading.parameters
     lines, last = [], "X"
     if each and each[-1] >= rank:  # numpy.tile of more numbers than there are dimensions
-        lines.append("Deep = reshape(%s)" % ", ".join(["X", *["1"] * (each[-1] + 1 - rank), *_sizes(rank)]))
+        lines.append("Deep = reshape(%s)" % ", ".join(["X", *["1"] * (each[-1] + 1 - rank), *_spell.sizes_of(rank)]))
         last = "Deep"
     for k, dim in enumerate(each):
         options = {"start_dim": dim, "end_dim": dim} if by_dim else {"dim": dim}
         if varies and values is not None:
             options[varies] = values[k] if isinstance(values, (tuple, list)) else values
         target = "Y" if k + 1 == len(each) else "X_%d" % (k + 1)
-        lines.append("%s = std.%s%s(%s)" % (target, name, _values(options), last))
+        lines.append("%s = std.%s%s(%s)" % (target, name, _spell.values_of(options), last))
         last = target
-    return _function(heading, [_read("X", _sizes(rank))], ["Y"], lines or ["Y = X"])
+    return _spell.function(heading, [_spell.read("X", _spell.sizes_of(rank))], ["Y"], lines or ["Y = X"])
 
 
 # ---- reductions over dimensions that do not lie side by side
@@ -297,7 +265,7 @@ def _apart(
     keep = next(key for key in ("keepdim", "keepdims") if key in heading.parameters)
     keeps = bool(known.get(keep, (heading.parameters[keep] or "").startswith("{true")))
     kept = [d for d in range(rank) if d not in each]
-    sizes, indices, order = _sizes(rank), _sizes(rank, "d"), [*kept, *each]
+    sizes, indices, order = _spell.sizes_of(rank), _spell.sizes_of(rank, "d"), [*kept, *each]
     others = {key: value for key, value in known.items() if key not in (name, "dim", "axis", keep)}
     where = {"start_dim": len(kept), "end_dim": -1} if over_ends else {"dim": -1}
     first, *inputs = heading.inputs
@@ -313,12 +281,15 @@ def _apart(
     target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
     lines = [
         "%s = =(%s)"
-        % (_declared("Turned", [indices[d] for d in order], [sizes[d] for d in order]), _read(first, indices)),
+        % (
+            _spell.declared("Turned", [indices[d] for d in order], [sizes[d] for d in order]),
+            _spell.read(first, indices),
+        ),
         "%s = std.%s%s(%s)"
-        % (target, heading.name, _values({**others, **where, keep: False}), ", ".join([turned, *more])),
+        % (target, heading.name, _spell.values_of({**others, **where, keep: False}), ", ".join([turned, *more])),
         *("%s = reshape(%s)" % (r, ", ".join([m, *shape])) for r, m in zip(results, made)),
     ]
-    return _function(heading, [_read(first, sizes), *more], results, lines)
+    return _spell.function(heading, [_spell.read(first, sizes), *more], results, lines)
 
 
 # ---- tensors that lack a dimension
@@ -351,18 +322,18 @@ def _with_one(heading: typing.Any, arguments: tuple, named: dict) -> Text:
     deep = (next(iter(given)),) if heading.name in _OF_ONE else _batched(heading)
     inputs, taken = [], []
     for name, value in {**given, **more}.items():
-        sizes = _sizes(rank_of(value), name)
-        inputs.append(_read(name, sizes))
+        sizes = _spell.sizes_of(rank_of(value), name)
+        inputs.append(_spell.read(name, sizes))
         call = "reshape(%s)" % ", ".join([name, "1", *sizes]) if name in deep else name
         taken.append("%s=%s" % (name, call))
     made = ["Made%d" % k for k in range(len(heading.results))]
     target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
-    lines = ["%s = std.%s%s(%s)" % (target, heading.name, _values(known), ", ".join(taken))]
+    lines = ["%s = std.%s%s(%s)" % (target, heading.name, _spell.values_of(known), ", ".join(taken))]
     is_number = heading.name in _OF_ONE or heading.name in _OF_CLASSES
     without = "%s = reshape(%s)" if is_number else "%s = moved.squeeze<dim=0>(%s)"
     lines += [without % each for each in zip(heading.results, made)]
-    text = 'import "std/movement.tile" as moved;\n' + _function(heading, inputs, heading.results, lines)
-    return Text(text, tuple(given.values()), {**_without(named, (*known, *heading.inputs)), **more})
+    text = 'import "std/movement.tile" as moved;\n' + _spell.function(heading, inputs, heading.results, lines)
+    return Text(text, tuple(given.values()), {**_spell.without(named, (*known, *heading.inputs)), **more})
 
 
 def _multiplied(arguments: tuple) -> "str | None":
@@ -384,10 +355,10 @@ def _multiplied(arguments: tuple) -> "str | None":
             one = shape[-2 - k] == 1 and len(other) > k + 1 and other[-2 - k] != 1
             sizes.insert(0, "1" if one else batch[-k])
             indices.insert(0, "0" if one else batch[-k].lower())
-        inputs.append(_read(name, sizes))
-        reads.append(_read(name, indices))
+        inputs.append(_spell.read(name, sizes))
+        reads.append(_spell.read(name, indices))
     results = [*batch, *["M"] * (len(a) > 1), *["N"] * (len(b) > 1)]
-    target = _declared("C", [each.lower() for each in results], results)
+    target = _spell.declared("C", [each.lower() for each in results], results)
     return "function matmul(%s) -> (C) { %s = +(%s); }" % (", ".join(inputs), target, " * ".join(reads))
 
 
@@ -408,23 +379,23 @@ def _of_a_part(heading: typing.Any, arguments: tuple, known: dict, dims: typing.
     fits = all(i[d] <= x[d] for d in others) and all(a <= b for a, b in zip(i, u[0] if u else i))
     if not fits or (all(i[d] == x[d] for d in others) and (not u or i == u[0])):
         return None
-    whole, part, indices = _sizes(rank), _sizes(rank, "J"), _sizes(rank, "i")
+    whole, part, indices = _spell.sizes_of(rank), _spell.sizes_of(rank, "J"), _spell.sizes_of(rank, "i")
     near = [whole[d] if d == along else part[d] for d in range(rank)]
     call = "std.%s%s(Part, I%s)" % (
         heading.name,
-        _values({**_without(known, ("axis",)), "dim": along}),
+        _spell.values_of({**_spell.without(known, ("axis",)), "dim": along}),
         ", Updates" if u else "",
     )
-    lines = ["%s = =(%s)" % (_declared("Part", indices, near), _read("X", indices))]
-    inputs = [_read("X", whole), _read("I", part)]
+    lines = ["%s = =(%s)" % (_spell.declared("Part", indices, near), _spell.read("X", indices))]
+    inputs = [_spell.read("X", whole), _spell.read("I", part)]
     if not u:
-        return _function(heading, inputs, ["Y"], [*lines, "Y = %s" % call])
+        return _spell.function(heading, inputs, ["Y"], [*lines, "Y = %s" % call])
     lines += [
-        "%s = =(%s)" % (_declared("Updates", indices, part), _read("U", indices)),
+        "%s = =(%s)" % (_spell.declared("Updates", indices, part), _spell.read("U", indices)),
         "Done = %s" % call,
-        "%s = =(%s) default X" % (_declared("Y", indices, whole), _read("Done", indices)),
+        "%s = =(%s) default X" % (_spell.declared("Y", indices, whole), _spell.read("Done", indices)),
     ]
-    return _function(heading, [*inputs, _read("U", _sizes(rank, "L"))], ["Y"], lines)
+    return _spell.function(heading, [*inputs, _spell.read("U", _spell.sizes_of(rank, "L"))], ["Y"], lines)
 
 
 def _with_ones(heading: typing.Any, arguments: tuple, known: dict, dims: typing.Any) -> "str | None":
@@ -442,211 +413,12 @@ def _with_ones(heading: typing.Any, arguments: tuple, known: dict, dims: typing.
     others = [d for d in range(rank) if d != along]
     if all(x[d] == i[d] for d in others) or any(x[d] != i[d] and 1 not in (x[d], i[d]) for d in others):
         return None
-    sizes, lines, inputs, indices = _sizes(rank), [], [], _sizes(rank, "i")
+    sizes, lines, inputs, indices = _spell.sizes_of(rank), [], [], _spell.sizes_of(rank, "i")
     for name, shape, own in (("X", x, "N"), ("I", i, "J")):
         one = [d in others and shape[d] == 1 != max(x[d], i[d]) for d in range(rank)]
         whole = [own if d == along else sizes[d] for d in range(rank)]
-        inputs.append(_read(name, ["1" if o else s for o, s in zip(one, whole)]))
+        inputs.append(_spell.read(name, ["1" if o else s for o, s in zip(one, whole)]))
         read = ["0" if o else index for o, index in zip(one, indices)]
-        lines.append("Wide%s = =(%s)" % (_declared(name, indices, whole), _read(name, read)))
+        lines.append("Wide%s = =(%s)" % (_spell.declared(name, indices, whole), _spell.read(name, read)))
     lines.append("Y = std.take_along_dim<dim=%d>(WideX, WideI)" % along)
-    return _function(heading, inputs, ["Y"], lines)
-
-
-# ---- edges of several dimensions
-
-_EDGES = {
-    "constant": "pad",
-    "reflect": "pad_reflect",
-    "replicate": "pad_edge",
-    "edge": "pad_edge",
-    "circular": "pad_circular",
-    "wrap": "pad_circular",
-}
-
-
-def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
-    """torch.nn.functional.pad(X, (left, right, top, bottom)), of the last dimensions, and numpy.pad(X, ((1, 1), (0,
-    2))), of all. A pair alone means the last dimension there and each here, so it has to say pad= or pad_width=."""
-    given = [named[key] for key in ("pad", "pad_width") if key in named] + list(arguments[1:2])
-    if not given:
-        return None
-    rank, of_numpy = rank_of(arguments[0]), "pad_width" in named
-    if len(given) > 1 or len(arguments) > (2 if "mode" in named else 3):
-        raise TypeError("pad takes a tensor and one of pad= and pad_width=, mode=, value=")
-    width = given[0]
-    pairs = isinstance(width, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in width)
-    flat = [width] * 2 if not isinstance(width, (tuple, list)) else [] if pairs else list(width)
-    if pairs or of_numpy or isinstance(width, int):
-        of_numpy = True
-        sides = [tuple(each) for each in width] if pairs else [tuple(flat * (2 // max(1, len(flat))))]
-        sides = sides * rank if len(sides) == 1 else sides
-    elif len(flat) == 2 and rank > 1 and "pad" not in named:
-        raise TypeError(
-            "pad of %r is the last dimension in PyTorch and each in NumPy: write pad=%r or pad_width=%r"
-            % (width, width, width)
-        )
-    else:
-        sides = list(zip(flat[::2], flat[1::2]))
-        sides = [(0, 0)] * (rank - len(sides)) + sides[::-1]
-    if len(sides) != rank or len(flat) % 2 * (not of_numpy) or any(len(side) != 2 for side in sides):
-        raise TypeError("pad of %r: give two numbers for a dimension, of which there are %d" % (width, rank))
-    mode = named.get("mode", arguments[2] if len(arguments) > 2 else "constant")
-    if mode not in _EDGES:
-        raise TypeError("mode of pad is %r: give one of %s" % (mode, ", ".join(_EDGES)))
-    value = named.get("value", named.get("constant_values"))
-    lines, last = [], "X"
-    for dim, (before, after) in enumerate(sides):
-        if before or after:
-            options = {"before": before, "after": after, "dim": dim, "value": value if _EDGES[mode] == "pad" else None}
-            lines.append("X_%d = std.%s%s(%s)" % (dim, _EDGES[mode], _values(options), last))
-            last = "X_%d" % dim
-    text = _function(heading, [_read("X", _sizes(rank))], ["Y"], [*lines, "Y = %s" % last])
-    return Text(text, arguments[:1], _without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
-
-
-# ---- parts of a tensor, and a dimension in parts
-
-
-def _parts(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    """chunk and unbind: a result for each part."""
-    name, array = heading.name, arguments[0]
-    (along,) = _calls.places("dim", name, named.get("dim", 0), rank_of(array))
-    length = np.shape(array)[along]
-    indices, sizes = _sizes(rank_of(array), "d"), _sizes(rank_of(array))
-    sizes[along] = str(length)
-    starts, each = range(length), 1
-    if name == "chunk":
-        count = _calls.whole("chunks", name, named.get("chunks"))
-        if count < 1:
-            raise TypeError("chunks of chunk is %d: give 1 or more" % count)
-        each = -(-length // count)
-        starts = range(0, length, each) if length else range(count)
-    if not starts:
-        raise TypeError("unbind along dimension %d of no elements gives no tensor" % along)
-    lines = []
-    for k, start in enumerate(starts):
-        read = [*indices[:along], "%s%d" % ("" if name == "unbind" else indices[along] + " + ", start), *indices[along + 1 :]]
-        kept = list(range(len(sizes)))
-        part = [*sizes]
-        if name == "unbind":
-            kept.remove(along)
-        else:
-            part[along] = str(min(each, length - start) if length else 0)
-        target = _declared("Y%d" % k, [indices[d] for d in kept], [part[d] for d in kept])
-        lines.append("%s = =(%s)" % (target, _read("X", read)))
-    results = ["Y%d" % k for k in range(len(lines))]
-    text = "function %s(%s) -> (%s) {\n%s}\n" % (
-        name,
-        _read("X", sizes),
-        ", ".join(results),
-        "".join("  %s;\n" % line for line in lines),
-    )
-    return Text(text, arguments, _without(named, heading.parameters))
-
-
-def _unflattened(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    array, rank = arguments[0], rank_of(arguments[0])
-    missing = [each for each in heading.parameters if each not in named]
-    if missing:
-        raise TypeError("unflatten needs %s=: tilec.std.unflatten(X, dim=…, sizes=…)" % missing[0])
-    (along,) = _calls.places("dim", "unflatten", named["dim"], rank)
-    sizes, length = named["sizes"], np.shape(array)[along]
-    new = [_calls.whole("sizes", "unflatten", size) for size in (sizes if isinstance(sizes, (tuple, list)) else [sizes])]
-    rest = int(np.prod([size for size in new if size != -1]))
-    if new.count(-1) == 1 and rest > 0:
-        new[new.index(-1)] = length // rest
-    if min(new, default=0) < 0 or np.prod(new) != length or not new:
-        raise TypeError("sizes of unflatten is %r: dimension %d has %d elements" % (sizes, along, length))
-    given = _sizes(rank)
-    shape = [*given[:along], *map(str, new), *given[along + 1 :]]
-    given[along] = str(length)
-    text = "function unflatten(%s) -> (Y) { Y = reshape(%s); }" % (_read("X", given), ", ".join(["X", *shape]))
-    return Text(text, arguments, _without(named, heading.parameters))
-
-
-def _counted(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    """numpy.bincount: as many numbers as the largest element says."""
-    arguments = tuple(each for each in arguments if each is not None)
-    array = arguments[0] if hasattr(arguments[0], "max") else np.asarray(arguments[0])
-    if rank_of(array) != 1:
-        raise TypeError("bincount is of a tensor of one dimension, not of %d" % rank_of(array))
-    size = _calls.whole("minlength", "bincount", named.get("minlength") or 0)
-    if np.shape(array)[0]:
-        if int(array.min()) < 0:
-            raise ValueError("bincount counts numbers from 0 on: the smallest of X is %d" % int(array.min()))
-        size = max(size, int(array.max()) + 1)
-    given = arguments[1] if len(arguments) > 1 else named.get("WEIGHTS")
-    weights = given is not None
-    is_whole = weights and "float" not in str(getattr(given, "dtype", "float"))  # f64, as there
-    text = "function bincount(X[N]%s) -> (H) { H[b: %d] = +((X[i] | 0) == b ? %s); }" % (
-        ", WEIGHTS[N]" if weights else "",
-        size,
-        ("f64(WEIGHTS[i]) : 0.0" if is_whole else "WEIGHTS[i] : 0.0") if weights else "i64(1) : i64(0)",
-    )
-    return Text(text, arguments, _without(named, ("minlength",) if weights else ("minlength", "WEIGHTS")))
-
-
-# ---- tensors in a list
-
-
-def side_by_side(name: str, arguments: tuple) -> "tuple[str, int]":
-    """The function that joins them, and the dimension."""
-    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
-        raise TypeError("%s takes one list of tensors" % name)
-    stacked, joined = LISTS[name]
-    if any(rank_of(each) > 1 for each in arguments[0]):
-        return "concat", joined
-    return ("concat", 0) if stacked is None else ("stack", stacked)
-
-
-def _joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    """concat or stack of any number: those of eight, and of what these make."""
-    name, (arrays, *rest) = heading.name, arguments
-    if not arrays:
-        raise TypeError("%s takes one array or more: the list is empty" % name)
-    _, named = _calls.by_name(heading, ((),) * len(heading.inputs) + tuple(rest), named)
-    named = _calls.renamed(heading, named)
-    if "axis" in named:
-        named = {"dim" if key == "axis" else key: value for key, value in named.items()}
-    dim = named.get("dim", 0)
-    along = _values({"dim": _calls.whole("dim", name, 0 if dim is None else dim)})
-    inputs = ["T%d" % k for k in range(len(arrays))]
-    lines = _chain(name, along, inputs)
-    return Text(_function(heading, inputs, ["Y"], lines), tuple(arrays), _without(named, ("dim",)))
-
-
-def _chain(step: str, along: str, joined: "list[str]") -> "list[str]":
-    lines: "list[str]" = []
-    while len(joined) > 1:
-        made = []
-        for part in (joined[k : k + _MOST_JOINED] for k in range(0, len(joined), _MOST_JOINED)):
-            made.append("P%d" % len(lines))
-            lines.append("P%d = %s" % (len(lines), _side_by_side(step, along, part)))
-        joined, step = made, "concat"
-    return [*lines, "Y = %s" % (joined[0] if lines else _side_by_side(step, along, joined))]
-
-
-def _dstacked(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    """Along the third dimension; what has one stands in the second."""
-    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
-        raise TypeError("dstack takes one list of tensors")
-    inputs, joined, lines = [], [], []
-    for k, array in enumerate(arguments[0]):
-        tensor, sizes = "T%d" % k, _sizes(rank_of(array), "D%d_" % k)
-        inputs.append(_read(tensor, sizes))
-        joined.append(tensor if len(sizes) > 2 else "Deep%d" % k)
-        if len(sizes) < 3:
-            shape = [*["1"] * (len(sizes) < 2), *sizes, *["1"] * (1 + (not sizes))]
-            lines.append("Deep%d = reshape(%s)" % (k, ", ".join([tensor, *shape])))
-    lines += _chain("concat", "<dim=2>", joined)
-    return Text(_function(heading._replace(family="movement"), inputs, ["Y"], lines), tuple(arguments[0]), named)
-
-
-def _side_by_side(name: str, along: str, tensors: "list[str]") -> str:
-    if len(tensors) == 1:
-        return tensors[0] if name == "concat" else "std.unsqueeze%s(%s)" % (along, tensors[0])
-    return "std.%s%s%s(%s)" % (name, "" if len(tensors) == 2 else len(tensors), along, ", ".join(tensors))
-
-
-_OWN = {"chunk": _parts, "unbind": _parts, "unflatten": _unflattened, "bincount": _counted, "dstack": _dstacked}
+    return _spell.function(heading, inputs, ["Y"], lines)

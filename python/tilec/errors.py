@@ -50,6 +50,10 @@ class ProgramWarning(UserWarning):
     """What the compiler warns of, with its source line and caret. Raised through `warnings` once for each program."""
 
 
+class DimensionWarning(UserWarning):
+    """A function of tilec.std under a name of PyTorch's reads the dimensions of a torch.Tensor in another order."""
+
+
 class ShapeError(ProgramError, ValueError):
     """Arguments whose shapes or values the program does not accept."""
 
@@ -147,12 +151,12 @@ def hear(heard: "tuple[Diagnostic, ...]", said: "list[tuple[Diagnostic, str]]") 
         if diagnostic.place() not in places:
             places.add(diagnostic.place())
             if diagnostic.severity == "warning":
-                warnings.warn(text, ProgramWarning, stacklevel=_caller())
+                warnings.warn(text, ProgramWarning, stacklevel=caller())
             heard += (diagnostic,)
     return heard
 
 
-def _caller() -> int:
+def caller() -> int:
     """The stack level of who called this package, for warnings."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:

@@ -19,13 +19,16 @@ import inspect
 import itertools
 import re
 import typing
+import warnings
 
-from . import Program, _library as _c, _std_calls as _calls, _std_texts as _texts_of_calls, compile as _compile
+from . import Program, _library as _c, compile as _compile
+from . import _std_calls as _calls, _std_parts as _parts_of_calls, _std_texts as _texts_of_calls
 from ._arguments import define_value as _define_value
 from ._grouped import nearest as _nearest
 from ._options import chosen as _chosen
 from ._recipe import Recipe as _Recipe
 from ._source import File as _File
+from .errors import DimensionWarning, caller as _caller
 
 __all__ = ["load"]
 
@@ -61,14 +64,17 @@ class _Heading(typing.NamedTuple):
     results: "list[str]"
     former: "dict[str, str]"                                  # names that parameters had: {"S": "stride"}
     also: "list[str]"                                         # what others call it
+    layouts: "dict[str, str]"                                 # its own order of dimensions, then who reads others
+    asks: "list[str]"                                         # what a call by name says, as others mean it otherwise
     goes: bool                                                # with the next version
 
     def describe(self, function: typing.Any) -> typing.Any:
         """What help() and inspect.signature() say of it."""
         others = [family for family in _headings().get(self.name, {}) if family != self.family]
         where = "function of std/%s.tile" % self.family if self.family else "text of Tile for each rank"
-        function.__doc__ = "%s\n\n%s\n\nA %s%s.%s" % (
+        function.__doc__ = "%s\n\n%s%s\n\nA %s%s.%s" % (
             self.text,
+            self._said_of_layouts(),
             self.comment,
             where,
             ", which goes with the next version: a call says what to write" if self.goes else "",
@@ -76,6 +82,12 @@ class _Heading(typing.NamedTuple):
         )
         function.__signature__ = self._signature()
         return function
+
+    def _said_of_layouts(self) -> str:
+        """`layout="channels_first": conv2d_nchw(I[N, CI, H, W], …)` of each."""
+        headings = [(layout, self if name == self.name else _heading(name)) for layout, name in self.layouts.items()]
+        lines = ["layout=\"%s\": %s\n" % (layout, re.sub("<[^>]*>", "", each.text, count=1)) for layout, each in headings]
+        return "".join(lines) + "\n" * bool(lines)
 
     def _signature(self) -> inspect.Signature:
         def parameter(name: str, kind: typing.Any, default: "str | None") -> inspect.Parameter:
@@ -87,6 +99,8 @@ class _Heading(typing.NamedTuple):
             parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default) for name, default in self.inputs.items()
         ]
         given += [parameter(name, inspect.Parameter.KEYWORD_ONLY, default) for name, default in self.parameters.items()]
+        if self.layouts:
+            given.append(parameter("layout", inspect.Parameter.KEYWORD_ONLY, "{%s}" % ", ".join(self.layouts)))
         return inspect.Signature(given + list(_OF_CALLS.values()), __validate_parameters__=False)
 
     def with_parameters(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
@@ -134,14 +148,18 @@ class _Heading(typing.NamedTuple):
 
     def meant(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
         """The program that a call means, and its inputs by position and by name."""
+        if self.layouts:
+            other, named = self.in_layout(arguments, named)
+            if other != self.name:
+                return _heading(other).meant(arguments, named)
         name, arguments, named = _calls.meant(self, arguments, named)
         if name != self.name:
             return _heading(name).meant(arguments, named)
-        if name in _texts_of_calls.LISTS:
-            name, dim = _texts_of_calls.side_by_side(name, arguments)
+        if name in _parts_of_calls.LISTS:
+            name, dim = _parts_of_calls.side_by_side(name, arguments)
             return _heading(name).meant(arguments, {**named, "dim": dim})
         if name == "pad":
-            text = _texts_of_calls.padded(self, arguments, named)
+            text = _parts_of_calls.padded(self, arguments, named)
             if text is not None:
                 return _of_text(text.text, name), text.arguments, text.named
         if not (arguments and isinstance(arguments[0], (list, tuple)) and name in ("concat", "stack")):
@@ -149,6 +167,8 @@ class _Heading(typing.NamedTuple):
             named = _calls.renamed(self, named)
             for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
                 arguments = (*arguments, named.pop(each))
+            if name in _calls.DIM_OF_RANK and not {"dim", "axis"} & set(named) and self.reads_as_torch_does_not(arguments):
+                _warn("%s goes along the last dimension, and torch.nn.functional.%s along another: say dim=" % (name, name))
         if _texts_of_calls.lacks_dimension(self, arguments):
             named = self._of_each_direction(self._of_axes(named, 0))
         text = _texts_of_calls.text_of(self, arguments, named)
@@ -158,10 +178,37 @@ class _Heading(typing.NamedTuple):
             named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
         return self.with_parameters(arguments, named)
 
+    def in_layout(self, arguments: tuple, named: dict) -> "tuple[str, dict]":
+        """The function that reads the order of dimensions of a call, and what else the call says."""
+        if "layout" not in named:
+            first = arguments or tuple(named[each] for each in ("input", *self.inputs) if each in named)
+            if self.reads_as_torch_does_not(first):
+                _warn(
+                    "%s reads a torch.Tensor as channels last, and PyTorch's functions as channels first: say layout="
+                    "\"channels_first\" or layout=\"channels_last\"" % self.name
+                )
+            return self.name, named
+        layout = named["layout"]
+        if layout not in self.layouts:
+            known = " or ".join("layout=%r" % each for each in self.layouts)
+            raise TypeError("layout of %s is %r: give %s" % (self.name, layout, known))
+        return self.layouts[layout], {name: value for name, value in named.items() if name != "layout"}
+
+    def reads_as_torch_does_not(self, arguments: tuple) -> bool:
+        """Has it a name of PyTorch's, which means another dimension there, and is it given such a tensor?"""
+        return (
+            (next(iter(self.layouts), "") == "channels_last" or self.name in _calls.DIM_OF_RANK)
+            and bool(arguments)
+            and type(arguments[0]).__module__.partition(".")[0] == "torch"
+            and _texts_of_calls.rank_of(arguments[0]) > 2
+        )
+
     def depends_on(self, arguments: tuple) -> bool:
         """Does a call mean something else than the function's own text, by what its arguments are?"""
         return (
             self.name in _texts_of_calls.BY_ARRAYS
+            or "dim" in self.asks
+            or self.reads_as_torch_does_not(arguments)
             or _calls.is_of_pytorch(self.name, arguments)
             or _texts_of_calls.lacks_dimension(self, arguments)
         )
@@ -171,6 +218,12 @@ class _Heading(typing.NamedTuple):
         program, arguments, inputs = self.meant(arguments, named)
         made = program(*arguments, **inputs)
         return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made
+
+    def pulled(self, arguments: tuple, named: dict, wrt: typing.Any, of: typing.Any) -> typing.Any:
+        """What vjp() of a call gives."""
+        program, arguments, inputs = self.meant(arguments, named)
+        made, backward = program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made, backward
 
     def _directions(self, name: str) -> "list[str]":
         """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
@@ -270,6 +323,10 @@ class _Heading(typing.NamedTuple):
         )
 
 
+def _warn(text: str) -> None:
+    warnings.warn(text, DimensionWarning, stacklevel=_caller())
+
+
 _OF_CALLS = {
     name: each.replace(annotation=inspect.Parameter.empty)
     for name, each in inspect.signature(Program.__call__).parameters.items()
@@ -296,6 +353,13 @@ def _also(attributes: str) -> "list[str]":
     return re.findall(r"\w+", " ".join(re.findall(r'\[\[also\("(.*?)"\)\]\]', attributes)))
 
 
+def _layouts(attributes: str, name: str) -> "dict[str, str]":
+    """Of `[[layout("channels_last, channels_first=conv2d_nchw")]]` {"channels_last": "conv2d", "channels_first":
+    "conv2d_nchw"}."""
+    words = re.findall(r"(\w+)(?:=(\w+))?", "".join(re.findall(r'\[\[layout\("(.*?)"\)\]\]', attributes)))
+    return {layout: function or name for layout, function in words}
+
+
 @functools.cache
 def _headings() -> "dict[str, dict[str, _Heading]]":
     """Of each function, by file: two for `mean`, one for most."""
@@ -316,6 +380,8 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
                 re.findall(r"\w+", heading.rpartition("->")[2]),
                 _former(attributes),
                 _also(attributes),
+                _layouts(attributes, name),
+                re.findall(r'\[\[ask\("(\w+)"\)\]\]', attributes),
                 "[[deprecated" in attributes,
             )
     return found
@@ -324,7 +390,7 @@ def _headings() -> "dict[str, dict[str, _Heading]]":
 @functools.cache
 def _orders() -> "dict[str, _Heading]":
     """What no heading of Tile says for all ranks and numbers of tensors."""
-    return {
+    found = {
         name: _Heading(
             "",
             name,
@@ -336,10 +402,13 @@ def _orders() -> "dict[str, _Heading]":
             ["Y"],
             {},
             [],
+            {},
+            [],
             False,
         )
         for name, parameters in _texts_of_calls.CALLS.items()
     }
+    return {**found, **{other: found[own] for other, own in _texts_of_calls.ALSO.items()}}
 
 
 def _inputs_of_call(name: str) -> "dict[str, str | None]":
@@ -366,7 +435,7 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and not self._heading.depends_on(arguments)
+            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
         ):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
@@ -377,11 +446,10 @@ class Function(Program):
         if (
             len(arguments) <= len(self.inputs)
             and all(name in self.inputs for name in named)
-            and not self._heading.depends_on(arguments)
+            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
         ):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
-        program, arguments, inputs = self._heading.meant(arguments, named)
-        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return self._heading.pulled(arguments, named, wrt, of)
 
     __call__._torchdynamo_disable = True                      # type: ignore[attr-defined]  # as Program's
     __call__._torchdynamo_disable_msg = Program.__call__._torchdynamo_disable_msg  # type: ignore[attr-defined]
@@ -403,8 +471,7 @@ class Incomplete:
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        program, arguments, inputs = self._heading.meant(arguments, named)
-        return program.vjp(*arguments, wrt=wrt, of=of, **inputs)
+        return self._heading.pulled(arguments, named, wrt, of)
 
     def __getattr__(self, name: str) -> typing.NoReturn:
         if hasattr(Program, name) and not name.startswith("_"):
@@ -501,6 +568,9 @@ def load(name: str, **options: typing.Any) -> Program:
     if "function" in options or "name" in options:
         raise TypeError("function= and name= are said by the first argument")
     heading = _heading(name)
+    if heading.layouts and "layout" in (options.get("define") or {}):
+        other, options["define"] = heading.in_layout((), options["define"])
+        heading = _heading(other)
     text, title = _source(heading.family)
     program = _compile(text, name=title, **{**options, "function": heading.name})
     program._heading = heading

@@ -49,8 +49,25 @@ elementwise("nn.functional.hardshrink", "hard_shrink", "lambd")
 elementwise("nn.functional.threshold", "threshold", "threshold", "value")
 elementwise("log1p", "log1p")
 elementwise("expm1", "expm1")
+for _name in ("erfinv", "erfc", "lgamma", "digamma", "i0", "msort"):
+    elementwise(_name, _name)
+for _name in ("erfcx", "ndtr", "log_ndtr", "entr", "i0e", "i1", "i1e"):
+    elementwise("special." + _name, _name)
+for _p in (1, 3, 5):
+    elementwise("mvlgamma.mvlgamma_p_%d" % _p, "mvlgamma", "p")
 # its derivative is 1/6 in f32
 REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.functional.relu6(x + 3) / 6
+
+
+# PyTorch adds 1 to an erf near -1
+REFERENCE["special.ndtr"] = lambda x: torch.special.erfc(-x / math.sqrt(2)) / 2
+
+
+@covers("cumulative_trapezoid")
+def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
+    if x is not None:
+        raise LeftOut("places that are no multiples of a distance")
+    return std("cumulative_trapezoid", y, dx=dx, dim=dim)
 
 
 @covers("nn.functional.softplus")

@@ -124,7 +124,7 @@ def test_parameters_are_called_as_in_pytorch():
         for parameter in heading.parameters
         if parameter.isupper() and not BEFORE.match(heading.name)
     }
-    windows = {(name, "N") for name in ("hann", "hamming_window", "blackman", "bartlett")}
+    windows = {(name, "N") for name in ("hann", "hamming_window", "blackman", "bartlett", "kaiser")}
     assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), *windows}
 
 

@@ -154,9 +154,17 @@ def test_histc(dtype):
 
 ELEMENTWISE = {
     "erfinv": (torch.erfinv, torch.cat([torch.linspace(-1, 1, 401), 1 - 2.0 ** -torch.arange(2, 24.0)]), 4),
-    "lgamma": (torch.lgamma, torch.cat([torch.linspace(0.01, 30, 401), torch.tensor([0, 1e-30, 1e10, 3e38, 1, 2])]), 12),
+    "lgamma": (
+        torch.lgamma,
+        torch.cat([torch.linspace(0.01, 30, 401), torch.tensor([0, 1e-30, 1e10, 3e38, 1, 2])]),
+        12,
+    ),
     "digamma": (torch.digamma, torch.cat([torch.linspace(0.01, 30, 401), torch.tensor([0.0, 1e-30, 1e10, -2])]), 8),
-    "trigamma": (lambda x: torch.polygamma(1, x), torch.cat([torch.linspace(0.01, 30, 401), -torch.rand(99)]), 8),
+    "trigamma": (
+        lambda x: torch.polygamma(1, x),
+        torch.cat([torch.linspace(0.01, 30, 401), -torch.linspace(0.01, 0.99, 99)]),
+        8,
+    ),
 }
 
 
@@ -190,7 +198,7 @@ def test_the_command_says_what_it_has_for_each_call_of_python(name):
     command = [os.environ.get("TILEC", ROOT / "build/cli/tilec"), "run", "std:" + name, "X=ones:3"]
     said = subprocess.run(command, capture_output=True, text=True, check=False)
     assert said.returncode != 0
-    assert "tilec.std.%s of Python writes" % name in said.stderr or "whose comment names it" in said.stderr
+    assert "whose comment names it" in said.stderr
 
 
 def test_derivatives_at_ends():
@@ -198,5 +206,7 @@ def test_derivatives_at_ends():
     same_with_derivatives(std.logit.vjp, torch.logit, x)
     same_with_derivatives(lambda x: std.logit.vjp(x, eps=0.25), lambda x: torch.logit(x, 0.25), x)
     same_with_derivatives(lambda x: std.clip.vjp(x, low, high, wrt="X"), lambda x: torch.clip(x, 0, 1), x)
-    y, x = (each.flatten() for each in torch.meshgrid(*[torch.tensor([-1.0, -0.0, 0.0, 1.0]).double()] * 2, indexing="ij"))
+    y, x = (
+        each.flatten() for each in torch.meshgrid(*[torch.tensor([-1.0, -0.0, 0.0, 1.0]).double()] * 2, indexing="ij")
+    )
     same_with_derivatives(std.atan2.vjp, torch.atan2, y, x)
