@@ -151,6 +151,8 @@ std::optional<double> cycles_of_tiles(const Rewriting& r, const Nest& nest, doub
   return cores ? cores : staged_cycles(all, parts, r.target);
 }
 
+constexpr std::int64_t piece = 16;                     // values: 16 bytes of any type, or more
+
 // Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
 // few parts, which are staged contractions themselves.
 std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
@@ -164,13 +166,15 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
     if (!is_reduced(s, k) || extent < 2) continue;
     Nest part = nest_of(s, r.strides, {s.indices[k]});
     const std::size_t d = *part.dim(s.indices[k]);
-    std::int64_t before = 1;
-    for (std::int64_t chunk = extent - 1; chunk > 0; --chunk) {
-      const std::int64_t count = (extent + chunk - 1) / chunk;
+    std::int64_t before = extent;
+    for (std::int64_t wanted = 2; wanted <= extent; ++wanted) {
+      // As even as they can be, or, where that takes little more, of whole pieces of what is copied.
+      const std::int64_t even = ceil_divide(extent, wanted), pieces = ceil_divide(even, piece) * piece,
+                         chunk = 8 * pieces <= 9 * even ? pieces : even, count = ceil_divide(extent, chunk);
+      if (chunk >= before) continue;
+      before = chunk;
       const double each = parts.points / static_cast<double>(extent) * static_cast<double>(chunk);
       if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
-      if (count == before && extent % chunk != 0) continue;
-      before = count;
       part.dims[d].extent = chunk;
       const auto cycles = cycles_of_tiles(r, part, static_cast<double>(count));
       if (!cycles) continue;
