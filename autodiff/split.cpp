@@ -452,13 +452,13 @@ std::optional<Split> split(const Program& joint, std::size_t forward_inputs, std
     for (const TensorId id : targets(node)) decide(id);
   result.forward = part(joint, joint.name, {joint.inputs.begin(), forward_end}, saved);
   handed.insert(handed.end(), forward_end, joint.inputs.end());
-  Program marked = joint;
-  for (const TensorId id : handed) {
-    const auto* s = facts.maker[at(id)] ? std::get_if<Statement>(facts.maker[at(id)]) : nullptr;
-    marked.tensors[at(id)].maximum = s && s->aggregation == Aggregation::Max;
-  }
   result.backward =
-      part(marked, joint.name.empty() ? "" : joint.name + "_backward", handed, {outputs_end, joint.outputs.end()});
+      part(joint, joint.name.empty() ? "" : joint.name + "_backward", handed, {outputs_end, joint.outputs.end()});
+  for (std::size_t k = 0; k < handed.size(); ++k) {
+    const Node* node = facts.maker[at(handed[k])];
+    const auto* s = node ? std::get_if<Statement>(node) : nullptr;
+    result.backward.tensors[at(result.backward.inputs[k])].maximum = s && s->aggregation == Aggregation::Max;
+  }
   return result;
 }
 

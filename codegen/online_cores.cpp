@@ -24,7 +24,7 @@ constexpr std::int64_t row_bytes = 128;                // of a panel that instru
 // Of a row in shared memory, of which instructions that read it there see panels of 128 bytes.
 std::int64_t row_width(std::int64_t extent, const MatrixInstruction& i) {
   const std::int64_t panel = i.from_shared() ? row_bytes / lang::bytes(i.operand) : i.k;
-  return (extent + panel - 1) / panel * panel;
+  return ceil_divide(extent, panel) * panel;
 }
 
 // A read of the instruction's type, or a cast of one that keeps every value.
@@ -133,7 +133,7 @@ class OnCores : public OnlinePass {
         stmt(If{Variable{b.aligned, DType::Bool}, bring(b, first, buffer, b.together), bring(b, first, buffer, 1)})};
   }
   Body bring(const Box& b, const Expr& first, const Expr& buffer, std::int64_t elements) {
-    const std::int64_t of_row = b.width / elements, total = b.rows * of_row, count = (total + threads_ - 1) / threads_;
+    const std::int64_t of_row = b.width / elements, total = b.rows * of_row, count = ceil_divide(total, threads_);
     std::int64_t at_once = elements > 1 ? count : std::min(count, loads_at_once);
     while (count % at_once) --at_once;
     const std::string turn = names_.fresh("u"), round = names_.fresh("v");

@@ -50,7 +50,7 @@ std::optional<std::vector<Compute>> leaves_of(const std::vector<Nest>& nests, co
       leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = depth / lanes;
     }
     if (part.role == OnlinePart::Sum) {
-      leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = (extent(nests[l], part.column) + lanes - 1) / lanes;
+      leaf.rows = tall, leaf.lanes = lanes, leaf.vectors = ceil_divide(extent(nests[l], part.column), lanes);
       if (leaf.vectors > 2) leaf.vectors = (leaf.vectors + 3) / 4 * 4;
       if (leaf.rows * leaf.vectors > 64) return std::nullopt;
     }
@@ -121,7 +121,7 @@ std::optional<std::vector<Compute>> leaves_on_cores(const std::vector<Nest>& nes
     leaf.rows = 2 * tall, leaf.vectors = 1, leaf.lanes = 4;
     if (parts[l].role == OnlinePart::Product || parts[l].role == OnlinePart::Sum) {
       const std::int64_t columns =
-          parts[l].role == OnlinePart::Product ? depth : (extent(nests[l], parts[l].column) + i.k - 1) / i.k * i.k;
+          parts[l].role == OnlinePart::Product ? depth : ceil_divide(extent(nests[l], parts[l].column), i.k) * i.k;
       leaf.rows = tall, leaf.vectors = columns / i.n, leaf.lanes = i.threads();
       if (leaf.rows * leaf.vectors * i.registers_of_c() > model::pass::most_results) return std::nullopt;
     }
@@ -156,7 +156,7 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
     const bool product = parts[l].role == OnlinePart::Product;
     const double width =
-        static_cast<double>(product ? (extent(nests[l], parts[l].depth) + i.k - 1) / i.k * i.k : leaf.vectors * i.n);
+        static_cast<double>(product ? ceil_divide(extent(nests[l], parts[l].depth), i.k) * i.k : leaf.vectors * i.n);
     const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.math, program, nests[l], parts[l]);
     const double times = static_cast<double>(split.products());
     const double tall = static_cast<double>(leaf.rows);

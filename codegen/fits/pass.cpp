@@ -47,7 +47,7 @@ Misfit pass_on_cores_fault(const LeafToFit& g, const std::string& instruction, c
   const std::int64_t stage = g.leaf.as<forms::Online>()->depth,
                      columns = part.role == OnlinePart::Product
       ? stage
-      : (g.nest.dims[part.column].extent + i->k - 1) / i->k * i->k;
+      : ceil_divide(g.nest.dims[part.column].extent, i->k) * i->k;
   if (g.group.threads % i->threads() || stage % i->k)
     return fmt::format("{} threads and a stage of {} are no multiples of the {} and {} of `{}`", g.group.threads,
         stage, i->threads(), i->k, i->name);

@@ -502,12 +502,14 @@ void Kernel::statement(const MultiplyShared& x) {
     return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel);
   };
   line("asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
-  for (const SharedProduct& p : x.products)
+  const auto a_transposed = a_in_registers ? std::nullopt : std::optional(x.a.transposed);
+  for (const SharedProduct& p : x.products) {
+    const bool begins = x.begins && begun.insert(p.at_c).second;
+    const std::string a = a_in_registers ? "&" + speller_.element(x.a.view, p.a, scope_) : at(x.a, p.a);
     say("{}(&{}, {}, {});",
-        scalars_.multiply_shared(*x.instruction, x.columns,
-            a_in_registers ? std::nullopt : std::optional(x.a.transposed), x.b.transposed,
-            x.begins && begun.insert(p.at_c).second), speller_.element(x.c, Expr(p.at_c), scope_),
-        a_in_registers ? "&" + speller_.element(x.a.view, p.a, scope_) : at(x.a, p.a), at(x.b, p.b));
+        scalars_.multiply_shared(*x.instruction, x.columns, a_transposed, x.b.transposed, begins),
+        speller_.element(x.c, Expr(p.at_c), scope_), a, at(x.b, p.b));
+  }
   line("asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
 }
 
