@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/choose/finish.h"
+#include "codegen/choose/pairs.h"
 #include "codegen/choose/rows.h"
 #include "codegen/clock.h"
 #include "codegen/cover.h"
@@ -95,9 +96,9 @@ void clip_targets(poly::Program& program) {
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
     {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
-    {RewriteStage::Online, "online", pass_online},
-    {RewriteStage::Scans, "scans", split_scans},          {RewriteStage::Splits, "splits", split_reductions},
-    {RewriteStage::Copies, "copies", transpose_for_lanes}, {RewriteStage::Panels, "panels", panel_operands},
+    {RewriteStage::Online, "online", pass_online},         {RewriteStage::Scans, "scans", split_scans},
+    {RewriteStage::Pairs, "pairs", choose_pairs},          {RewriteStage::Splits, "splits", split_reductions},
+    {RewriteStage::Copies, "copies", copy_operands},       {RewriteStage::Panels, "panels", panel_operands},
     {RewriteStage::Finishes, "finishes", finish_sums},     {RewriteStage::Rows, "rows", share_rows_that_pay},
 };
 

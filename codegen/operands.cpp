@@ -535,11 +535,6 @@ void copy_operands(Rewriting& r) {
   }
 }
 
-void transpose_for_lanes(Rewriting& r) {
-  if (!has_threads(r.target)) choose_pairs(r);
-  copy_operands(r);
-}
-
 void panel_operands(Rewriting& r) {
   if (r.target.family != Target::Family::Cpu) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {

@@ -17,7 +17,6 @@ Rewriting alone(const Rewriting& r, std::span<const poly::Statement> statements)
 // Milliseconds, near those of the program's arithmetic or of its inputs and outputs: below, nothing better is looked
 // for.
 double enough_for(const Rewriting& r);
-void transpose_for_lanes(Rewriting& r);
 // Every row of a wide operand stands on a page of its own when its stride is a multiple of the page, and an operand
 // beyond the cache is streamed again for every block of rows: both end when it lies in panels as wide as a block.
 void panel_operands(Rewriting& r);

@@ -54,6 +54,7 @@ constexpr StageInfo stages_in_order[] = {
     {"sums", Until::Plan, every, ".tile", "factors have left the sums that they do not depend on", Of::Rewriting},
     {"online", Until::Plan, every, ".tile", "statements of one pass stand together", Of::Rewriting},
     {"scans", Until::Plan, every, ".tile", "long scans are cut in blocks", Of::Rewriting},
+    {"pairs", Until::Plan, every, ".tile", "what windows multiply is summed before them", Of::Rewriting},
     {"splits", Until::Plan, every, ".tile", "long reductions are cut in two stages", Of::Rewriting},
     {"copies", Until::Plan, every, ".tile", "operands are copied as lanes read them", Of::Rewriting},
     {"panels", Until::Plan, every, ".tile", "operands lie in panels", Of::Rewriting},

@@ -522,15 +522,16 @@ Layouts layouts_on_gpu(const Program& program, const Strides& strides, const Sta
   const OnMultiprocessors times(program, strides, s, target);
   const auto as_it_lies = times.cycles(best);
   if (!as_it_lies) return best;
-  best.cost = model::tiles::faster_by_copies * *as_it_lies;
+  double bar = model::tiles::faster_by_copies * *as_it_lies;
+  best.cost = *as_it_lies;
   const bool stages = may_stage(program, strides, s);
   for (const Class lanes : {Class::First, Class::Second, Class::Batch})
     for (unsigned copied = 1; copied < (stages ? 8U : 4U); ++copied) {
       auto layouts = search.layouts(lanes, copied, std::nullopt);
       if (!layouts) continue;
       const auto cost = times.cycles(*layouts);
-      if (!cost || *cost >= best.cost) continue;
-      layouts->cost = *cost;
+      if (!cost || *cost >= bar) continue;
+      layouts->cost = bar = *cost;
       best = *std::move(layouts);
     }
   return best;

@@ -9,13 +9,16 @@
 
 #include "codegen/choose/layout.h"
 #include "codegen/choose/rows.h"
+#include "codegen/choose/threads.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/pairs.h"
+#include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/online.h"
 #include "codegen/rewrite/pairs.h"
 
 namespace tilec::codegen {
@@ -49,12 +52,12 @@ double cycles_between(const poly::Tensor& sums, const Target& target) {
 
 struct Member { std::size_t n; std::vector<std::size_t> summed; PairSums made; };
 
-std::optional<Member> member(const Program& program, const Strides& strides, std::size_t n) {
-  const auto* s = std::get_if<Statement>(&program.nodes[n]);
-  if (s == nullptr || !reduces(*s) || s->reads.size() != 2) return std::nullopt;
-  std::vector<std::size_t> summed = plain_sums(program, *s);
+std::optional<Member> member(const Rewriting& r, std::size_t n) {
+  const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
+  if (s == nullptr || !reduces(*s) || s->reads.size() != 2 || in_pass(r, s->target.tensor)) return std::nullopt;
+  std::vector<std::size_t> summed = plain_sums(r.program, *s);
   if (summed_values(*s, summed) < least_summed) return std::nullopt;
-  auto made = pair_sums(program, strides, *s, summed);
+  auto made = pair_sums(r.program, r.strides, *s, summed);
   if (!made) return std::nullopt;
   return Member{n, std::move(summed), std::move(*made)};
 }
@@ -63,8 +66,42 @@ double cost(const Program& program, const Strides& strides, const Statement& s, 
   return choose_layouts(program, strides, s, copies_for_lanes(program, strides, s), target, alone).cost;
 }
 
+// On a GPU, cycles of the device for a launch; 0 where nobody estimates them.
+double cost_on_gpu(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
+  const double cycles = layouts_on_gpu(program, strides, s, target).cost;
+  return cycles > 0 ? cycles + model::threads::cycles_of_a_launch : 0;
+}
+
+// The same of a statement that adds up what was summed for each pair.
+double cost_of_rest_on_gpu(const Statement& rest, const poly::Tensor& sums, const Strides& strides, const Target& target) {
+  const double read = shape_points(sums) * lang::bytes(sums.dtype);
+  const Nest nest = nest_of(rest, strides);
+  return std::max(cycles_of_threads(facts(nest, {}, target), 1, target), read / model::pass::memory_bytes) +
+      model::threads::cycles_of_a_launch;
+}
+
+// Whether one product that all of them read takes clearly less than the windows, each of which reads all operands.
+bool pays_on_gpu(Rewriting& r, const std::vector<Member>& all) {
+  Program& program = r.program;
+  double windows = 0, sums = 0;
+  for (const Member& m : all) {
+    const double one = cost_on_gpu(program, r.strides, std::get<Statement>(program.nodes[m.n]), r.target);
+    if (one == 0) return false;
+    windows += one;
+  }
+  const PairSums& made = all.front().made;
+  program.tensors.push_back(made.tensor);
+  r.strides.push_back(strides_between(made.tensor, r.target));
+  const double product = cost_on_gpu(program, r.strides, made.of_pair, r.target);
+  for (const Member& m : all) sums += cost_of_rest_on_gpu(m.made.rest, made.tensor, r.strides, r.target);
+  program.tensors.pop_back();
+  r.strides.pop_back();
+  return product > 0 && product + sums < clearly_less * windows;
+}
+
 // What reads the same sums as `first`, from there on.
-std::vector<Member> sharing(const Program& program, const Strides& strides, Member first) {
+std::vector<Member> sharing(const Rewriting& r, Member first) {
+  const Program& program = r.program;
   const std::size_t n = first.n;
   std::vector<Member> all;
   all.push_back(std::move(first));
@@ -74,7 +111,7 @@ std::vector<Member> sharing(const Program& program, const Strides& strides, Memb
     if (t == nullptr || t->reads.size() != 2 || t->reads[0].tensor != s.reads[0].tensor ||
         t->reads[1].tensor != s.reads[1].tensor)
       continue;
-    auto next = member(program, strides, other);
+    auto next = member(r, other);
     if (next && next->made.form == all.front().made.form) all.push_back(std::move(*next));
   }
   return all;
@@ -136,6 +173,7 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
   if (pairs * summed_values(std::get<Statement>(program.nodes[all.front().n]), all.front().summed) >
       most_points * windows)
     return false;
+  if (has_threads(target)) return pays_on_gpu(r, all);
   double today = 0;
   for (const Member& m : all) today += cost(program, strides, std::get<Statement>(program.nodes[m.n]), target, false);
   program.tensors.push_back(made.tensor);              // for as long as the question is asked: a copy of the program
@@ -153,9 +191,9 @@ bool pays(Rewriting& r, const std::vector<Member>& all) {
 void choose_pairs(Rewriting& r) {
   std::set<std::string> dear;                          // forms of sums that do not pay: each is asked about once
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
-    auto first = member(r.program, r.strides, n);
+    auto first = member(r, n);
     if (!first || dear.contains(first->made.form)) continue;
-    const std::vector<Member> all = sharing(r.program, r.strides, std::move(*first));
+    const std::vector<Member> all = sharing(r, std::move(*first));
     if (!pays(r, all)) {
       dear.insert(all.front().made.form);
       continue;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/choose/pairs.h"
 #include "codegen/choose/predicted.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -58,7 +59,8 @@ std::vector<Cut> cuts_of(const Statement& s) {
 }
 
 double with_copies(Rewriting whole) {
-  transpose_for_lanes(whole);
+  choose_pairs(whole);
+  copy_operands(whole);
   panel_operands(whole);
   return predicted(std::move(whole));
 }

@@ -13,9 +13,9 @@
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
 //   windows Y                           the windows of Y as ends and beginnings of blocks, which are scans (window.h)
+//   pairs dA  over n                    sums over n for each pair of elements of its operands first, which windows then
+//                                       share (pairs.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
-//   pairs dA  over n                  sums over n for each pair of elements of its operands first, which windows then
-//                                     share (pairs.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
 //                                       belongs (stage.h)
@@ -175,7 +175,7 @@ struct Share {
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
     directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks,
-    directives::Windows, directives::Split, directives::Pairs, directives::Copy, directives::Stage, directives::Tile,
+    directives::Windows, directives::Pairs, directives::Split, directives::Copy, directives::Stage, directives::Tile,
     directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
@@ -189,7 +189,7 @@ struct Directive : AnyDirective {
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
 // all is chosen.
-enum class RewriteStage { Inline, Sums, Online, Scans, Splits, Copies, Panels, Finishes, Rows };
+enum class RewriteStage { Inline, Sums, Online, Scans, Pairs, Splits, Copies, Panels, Finishes, Rows };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
 

@@ -135,18 +135,18 @@ class Directives {
         return scan->further ? codegen::Directive(Terms{name})
                              : codegen::Directive(Blocks{name, up_to(extent(scan->along), random_)});
       }
+      case RewriteStage::Pairs: {
+        Pairs pairs{name, {}};
+        for (const std::size_t k : codegen::plain_sums(program, s))
+          if (random_.chance(2)) pairs.sums.push_back(s.indices[k]);
+        return pairs.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(pairs);
+      }
       case RewriteStage::Splits: {
         if (sums.empty()) return std::nullopt;
         const std::size_t k = random_.pick(sums);
         return Split{name, s.indices[k], up_to(extent(k), random_)};
       }
       case RewriteStage::Copies:
-        if (random_.chance(4) && !sums.empty()) {
-          Pairs pairs{name, {}};
-          for (const std::size_t k : codegen::plain_sums(program, s))
-            if (random_.chance(2)) pairs.sums.push_back(s.indices[k]);
-          if (!pairs.sums.empty()) return pairs;
-        }
         if (random_.chance(3)) return random_.chance(2) ? other_order(s, name, outputs) : boxes(program, at);
         [[fallthrough]];
       case RewriteStage::Panels: {
