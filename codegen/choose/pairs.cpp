@@ -4,15 +4,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "codegen/choose/layout.h"
 #include "codegen/choose/rows.h"
 #include "codegen/choose/threads.h"
 #include "codegen/model/machine.h"
-#include "codegen/model/pairs.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/pairs.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
@@ -20,6 +22,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/online.h"
 #include "codegen/rewrite/pairs.h"
+#include "codegen/rewrite/split.h"
 
 namespace tilec::codegen {
 
@@ -66,37 +69,46 @@ double cost(const Program& program, const Strides& strides, const Statement& s, 
   return choose_layouts(program, strides, s, copies_for_lanes(program, strides, s), target, alone).cost;
 }
 
-// On a GPU, cycles of the device for a launch; 0 where nobody estimates them.
-double cost_on_gpu(const Program& program, const Strides& strides, const Statement& s, const Target& target) {
-  const double cycles = layouts_on_gpu(program, strides, s, target).cost;
-  return cycles > 0 ? cycles + model::threads::cycles_of_a_launch : 0;
+// Of a statement with one operand.
+double cycles_of_sum_on_gpu(const Rewriting& r, const Statement& s) {
+  const Nest nest = nest_of(s, r.strides);
+  double bytes = 0;
+  for (const TensorId id : {s.reads.front().tensor, s.target.tensor})
+    bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
+  return std::max(cycles_of_threads(facts(nest, {}, r.target), 1, r.target), bytes / model::pass::memory_bytes);
 }
 
-// The same of a statement that adds up what was summed for each pair.
-double cost_of_rest_on_gpu(const Statement& rest, const poly::Tensor& sums, const Strides& strides, const Target& target) {
-  const double read = shape_points(sums) * lang::bytes(sums.dtype);
-  const Nest nest = nest_of(rest, strides);
-  return std::max(cycles_of_threads(facts(nest, {}, target), 1, target), read / model::pass::memory_bytes) +
-      model::threads::cycles_of_a_launch;
-}
-
-// Whether one product that all of them read takes clearly less than the windows, each of which reads all operands.
-bool pays_on_gpu(Rewriting& r, const std::vector<Member>& all) {
-  Program& program = r.program;
-  double windows = 0, sums = 0;
-  for (const Member& m : all) {
-    const double one = cost_on_gpu(program, r.strides, std::get<Statement>(program.nodes[m.n]), r.target);
-    if (one == 0) return false;
-    windows += one;
+// Cycles of the device, each statement a launch, or several where its sums are cut into parts; none where nobody
+// estimates one of them.
+std::optional<double> cost_on_gpu(const Rewriting& r, std::span<const Statement> statements) {
+  Rewriting own = alone(r, statements);
+  split_reductions(own);
+  double sum = 0;
+  for (const poly::Node& node : own.program.nodes) {
+    const auto& s = std::get<Statement>(node);
+    const double cycles = s.reads.size() == 1 ? cycles_of_sum_on_gpu(own, s)
+                                              : layouts_on_gpu(own.program, own.strides, s, own.target).cost;
+    if (cycles <= 0) return std::nullopt;
+    sum += cycles + model::threads::cycles_of_a_launch;
   }
-  const PairSums& made = all.front().made;
-  program.tensors.push_back(made.tensor);
-  r.strides.push_back(strides_between(made.tensor, r.target));
-  const double product = cost_on_gpu(program, r.strides, made.of_pair, r.target);
-  for (const Member& m : all) sums += cost_of_rest_on_gpu(m.made.rest, made.tensor, r.strides, r.target);
-  program.tensors.pop_back();
+  return sum;
+}
+
+// Whether one product that all windows read takes clearly less than the windows, each of which reads all operands.
+bool pays_on_gpu(Rewriting& r, const std::vector<Member>& all) {
+  std::vector<Statement> windows, rests;
+  for (const Member& m : all) {
+    windows.push_back(std::get<Statement>(r.program.nodes[m.n]));
+    rests.push_back(m.made.rest);
+  }
+  const auto today = cost_on_gpu(r, windows);
+  if (!today) return false;
+  r.program.tensors.push_back(all.front().made.tensor);
+  r.strides.push_back(strides_between(all.front().made.tensor, r.target));
+  const auto product = cost_on_gpu(r, std::span(&all.front().made.of_pair, 1)), sums = cost_on_gpu(r, rests);
+  r.program.tensors.pop_back();
   r.strides.pop_back();
-  return product > 0 && product + sums < clearly_less * windows;
+  return product && sums && *product + *sums < clearly_less * *today;
 }
 
 // What reads the same sums as `first`, from there on.
