@@ -40,6 +40,7 @@ class Reader {
   }
 
   std::optional<Decay> decay() {
+    if (rise_ && !lengths_.empty()) return std::nullopt;
     if (!separable_ || type_ == DType::Bool || (!sums() && (scale_ || !term_))) return std::nullopt;
     Expr term = term_ ? *term_ : Expr(poly::Number{type_, 1, lang::is_float(type_) ? 1.0 : 0.0});
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};
@@ -47,8 +48,8 @@ class Reader {
     if (scale_divisor_)
       scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
     return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_),
-        std::move(rates_), std::move(lengths_), std::move(runs_), term, term_if_, scale_, scale_if_, term_must_,
-        scale_must_, type_, written_};
+        std::move(rates_), std::move(lengths_), std::move(rise_), std::move(runs_), term, term_if_, scale_, scale_if_,
+        term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -108,6 +109,7 @@ class Reader {
     switch (apply->op) {
       case Op::Mul: factor(x[0]); factor(x[1]); return;
       case Op::Neg: negative_ = !negative_; factor(x[0]); return;
+      case Op::Sub: rise(x[0], x[1]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
       case Op::Pow: power(e, e); return;
       case Op::Select:
@@ -128,6 +130,19 @@ class Reader {
     const auto* power = x[2].as<Apply>();
     return equal && equal->op == Op::Eq && equal->operands[0].as<poly::Index>() &&
         equal->operands[1].as<poly::Index>() && one && one->real == 1 && power && power->op == Op::Pow;
+  }
+
+  // What depends on one index alone less what depends on the other. Of f64, steps would show how they round.
+  void rise(const Expr& a, const Expr& b) {
+    const Reach first = reach_(a), second = reach_(b);
+    const Expr* inside = inside_cast(a);
+    const DType type = (inside ? *inside : a).type();
+    if (rise_ || !lang::is_float(type) || type == DType::F64 || first.along == first.over ||
+        second.along != first.over || second.over != first.along)
+      return void(separable_ = false);
+    narrow(a.type());
+    const bool minus = first.over;
+    rise_ = Rise{in_type(minus ? b : a, DType::F64), in_type(minus ? a : b, DType::F64), minus};
   }
 
   // A base that depends on neither index to the power of a length.
@@ -221,6 +236,7 @@ class Reader {
   std::vector<Power> powers_;
   std::vector<Rate> rates_;
   std::vector<Length> lengths_;
+  std::optional<Rise> rise_;
   std::vector<Run> runs_;
 };
 

@@ -7,10 +7,13 @@
 //   D[t] = +((t - s) * pow(A, t - s - 1) * X[s]), s < t
 //     ⇒  m[t] = A * (m[t-1] + h[t-1]);   h[t] = A * h[t-1] + X[t-1];   D[t] = m[t] + h[t]
 //
+//   G[t] = +((L[t] - L[s]) * exp(L[t] - L[s]) * X[s]), s <= t                  where L rises or falls
+//     ⇒  g[t] = a(t) * (g[t-1] + (L[t] - L[t-1]) * h[t-1]);   G[t] = g[t]
+//
 // A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t, what depends on s
 // and multiples of t - s; powers `pow(A, t - s)`; and whether a tensor has the same element at both, if it rises or
-// falls between. What else the value multiplies depends on t or on s, or is a polynomial of t - s: that is a sum of
-// binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1).
+// falls between. What else the value multiplies depends on t or on s, is a polynomial of t - s, which is a sum of
+// binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1); or is how far a tensor has risen or fallen.
 //
 // In: the value of a fold, with what each part of it depends on.
 // Out: its parts; nothing where it is no such product.
@@ -31,6 +34,7 @@ using ReachOf = std::function<Reach(const poly::Expr&)>;
 struct Run { poly::Expr here, there; bool must = false; };  // equal or not; `must`: where not, something else holds
                                                             // than the decay
 struct Length { poly::Expr index; double times = 1, plus = 0; };  // times · index + plus
+struct Rise { poly::Expr here, there; bool minus = false; };  // the factor ±(here - there); f64
 struct Power { poly::Expr base, weight; Length exponent; };  // of a base that depends on neither index; f64
 struct Rate { poly::Expr rate, exponent; Length length; };   // exp(exponent), exponent = rate · length; f64
 struct Level { poly::Expr value; std::optional<poly::Expr> times; bool minus = false; };  // ±times · value; f64
@@ -40,6 +44,7 @@ struct Decay {
   std::vector<Power> powers;                           // more weights
   std::vector<Rate> rates;                             // and more
   std::vector<Length> lengths;                         // factors
+  std::optional<Rise> rise;                            // another factor, where there are no lengths
   std::vector<Run> runs;                               // each a weight of 0 or 1
   poly::Expr term;                                     // what is summed besides, in `type`
   std::optional<poly::Expr> term_if;                   // else nothing

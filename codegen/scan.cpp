@@ -198,7 +198,8 @@ bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::E
   const auto decay = decay_of(how, value, reach);
   if (!decay) return false;
   const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty();
-  if (!weighed && decay->lengths.empty() && decay->runs.empty()) return false;
+  if (!weighed && decay->lengths.empty() && !decay->rise && decay->runs.empty()) return false;
+  if (decay->rise && !is_earlier(shape, scan, {decay->rise->here, decay->rise->there}, place_of)) return false;
   const auto line = [&](const Length& length) { return lines_of({length}, scan, shape.dims, form_of); };
   if (!std::all_of(decay->powers.begin(), decay->powers.end(),
           [&](const Power& power) { return line(power.exponent).has_value(); }))

@@ -246,7 +246,8 @@ class Report {
   }
 
   void never(const Border& border, const std::string& form, const std::string& why) {
-    if (!never_.insert(border.target).second) return;
+    // An index that constraints leave no value, as `s <= t - 1` does where there is one t, is meant to have none.
+    if (border.range.value.single_index() || !never_.insert(border.target).second) return;
     auto entry = diagnostics_.report(border.span, messages::never_inside, form, border.tensor, why);
     entry.hint(fmt::format("indices begin at 0, and the last one here is `{}`", (*border.range.extent - 1).print()));
   }

@@ -110,19 +110,19 @@ struct Windows {
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Windows&) const = default;
 };
-struct Split {
-  static constexpr const char* word = "split";
-  std::string tensor, index;
-  std::int64_t size = 0;
-  void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
-  bool operator==(const Split&) const = default;
-};
 struct Pairs {
   static constexpr const char* word = "pairs";
   std::string tensor;
   Names sums;
   void parts(auto& io) { io.head(tensor), io.part("over", sums); }
   bool operator==(const Pairs&) const = default;
+};
+struct Split {
+  static constexpr const char* word = "split";
+  std::string tensor, index;
+  std::int64_t size = 0;
+  void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
+  bool operator==(const Split&) const = default;
 };
 struct Copy {
   static constexpr const char* word = "copy";

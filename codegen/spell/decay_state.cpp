@@ -17,7 +17,7 @@ DecayState::DecayState(ScanTile& of) : tile(of), decay(decay_of(of.nest, of.scan
     longest *= std::max({1.0, std::abs(one.start),
         std::abs(one.start + one.slope * static_cast<double>(tile.nest.dims[tile.over].extent))});
   }
-  binomials = codegen::binomials(lines).value();
+  binomials = decay.rise ? std::vector<double>{0, decay.rise->minus ? -1.0 : 1.0} : codegen::binomials(lines).value();
 }
 
 double DecayState::largest_term() const {
@@ -33,7 +33,7 @@ bool DecayState::anchored() const {
 bool DecayState::weighed() const { return decay.here || decay.there || !decay.powers.empty() || !decay.rates.empty(); }
 
 bool DecayState::bounded() const {
-  return weighed() || !decay.lengths.empty() || (decay.scale && lang::is_float(decay.type));
+  return weighed() || !decay.lengths.empty() || decay.rise || (decay.scale && lang::is_float(decay.type));
 }
 
 Expr DecayState::ignored() const { return identity(tile.nest.aggregation, decay.type); }

@@ -25,8 +25,10 @@ struct DecayNames {
                                                        // own
   std::vector<std::string> runs;                       // the value of each run at this element; the next step compares
                                                        // its own with it
-  std::string rises, falls;                            // 1 until a run's value falls, or rises; where both are 0 it may
-                                                       // return to a value that it left
+  std::string rise, first;                             // the value that rises, at this element and at the first one;
+                                                       // sums[1] has the terms of sums[0] times how far it has risen
+  std::string rises, falls;                            // 1 until a run's value or one that rises falls, or rises; where
+                                                       // both are 0 it may return to a value that it left
   std::string wrong;                                   // 1 from the first element on where something holds that a decay
                                                        // cannot say
   // If anchored(), weights in the sums are those at an anchor, an element passed before, and `growth` counts terms
@@ -55,6 +57,7 @@ struct DecayState {
   bool anchored() const;
   bool weighed() const;
   bool bounded() const;
+  bool monotonic() const { return !decay.runs.empty() || decay.rise; }
   Expr ignored() const;                                // what a value adds that does not count
   Expr combined(const Expr& a, const Expr& b) const;
   Line line(const Length& length) const;

@@ -18,6 +18,28 @@ Body where(const Expr& condition, Body then, Body otherwise) {
   return {stmt(If{condition, std::move(then), std::move(otherwise)})};
 }
 
+// Notes whether a value goes on as it went so far. `also`: what counts as going on.
+void follow(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v, const Expr& now, const Expr& before,
+    const std::optional<Expr>& also) {
+  const auto follows = [&](const std::string& view, Op op) {
+    const Expr zero = Constant{DType::I32, 0, 0}, goes_on = logical(op, now, before);
+    hold(body, view, v,
+        chosen(also ? logical(Op::Or, goes_on, *also) : goes_on, d.held(view, v, DType::I32), zero));
+  };
+  follows(p.rises, Op::Ge);
+  follows(p.falls, Op::Le);
+}
+
+// Each term so far counts as much more often as the value has risen in this step.
+void rise_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
+  const Expr now = s.named(body, "now", s.value(body, d.decay.rise->here, v, 0)),
+             before = s.named(body, "before", d.held(p.rise, v, DType::F64));
+  const Expr more = times(minus(now, before), d.held(p.sums[0], v, DType::F64));
+  hold(body, p.sums[1], v, plus(d.held(p.sums[1], v, DType::F64), more));
+  follow(d, body, p, v, now, before, std::nullopt);
+  hold(body, p.rise, v, now);
+}
+
 // Of values that are not equal at this element nothing stays.
 void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
   const DType type = d.decay.type;
@@ -39,13 +61,7 @@ void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, 
     // NaN is equal to nothing, and what follows it is NaN
     const Expr none = lang::is_float(now.type()) ? Expr(Operation{Op::IsNan, {now}, DType::Bool})
                                                  : Expr(Constant{DType::Bool, 0, 0});
-    const auto follows = [&](const std::string& view, Op op) {
-      const Expr zero = Constant{DType::I32, 0, 0};
-      hold(
-          body, view, v, chosen(logical(Op::Or, logical(op, now, before), none), d.held(view, v, DType::I32), zero));
-    };
-    follows(p.rises, Op::Ge);
-    follows(p.falls, Op::Le);
+    follow(d, body, p, v, now, before, none);
     hold(body, p.runs[r], v, now);
   }
 }
@@ -123,7 +139,8 @@ class DecayingScan {
     if (d_.bounded()) p.size = allocate("size", DType::F64, 0);
     if (d_.weighed()) p.growth = allocate("growth", DType::F64, d_.anchored() ? 0 : 1);
     if (d_.decay.here && !d_.anchored()) p.exponent = allocate("exponent", DType::F64, 0);
-    if (!d_.decay.runs.empty()) p.rises = allocate("rises", DType::I32, 1), p.falls = allocate("falls", DType::I32, 1);
+    if (d_.decay.rise) p.rise = allocate("rise", DType::F64, 0), p.first = allocate("first", DType::F64, 0);
+    if (d_.monotonic()) p.rises = allocate("rises", DType::I32, 1), p.falls = allocate("falls", DType::I32, 1);
     for (const Run& run : d_.decay.runs) p.runs.push_back(allocate("run", compute_type(run.here.type()), 0));
 
     const ScanParts parts_here = s_.parts(body);
@@ -151,6 +168,9 @@ class DecayingScan {
           hold(turn, p.anchors[n], v, s_.value(turn, d_.decay.levels_here[n].value, v, 0));
         for (std::size_t r = 0; r < p.runs.size(); ++r)
           hold(turn, p.runs[r], v, s_.value(turn, d_.decay.runs[r].here, v, 0));
+        if (d_.decay.rise)
+          for (const std::string& view : {p.rise, p.first})
+            hold(turn, view, v, s_.value(turn, d_.decay.rise->here, v, 0));
       }));
     s_.points.release(s_.over);
     const Expr turns =
@@ -224,8 +244,12 @@ class DecayingScan {
 
   void step_on(Body& body, const DecayNames& p, std::int64_t v) {
     const DType type = d_.decay.type;
-    for (std::size_t n = p.sums.size(); --n > 0;)
-      hold(body, p.sums[n], v, plus(d_.held(p.sums[n], v, type), d_.held(p.sums[n - 1], v, type)));
+    if (d_.decay.rise) {
+      rise_on(s_, d_, body, p, v);
+    } else {
+      for (std::size_t n = p.sums.size(); --n > 0;)
+        hold(body, p.sums[n], v, plus(d_.held(p.sums[n], v, type), d_.held(p.sums[n - 1], v, type)));
+    }
     if (const auto by = weight_step(body, p, v)) {
       for (const std::string& sum : p.sums) hold(body, sum, v, times(d_.held(sum, v, type), *by));
       const Expr size = s_.named(body, "size", size_of(*by));
@@ -267,8 +291,13 @@ class DecayingScan {
     const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) {
       return counts ? chosen(*counts, e, otherwise) : e;
     };
-    hold(
-        body, p.sums[0], v, d_.combined(d_.held(p.sums[0], v, type), if_it_counts(w ? times(*w, x) : x, d_.ignored())));
+    Expr weighted = w ? times(*w, x) : x;
+    if (d_.decay.rise) weighted = s_.named(body, "term", weighted);
+    hold(body, p.sums[0], v, d_.combined(d_.held(p.sums[0], v, type), if_it_counts(weighted, d_.ignored())));
+    if (const auto& rise = d_.decay.rise) {
+      const Expr risen = minus(s_.value(body, rise->here, v, 0), s_.value(body, rise->there, v, 0));
+      hold(body, p.sums[1], v, plus(d_.held(p.sums[1], v, type), if_it_counts(times(weighted, risen), real(0))));
+    }
     if (!d_.bounded()) return;
     const Expr size = plus(size_of(x), real(1));
     hold(body, p.size, v,
@@ -289,6 +318,8 @@ class DecayingScan {
       for (std::size_t n = 1; n < p.sums.size(); ++n) sum = plus(sum, part(n));
     }
     Expr size = real(d_.longest);
+    if (d_.decay.rise)
+      size = plus(size, size_of(minus(d_.held(p.rise, v, DType::F64), d_.held(p.first, v, DType::F64))));
     if (d_.anchored()) {
       if (d_.weighed()) {
         const Expr weight = d_.held(p.weight, v, type);
@@ -306,7 +337,7 @@ class DecayingScan {
       right = logical(Op::And, right, below(times(size, d_.held(p.size, v, DType::F64)), d_.largest_term()));
     if (d_.weighed())
       right = logical(Op::And, right, below(times(size, d_.held(p.growth, v, DType::F64)), d_.largest_growth()));
-    if (!p.runs.empty()) {
+    if (d_.monotonic()) {
       const Expr none = Constant{DType::I32, 0, 0};
       right = logical(Op::And, right,
           logical(Op::Gt, plus(d_.held(p.rises, v, DType::I32), d_.held(p.falls, v, DType::I32)), none));

@@ -220,7 +220,8 @@ TEST_CASE("a sum under a decay is a scan") {
   CHECK(all("Y[j, r: N, R] = +(K[j, r] * (j == k ? 1.0 : pow(X[0], k - j)) * L[k]), k >= j + 1;") == 1);
   for (const std::string value : {"pow(G[], k - j) * X[k]", "pow(G[], 2*(j - k) + 1) * X[k]",
            "exp((j - k) * G[]) * X[k]", "exp(-0.5 * G[] * (k - j) + L[k] - D[j])", "(j - k) * X[k]",
-           "(j - k + 2.0) * (j - k) * pow(G[], j - k) * X[k]", "D[j] * ((j - k) / 3.0) * exp(L[j] - L[k])"})
+           "(j - k + 2.0) * (j - k) * pow(G[], j - k) * X[k]", "D[j] * ((j - k) / 3.0) * exp(L[j] - L[k])",
+           "(L[j] - L[k]) * X[k]", "exp((L[j] - L[k]) * G[]) * -(L[k] - L[j]) * D[j] * X[k]"})
     CHECK_MESSAGE(all("Y[j: N] = +(" + value + "), k <= j;") == 1, value);
   CHECK(all("Y[j: N] = +((k - j) * X[k]), k >= j + 1;") == 1);
   for (const std::string statement : {"Y[j: N] = +((j - k - 3) * exp((j - k) * G[]) * X[k]), k <= j;",
@@ -228,7 +229,10 @@ TEST_CASE("a sum under a decay is a scan") {
            "Y[j: N] = +(exp((j - k) * L[j]) * X[k]), k <= j;", "Y[j: N] = +(pow(L[k], j - k) * X[k]), k <= j;",
            "Y[j: N] = +(exp(L[j] * L[k]) * X[k]), k <= j;", "Y[j: N] = +(exp(L[j] - L[k]) + X[k]), k <= j;",
            "Y[j: N] = +(tanh(L[j] - L[k])), k <= j;", "Y[j: N] = >(exp(L[j] - L[k])), k <= j;",
-           "Y[j: N] = +(exp(L[j] - L[k]) * X[k]), 0 <= j - k < 9;"}) {
+           "Y[j: N] = +(exp(L[j] - L[k]) * X[k]), 0 <= j - k < 9;",
+           "Y[j: N] = +((L[j] - X[k]) * X[k]), k <= j;", "Y[j: N] = +((W[j] - W[k]) * X[k]), k <= j;",
+           "Y[j: N] = +((j - k) * (L[j] - L[k]) * X[k]), k <= j;",
+           "Y[j: N] = +((L[j] - L[k]) * (L[j] - L[k]) * X[k]), k <= j;"}) {
     CAPTURE(statement);
     CHECK(all(statement) == 0);
   }
@@ -258,6 +262,9 @@ TEST_CASE("the work of decays and of their gradients is linear") {
           Case{
               "function (A[], Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(pow(A[], t - s) * Q[t, d] * K[s, d] * V[s, e]), s <= t; }",
               sizes},
+          Case{
+              "function (X[T], A[D], V[T, D]) -> (O) { L[t: T] = +(X[s] * X[s]), s <= t; O[t, d: T, D] = +(exp((L[s] - L[t]) * (A[d] * A[d])) * V[s, d]), s <= t; }",
+              {{"T", t}, {"D", d}}},
           Case{"function (X[T, D]) -> (M) { M[t, d: T, D] = >(X[s, d]), s <= t; }", {{"T", t}, {"D", d}}},
           Case{"function (X[T]) -> (M) { [[ties(first)]] M[t: T] = >(X[s]), s <= t; }", {{"T", t}}},
           Case{"function (f64 L[T], f64 V[T]) -> (O) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; }", {{"T", t}}},

@@ -54,6 +54,21 @@ DECAYS = {
         "O[t, d, e: T, D, E] = +(exp(L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;",
         {"L": "TD", "K": "TD", "V": "TE"},
     ),
+    "risen": ("O[t: T] = +((L[t] - L[s]) * V[s]), s <= t;", {"L": "T", "V": "T"}),
+    "risen before": ("O[r, t: R, T] = +(V[r, s] * -(L[t] - L[s]) / 3.0), s < t - 1;", {"L": "T", "V": "RT"}),
+    "risen backwards": (
+        "O[t, d: T, D] = +(exp(L[t, d] - L[s, d]) * (L[s, d] - L[t, d]) * V[s, d]), s >= t;",
+        {"L": "TD", "V": "TD"},
+    ),
+    "risen ahead": ("O[t: T] = +((L[t] - L[s]) * V[s]), s <= t + 2;", {"L": "T", "V": "T"}),
+    "levels that rise": (
+        "L[t: T] = +(V[s] * V[s]), s <= t; O[t, d: T, D] = +((L[t] - L[s]) * pow(A[d], t - s) * V[s]), s <= t;",
+        {"A": "D", "V": "T"},
+    ),
+    "selective": (
+        "O[t, d: T, D] = +(exp((L[t] - L[s]) * A[d]) * K[s, d] * V[s]), s <= t;",
+        {"L": "T", "A": "D", "K": "TD", "V": "T"},
+    ),
     "attention": (
         "O[t, e: T, E] = +(exp(L[t, d] - L[s, d]) * Q[t, d] * K[s, d] * V[s, e]), s <= t;",
         {"L": "TD", "Q": "TD", "K": "TD", "V": "TE"},
