@@ -247,13 +247,35 @@ bool is_narrow_product(const Program& joint, const Node& node) {
       std::ranges::all_of(product->operands, [&](const Expr& factor) { return is_narrow(joint, *s, factor); });
 }
 
+// A product over an interval whose two ends are indices of its result: each element is its neighbour's and one factor
+// more, and whoever sums over such products goes on likewise, with none of them in memory
+// (docs/decisions/interval_products.md).
+bool goes_on(const Program& joint, const Node& node) {
+  const auto* s = std::get_if<Statement>(&node);
+  if (!s || s->aggregation != Aggregation::Product || !lang::is_float(joint.tensor(s->target.tensor).dtype))
+    return false;
+  const auto in_target = [&](std::size_t k) {
+    return std::ranges::any_of(s->target.element, [&](const poly::Affine& e) { return !e.coefficients[k].is(0); });
+  };
+  std::set<std::size_t> factors, ends;
+  for (std::size_t k = 0; k < s->indices.size(); ++k) if (!in_target(k)) factors.insert(k);
+  for (std::size_t row = s->indices.size(); row < s->domain.size(); ++row)
+    for (std::size_t k = 0; k < s->indices.size(); ++k)
+      if (in_target(k) && !s->domain[row].value.coefficients[k].is(0)) ends.insert(k);
+  return factors.size() == 1 && ends.size() == 2;
+}
+
 // Per tensor, counted once: exact counts take longer than cuts do.
 std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts, const Roofline& roofline) {
   std::vector<std::int64_t> works;
-  for (const Node* node : facts.maker)
-    works.push_back(node == nullptr ? 0
-                                    : poly::operations(joint, *node, function_weight).count /
-                (is_narrow_product(joint, *node) ? roofline.narrow : 1));
+  for (std::size_t id = 0; id < facts.maker.size(); ++id) {
+    const Node* node = facts.maker[id];
+    if (node == nullptr) works.push_back(0);
+    else if (goes_on(joint, *node)) works.push_back(poly::bytes(joint.tensors[id]) / lang::bytes(joint.tensors[id].dtype));
+    else
+      works.push_back(poly::operations(joint, *node, function_weight).count /
+          (is_narrow_product(joint, *node) ? roofline.narrow : 1));
+  }
   return works;
 }
 

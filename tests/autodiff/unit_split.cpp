@@ -195,6 +195,14 @@ TEST_CASE("sums of products of 16 bits are made again where they are cheap, and 
     CHECK(cores->backward.tensor(id).maximum == (cores->backward.tensor(id).name == "M"));
 }
 
+TEST_CASE("products over intervals, which nobody has in memory, are not saved") {
+  const auto split = split_of(
+      "function (A[T, D], B[T, D]) -> (H) { P[t, s, d: T, T, D] = *(A[u, d]), s + 1 <= u, u <= t default 1; H[t, d: T, D] = +(P[t, s, d] * B[s, d]), s <= t; }",
+      {{"T", 50}, {"D", 4}});
+  REQUIRE(split);
+  CHECK(way(*split, "P") == Way::Recomputed);
+}
+
 TEST_CASE("what the text asks for decides, and a contradiction is an error") {
   const std::map<std::string, std::int64_t> sizes{{"M", 64}, {"N", 64}, {"K", 64}};
   const auto saved = split_of("function f(X[M, N]) -> (Y) { [[save]] E = exp(X); Y = E * E; }", sizes);
