@@ -68,7 +68,8 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
   const auto product = product_of(s);
   if (!product) return best;
   const std::size_t known = program.tensors.size();
-  double limit = best.cost * model::factored_share;
+  double limit = best.cost * model::factored_share, product_limit = best.cost * model::product_first;
+  Indices product_first;
   for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
     Indices summed;
     for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
@@ -80,10 +81,12 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
     for (const HalfSum& part : halves->inner)
       cost += elements(program, part.statement.target.tensor) * model::stored_element +
           choose_factors(program, part.statement).cost;
-    if (cost <= limit) best = {cost, summed}, limit = cost;
+    if (halves->as_many_points && cost <= product_limit) product_first = summed, product_limit = cost;
+    if (!halves->as_many_points && cost <= limit) best = {cost, summed}, limit = cost;
     program.tensors.resize(known);
   }
   if (!best.summed.empty()) return best;
+  if (!product_first.empty()) return {best.cost, product_first};
   const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, true);
   if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
   double cost = computed_with_quotients(halves->outer);

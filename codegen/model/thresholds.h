@@ -23,6 +23,10 @@ inline constexpr double shared_rows_of_a_multiprocessor = 0.25;
 inline constexpr double factored_share = 0.5;          // of the points that are saved at least: the count is not the
                                                        // time
 inline constexpr double stored_element = 8;            // points for whose time an element is stored and read again
+// Of the points of a product of three factors, what a product of matrices and what it leaves may come to: its points
+// take a third to a fifth of the time (Zen 5).
+inline constexpr double product_first = 1.5;
+inline constexpr std::int64_t least_side_of_product = 8;  // values: registers hold a block of such sides
 inline constexpr double least_to_factor = 256;         // points: below, a launch more costs more
 inline constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // bytes
 

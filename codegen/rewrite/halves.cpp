@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite/projection.h"
@@ -59,6 +60,29 @@ bool decays(const Statement& s) {
   return scan ? scan->decays : values_apart(s).has_value();
 }
 
+bool is_read(const Expr& e) {
+  const auto* cast = e.as<poly::Cast>();
+  return cast ? is_read(cast->operand) : e.as<poly::Read>() != nullptr;
+}
+
+// A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
+bool is_matrix_product(const Statement& s) {
+  const auto* product = s.value.as<poly::Apply>();
+  if (s.aggregation != poly::Aggregation::Sum || s.reads.size() != 2 || !product || product->op != lang::Op::Mul ||
+      !std::ranges::all_of(product->operands, is_read))
+    return false;
+  bool rows = false, columns = false, summed = false;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (extent(s, k) < model::least_side_of_product) continue;
+    const auto in = [&](const Access& read) {
+      return std::ranges::any_of(read.element, [&](const Affine& e) { return mentions(e, k); });
+    };
+    const bool a = in(s.reads[0]), b = in(s.reads[1]), out = is_output_index(s, k);
+    rows = rows || (out && a && !b), columns = columns || (out && b && !a), summed = summed || (!out && a && b);
+  }
+  return rows && columns && summed;
+}
+
 class Cutting {
  public:
   // `id`: the tensor that the first temporary will be.
@@ -87,7 +111,10 @@ class Cutting {
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<HalfSum> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
-    if (is_whole && !divides && !decays(parts[0].statement)) return std::nullopt;  // as many points as before
+    const bool as_many = is_whole && !divides && !decays(parts[0].statement);
+    // what leaves all sums is a factor of each element, which a product takes along
+    if (as_many && (s_.reads.size() < 3 || is_all(summed) || !is_matrix_product(parts[0].statement)))
+      return std::nullopt;
     std::optional<FiniteGuard> guard;
     if (const auto all = all_finite(out_); all && product_.op == Op::Mul && lang::is_float(type_))
       guard = FiniteGuard{*all};
@@ -95,7 +122,7 @@ class Cutting {
       parts.push_back(inner(summed, mentioned(conditions, summed), conditions, DType::I32, 1));
       guard->reached = poly::Read{static_cast<int>(s_.reads.size()) + 1, DType::I32};
     }
-    return Halves{std::move(parts), outer(summed, *left, guard)};
+    return Halves{std::move(parts), outer(summed, *left, guard), as_many};
   }
 
  private:
