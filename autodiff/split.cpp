@@ -270,8 +270,9 @@ std::vector<std::int64_t> works_of(const Program& joint, const Facts& facts, con
   std::vector<std::int64_t> works;
   for (std::size_t id = 0; id < facts.maker.size(); ++id) {
     const Node* node = facts.maker[id];
+    const poly::Tensor& made = joint.tensors[id];
     if (node == nullptr) works.push_back(0);
-    else if (goes_on(joint, *node)) works.push_back(poly::bytes(joint.tensors[id]) / lang::bytes(joint.tensors[id].dtype));
+    else if (goes_on(joint, *node)) works.push_back(poly::bytes(made) / lang::bytes(made.dtype));
     else
       works.push_back(poly::operations(joint, *node, function_weight).count /
           (is_narrow_product(joint, *node) ? roofline.narrow : 1));

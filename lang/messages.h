@@ -186,6 +186,8 @@ inline constexpr Message<Text, Text, Text, Text, Text> axes_swapped{
 inline constexpr Message<Text, Text, Text> former_name{"W0220", Severity::Warning, "`{}` of `{}` is called `{}` now"};
 inline constexpr Message<Text, Text> deprecated_function{
     "W0221", Severity::Warning, "`{}` goes with the next version: write `{}`"};
+inline constexpr Message<Text> narrower_than_inputs{
+    "W0222", Severity::Warning, "`{}` is f32, and all inputs with a point are f64"};
 inline constexpr Message<> xor_power{"W0214", Severity::Warning, "`^` is exclusive or, bit by bit, not a power"};
 
 // bounds: E0240 to E0249

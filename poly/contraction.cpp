@@ -386,6 +386,21 @@ std::optional<Aggregation> aggregation_named(std::string_view name) {
   return std::nullopt;
 }
 
+// Numbers alone are f32, also where all that they meet is f64.
+void check_width(Scope& scope, const lang::Contraction& c, const Scalar& value, DType made) {
+  if (value.weak != Scalar::Weak::Float || made != DType::F32 || scope.depth > 0 || scope.nested > 0) return;
+  std::string input;
+  for (const TensorId id : scope.program.inputs) {
+    const DType type = scope.tensor(id).dtype;
+    if (!lang::is_float(type)) continue;
+    if (type != DType::F64) return;
+    if (input.empty()) input = scope.tensor(id).name;
+  }
+  if (input.empty()) return;
+  scope.diagnostics.report(c.target.span, lang::messages::narrower_than_inputs, c.target.name.spelled())
+      .hint(fmt::format("`as_float(…, {})` has the type of `{}`", input, input));
+}
+
 std::optional<Named> contraction(
     Scope& scope, const lang::Contraction& c, const ContractionOptions& options, Span span) {
   const auto indices = indices_of(scope, c);
@@ -416,6 +431,7 @@ std::optional<Named> contraction(
   if (const DType type = type_with_default(scope, c, fold->result); !options.dtype && type != fold->result)
     fold = folded(*aggregation, *scalar, type, c.body.span(), scope.diagnostics);
   if (!fold) return std::nullopt;
+  if (!options.dtype) check_width(scope, c, *scalar, fold->result);
   const auto fill = fill_of(scope, c, *shape, fold->result, *aggregation);
   if (!fill) return std::nullopt;
 

@@ -26,9 +26,9 @@ struct Halves {
   bool as_many_points = false;                         // in the sums as in the whole, but they are products of matrices
 };
 
-// Nothing where no factor leaves the sum over these indices, or no point is spared and the sum is no product of matrices
-// either, which a product of more factors is not. `id`: the tensor that the first
-// temporary will be. `quotients`: also where no point is spared, but divisors leave.
+// Nothing where no factor leaves the sum over these indices, or no point is spared and the sum is no product of
+// matrices either, which a product of more factors is not. `id`: the tensor that the first temporary will be.
+// `quotients`: also where no point is spared, but divisors leave.
 std::optional<Halves> halves_of_sum(const poly::Program& program, const poly::Statement& s,
     const FactoredProduct& product, poly::TensorId id, const std::vector<std::size_t>& summed, bool quotients = false);
 

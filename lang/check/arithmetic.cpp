@@ -48,6 +48,44 @@ bool of_integers(const Names& here, const Expr& e) {
       [&](const Select& s) { return of_integers(here, s.then) || (s.otherwise && of_integers(here, *s.otherwise)); });
 }
 
+// Of indices, sizes and literals alone.
+bool is_integer(const Names& here, const Expr& e) {
+  const auto go = [&](const Expr& each) { return is_integer(here, each); };
+  return e.match([](const Number& n) { return !n.is_float; },
+      [&](const Variable& v) {
+        const Known* known = here.find(v.name);
+        return known ? known->kind == Known::Kind::Size : here.is_index(v.name);
+      },
+      [&](const Unary& u) { return u.op == Op::Neg && go(u.operand); },
+      [&](const Binary& b) { return info(b.op).result == Result::Promoted && go(b.left) && go(b.right); },
+      [](const Access&) { return false; }, [](const Call&) { return false; }, [](const Select&) { return false; });
+}
+
+bool is_literal(const Expr& e) {
+  const Unary* unary = e.as<Unary>();
+  return unary ? is_literal(unary->operand) : e.as<Number>() != nullptr;
+}
+
+// A quotient of integers that sums, differences and products take as it is. Of two literals `quotient` tells.
+const Expr* truncated(const Names& here, const Expr& e) {
+  if (const Unary* u = e.as<Unary>()) return u->op == Op::Neg ? truncated(here, u->operand) : nullptr;
+  const Binary* b = e.as<Binary>();
+  if (!b || info(b->op).result != Result::Promoted || info(b->op).integers_only) return nullptr;
+  if (b->op == Op::Div && is_integer(here, b->left) && is_integer(here, b->right))
+    return is_literal(b->left) ? nullptr : &e;
+  const Expr* left = truncated(here, b->left);
+  return left ? left : truncated(here, b->right);
+}
+
+void report_truncated(Names& here, const Expr& whole) {
+  const Expr* found = of_values(here, whole) ? nullptr : truncated(here, whole);
+  if (!found) return;
+  const Binary& b = *found->as<Binary>();
+  here.diagnostics.report(found->span(), messages::integer_quotient, print(*found), "truncated")
+      .hint(fmt::format("write `1.0 * {} / {}`; where the whole number is meant, `div({}, {})`", print(b.left),
+          print(b.right), print(b.left), print(b.right)));
+}
+
 // Of integer literals alone.
 std::optional<std::int64_t> constant(const Expr& e) {
   if (const Number* n = e.as<Number>())
@@ -89,6 +127,19 @@ void quotient(Names& here, const Binary& b, const Expr& e) {
                                     : fmt::format("{}", *left / *right);
   here.diagnostics.report(e.span(), messages::integer_quotient, print(e), value)
       .hint(fmt::format("write `{}.0/{}`", *left, right ? print(b.right) : size->name.spelled()));
+}
+
+void quotient_beside_float(Names& here, const Binary& b) {
+  if (info(b.op).result != Result::Promoted) return;
+  const auto is_float = [&](const Expr& e) { return of_values(here, e) && !of_integers(here, e); };
+  if (is_float(b.right)) report_truncated(here, b.left);
+  if (is_float(b.left)) report_truncated(here, b.right);
+}
+
+void quotient_in_float(Names& here, const Call& c) {
+  const auto op = function_named(c.function.text);
+  if (!op || info(*op).result != Result::Float) return;
+  for (const Expr& argument : c.arguments) report_truncated(here, argument);
 }
 
 bool of_values(const Names& here, const Expr& e) {

@@ -173,6 +173,11 @@ void call(Names& here, const Call& c, const Expr& e, Role role) {
   taken_and_given(here, c, e);
 }
 
+// Values, not sizes or indices alone.
+bool computes(const Names& here, Role role) {
+  return role == Role::Body || (role == Role::Elementwise && here.has_values);
+}
+
 }  // namespace
 
 void expression(Names& here, const Expr& e, Role role) {
@@ -182,10 +187,15 @@ void expression(Names& here, const Expr& e, Role role) {
       [&](const Binary& b) {
         expression(here, b.left, role), expression(here, b.right, role);
         if (b.op == Op::Xor) power(here, b, e);
-        if (b.op == Op::Div && (role == Role::Body || (role == Role::Elementwise && here.has_values)))
-          quotient(here, b, e);
+        if (!computes(here, role)) return;
+        if (b.op == Op::Div) quotient(here, b, e);
+        quotient_beside_float(here, b);
       },
-      [&](const Access& a) { access(here, a, e, role); }, [&](const Call& c) { call(here, c, e, role); },
+      [&](const Access& a) { access(here, a, e, role); },
+      [&](const Call& c) {
+        call(here, c, e, role);
+        if (computes(here, role)) quotient_in_float(here, c);
+      },
       [&](const Select& s) {
         expression(here, s.condition, role), expression(here, s.then, role);
         if (s.otherwise) expression(here, *s.otherwise, role);
