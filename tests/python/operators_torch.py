@@ -1103,8 +1103,7 @@ def repeat_interleave(x, repeats, dim=None, output_size=None):
 
 @covers("linalg.vander")
 def vander(x, N=None):
-    powers = std("vander", at_least_1d(x), increasing=True, **({} if N is None else {"N": N}))
-    return powers.reshape(*x.shape, -1) if x.ndim == 0 else powers
+    return std("vander", at_least_1d(x), increasing=True, **({} if N is None else {"N": N}))
 
 
 for _name in ("quantile", "nanquantile"):
