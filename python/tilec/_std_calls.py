@@ -165,6 +165,8 @@ _OF_TWO = {"largest": "maximum", "smallest": "minimum"}       # torch.max(X, Z)
 def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tuple, dict]":
     """The function that a call means, and what it is given: torch.transpose(X, 0, 1) is swapaxes."""
     arguments, named = _as_pytorch(heading, arguments, named)
+    if "return_indices" in named and "max_pool" in heading.name:
+        return _with_indices(heading.name, named["return_indices"]), arguments, _without(named, "return_indices")
     option, variants = _VARIANTS.get(heading.name, ("", {}))
     if option in named:
         value = named[option]
@@ -186,6 +188,12 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
     if heading.name == "permute" and len(arguments) > 2 and all(isinstance(v, numbers.Integral) for v in arguments[1:]):
         return heading.name, arguments[:1], {**named, "dims": arguments[1:]}   # as the method of a tensor
     return heading.name, arguments, named
+
+
+def _with_indices(name: str, wanted: bool) -> str:
+    if wanted and "_nc" not in name:
+        raise TypeError("return_indices of %s is for layout=\"channels_first\" alone" % name)
+    return name + "_with_indices" if wanted and not name.endswith("_with_indices") else name
 
 
 def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
@@ -457,6 +465,8 @@ def _input_meant(heading: typing.Any, name: str) -> "str | None":
     inputs = list(heading.inputs)
     if name == "input" and inputs:
         return inputs[0]
+    if name.upper() in inputs:                                # pos_weight
+        return name.upper()
     return next((own for own in _INPUTS.get(name, ()) if own in inputs), None)
 
 

@@ -153,6 +153,22 @@ FIRST = {"layout": "channels_first"}
             lambda: F.adaptive_avg_pool2d(IMAGE[None], (None, 5)).permute(0, 2, 3, 1),
         ),
         (
+            lambda: std.max_pool2d(IMAGE[None], 3, 2, return_indices=True, **FIRST),
+            lambda: F.max_pool2d(IMAGE[None], 3, 2, return_indices=True),
+        ),
+        (
+            lambda: std.adaptive_max_pool1d(SIGNAL, 3, return_indices=True, **FIRST),
+            lambda: F.adaptive_max_pool1d(SIGNAL, 3, return_indices=True),
+        ),
+        (
+            lambda: std.max_pool1d(SIGNAL, 3, return_indices=False, **FIRST),
+            lambda: F.max_pool1d(SIGNAL, 3, return_indices=False),
+        ),
+        (
+            lambda: std.binary_cross_entropy_with_logits(SIGNAL, SIGNAL, pos_weight=SIGNAL[0]),
+            lambda: F.binary_cross_entropy_with_logits(SIGNAL, SIGNAL, pos_weight=SIGNAL[0]),
+        ),
+        (
             lambda: std.max_pool2d(IMAGE, kernel_size=(3, 2), ceil_mode=True, **FIRST),
             lambda: F.max_pool2d(IMAGE, (3, 2), ceil_mode=True),
         ),
@@ -176,5 +192,7 @@ def test_a_dimension_that_is_true_or_a_variance_of_rows_is_refused():
         std.sum(SQUARE, True)
     with pytest.raises(TypeError, match="one for each row in PyTorch"):
         std.gaussian_nll_loss(SQUARE, SQUARE, SQUARE[0].exp())
+    with pytest.raises(TypeError, match="return_indices of max_pool1d is for layout=\"channels_first\""):
+        std.max_pool1d(SIGNAL, 2, return_indices=True, layout="channels_last")
     rows = SQUARE[:, :1].exp()
     same(std.gaussian_nll_loss(SQUARE, SQUARE.T, rows), F.gaussian_nll_loss(SQUARE, SQUARE.T, rows))
