@@ -139,7 +139,7 @@ FIRST = {"layout": "channels_first"}
             lambda: F.group_norm(SIGNAL, 2, CHANNELS, CHANNELS, 0.1),
         ),
         (lambda: std.local_response_norm(SIGNAL, 2, 0.5, **FIRST), lambda: F.local_response_norm(SIGNAL, 2, 0.5)),
-        (lambda: std.unfold(IMAGE[None], (2, 3), (1, 2), 1, 1), lambda: F.unfold(IMAGE[None], (2, 3), (1, 2), 1, 1)),
+        (lambda: std.unfold(IMAGE[None], kernel_size=2, dilation=(1, 2)), lambda: F.unfold(IMAGE[None], 2, (1, 2))),
         (lambda: std.quantile(SQUARE, 0.3, 1), lambda: torch.quantile(SQUARE, 0.3, 1)),
         (lambda: std.nanquantile(SQUARE, 0.3, 1), lambda: torch.nanquantile(SQUARE, 0.3, 1)),
         (lambda: std.vander(CHANNELS, 4, True), lambda: torch.vander(CHANNELS, 4, True)),
@@ -157,8 +157,8 @@ FIRST = {"layout": "channels_first"}
             lambda: F.max_pool2d(IMAGE[None], 3, 2, return_indices=True),
         ),
         (
-            lambda: std.adaptive_max_pool1d(SIGNAL, 3, return_indices=True, **FIRST),
-            lambda: F.adaptive_max_pool1d(SIGNAL, 3, return_indices=True),
+            lambda: std.adaptive_max_pool1d(SIGNAL, 3, True, **FIRST),
+            lambda: F.adaptive_max_pool1d(SIGNAL, 3, True),
         ),
         (
             lambda: std.max_pool1d(SIGNAL, 3, return_indices=False, **FIRST),
