@@ -174,7 +174,7 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
             known = " or ".join("%s=%r" % (option, each) for each in variants)
             raise TypeError("%s of %s is %r: give %s" % (option, heading.name, value, known))
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
-    if heading.name in _OF_TWO and ("other" in named or hasattr((*arguments, None, None)[1], "shape")):
+    if heading.name in _OF_TWO and ("other" in named or any(not _is_plain(each) for each in arguments[1:])):
         return _OF_TWO[heading.name], arguments, named
     if heading.name == "interpolate":
         return _interpolation(heading, arguments, named)
@@ -210,7 +210,7 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
             % (", 1" * (rank - 2), "1, " * (rank - 1))
         )
     if heading.name == "gaussian_nll_loss":
-        _refuse_variance_of_rows(*_first_two(arguments, named, "target")[:1], _third(arguments, named, "var", "VARIANCE"))
+        _refuse_variance_of_rows(_first_two(arguments, named, "target")[0], _third(arguments, named, "var", "VARIANCE"))
     if heading.name.startswith("adaptive_"):
         return _with_own_size(heading, arguments, named)
     words = {"same": "same_upper", "valid": "valid"}
@@ -398,7 +398,9 @@ def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple,
     """The inputs of a call, and its parameters by name: softmax(x, 1) is softmax(x, dim=1), gather(x, 1, index) is
     gather(x, index, dim=1)."""
     second = _SECOND.get(heading.name, "")
-    if len(arguments) > 1 and isinstance(arguments[1], numbers.Integral) and second and second not in named:
+    if len(arguments) > 1 and isinstance(arguments[1], numbers.Integral) and second:
+        if second in named:
+            raise TypeError("%s of %s is given twice, by position and by name" % (second, heading.name))
         arguments, named = (arguments[0], *arguments[2:]), {**named, second: arguments[1]}
     more = len(arguments) - len(heading.inputs)
     if more <= 0:

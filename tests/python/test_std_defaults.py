@@ -188,6 +188,9 @@ def test_what_is_added_0_times_is_not_read(name):
 
 
 def test_a_dimension_that_is_true_or_a_variance_of_rows_is_refused():
+    same(std.max(SQUARE, np.int64(1)), SQUARE.amax(1))
+    with pytest.raises(TypeError, match="dim of gather_elements is given twice"):
+        std.gather(SQUARE, 1, PLACES, dim=0)
     with pytest.raises(TypeError, match="dim of total is True"):
         std.sum(SQUARE, True)
     with pytest.raises(TypeError, match="one for each row in PyTorch"):
