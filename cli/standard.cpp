@@ -153,8 +153,8 @@ void refuse_unsaid(const std::string& word, const lang::Function& function, cons
   for (const std::string& name : lang::asked_of(function)) {
     if (std::ranges::count(function.inputs, name, [](const auto& input) { return input.target.name.text; }) > 0) {
       if (rank < 3 || shape_of(name).size() != 1 || shape_of(name)[0] < 2) continue;
-      throw UsageError{
-          fmt::format("`{}` of {} is along dimension 1 of `{}` in PyTorch and along the last in ONNX", name, word, first),
+      throw UsageError{fmt::format("`{}` of {} is along dimension 1 of `{}` in PyTorch and along the last in ONNX",
+                           name, word, first),
           fmt::format("give `{}` as many dimensions as `{}` has, in which it is 1 but in one", name, first)};
     }
     if (rank < 2 || defines.contains(name)) continue;

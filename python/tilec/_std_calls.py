@@ -228,8 +228,8 @@ def _refuse_variance_of_rows(given: typing.Any, variance: typing.Any) -> None:
     rows, own = (tuple(getattr(value, "shape", ())) for value in (given, variance))
     if len(own) == len(rows) - 1 and own == rows[:-1] and own[-1:] == rows[-1:] and own:
         raise TypeError(
-            "VARIANCE of gaussian_nll_loss has the shape %r, which is one for each row in PyTorch and for each column where"
-            " shapes are broadcast: give it %d dimensions" % (own, len(rows))
+            "VARIANCE of gaussian_nll_loss has the shape %r, which is one for each row in PyTorch and for each column"
+            " where shapes are broadcast: give it %d dimensions" % (own, len(rows))
         )
 
 

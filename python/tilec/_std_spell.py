@@ -36,7 +36,7 @@ def declared(target: str, indices: typing.Sequence[str], sizes: typing.Sequence[
 
 
 def values_of(parameters: dict, usual: "dict[str, str | None]" = {}) -> str:
-    """`<dim=1, keepdim=true>`; `usual` has the parameters' defaults, of which `{false, true}` takes names, not numbers."""
+    """`<dim=1, keepdim=true>`; `usual` has the parameters' defaults, and `{false, true}` takes names, not numbers."""
     for name, value in parameters.items():
         if isinstance(value, str) and not value.isidentifier():
             raise TypeError("%s is %r, not a number and no name" % (name, value))
