@@ -38,6 +38,7 @@ FUNCTIONS = {
     "elu": (lambda x: x if x > 0 else mp.expm1(x), SMALL, BOTH), "deg2rad": (mp.radians, WHOLE, BOTH),
     "erfinv": (mp.erfinv, UNIT, BOTH), "lgamma": (lambda x: mp.log(abs(mp.gamma(x))), WHOLE, ABOVE),
     "erfc": (mp.erfc, SMALL, BOTH), "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), SMALL, BOTH), "ndtr": (mp.ncdf, SMALL, BOTH),
+    "ndtri": (lambda x: mp.sqrt(2) * mp.erfinv(2 * x - 1), UNIT, ABOVE),
     "log_ndtr": (lambda x: mp.log(mp.erfc(-x / mp.sqrt(2)) / 2), SMALL, BOTH),
     "i0": (lambda x: mp.besseli(0, x), (1e-6, 50), BOTH), "i1": (lambda x: mp.besseli(1, x), (1e-6, 50), BOTH),
     "i0e": (lambda x: mp.exp(-abs(x)) * mp.besseli(0, x), WHOLE, BOTH),

@@ -107,8 +107,10 @@ std::optional<std::string> shapes_that_fit(const Session& session, const std::st
       const Options options = example_of(example, *session.entry(), session.options, whole);
       Session tried(options, word);
       lang::Diagnostics said;
-      if (tried.file && codegen::compile(*tried.file, tried.request(), codegen::Until::Plan, said))
-        return words_of(options);
+      try {
+        if (tried.file && codegen::compile(*tried.file, tried.request(), codegen::Until::Plan, said))
+          return words_of(options);
+      } catch (const UsageError&) {}                     // a call by name has to say more than this case does
     }
   }
   return std::nullopt;

@@ -13,7 +13,6 @@
 #include "cli/results.h"
 #include "cli/session.h"
 #include "cli/standard.h"
-#include "lang/by_name.h"
 #include "runtime/error.h"
 #include "runtime/file.h"
 #include "runtime/package_file.h"
@@ -126,27 +125,12 @@ int execute(Session& session, const Callable& callable, const Call& call) {
   return status;
 }
 
-// What `[[ask("dim")]]` of a function of std/ says, which others mean otherwise where it is not said.
-void refuse_unsaid(const Options& options, const lang::Function& function, const Call& call) {
-  const auto shape_of = [&](const std::string& name) {
-    const auto at = std::ranges::find(call.inputs, name, &runtime::Argument::name);
-    return at != call.inputs.end() && at->tensor ? at->tensor->shape : std::vector<std::int64_t>();
-  };
-  const std::string first = function.inputs.empty() ? "" : function.inputs[0].target.name.text;
-  const std::size_t rank = shape_of(first).size();
-  for (const std::string& name : lang::asked_of(function)) {
-    if (is_input(&function, name)) {
-      if (rank < 3 || shape_of(name).size() != 1 || shape_of(name)[0] == 1) continue;
-      throw UsageError{fmt::format("`{}` of {} is along dimension 1 of `{}` in PyTorch and along the last in ONNX",
-                           name, options.words[0], first),
-          fmt::format("give `{}` as many dimensions as `{}` has, in which it is 1 but in one", name, first)};
-    }
-    const bool is_said = std::ranges::any_of(options.defines, [&](const auto& each) { return each.first == name; });
-    if (rank < 2 || is_said) continue;
-    throw UsageError{fmt::format("{} of {} dimensions wants `{}`: without it NumPy means all of them", options.words[0],
-                         rank, name),
-        fmt::format("write for instance `--define {}=-1`, which is the last", name)};
-  }
+// Of the tensors that are given.
+Shapes shapes_of(const Call& call) {
+  Shapes all;
+  for (const runtime::Argument& input : call.inputs)
+    if (input.tensor) all.emplace(input.name, input.tensor->shape);
+  return all;
 }
 
 }  // namespace
@@ -166,7 +150,7 @@ int call_program(const Options& given, const std::string& text, bool shows_stage
   std::vector<std::string> read;
   const std::optional<Call> call = read_call(callable, words, {given.seed, {}, &read}, session.diagnostics);
   if (!call) return session.report();
-  if (is_standard(given.words[0])) refuse_unsaid(given, *callable.function(), *call);
+  session.refuse_unsaid(shapes_of(*call));
   for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed
   return work(session,

@@ -118,12 +118,13 @@ std::string text_of(const std::string& path) {
 Session::Session(const Options& given, const std::string& path) : Session(given, path, text_of(path)) {}
 
 Session::Session(const Options& given, const std::string& path, const std::string& text) : options(given) {
-  const auto standard = is_standard(path) ? std::optional(standard_function(path)) : std::nullopt;
-  if (standard && options.function && *options.function != standard->function)
+  const auto found = is_standard(path) ? std::optional(standard_function(path)) : std::nullopt;
+  if (found) standard = path;
+  if (found && options.function && *options.function != found->function)
     throw UsageError{fmt::format("`{}` names a function, and --function {} another", path, *options.function),
         "leave --function out"};
-  entry_name = standard ? std::optional(standard->function) : options.function;
-  file = lang::load({standard             ? standard->path
+  entry_name = found ? std::optional(found->function) : options.function;
+  file = lang::load({found                ? found->path
                             : path == "-" ? "<stdin>"
                                           : path,
                         text},
@@ -233,6 +234,35 @@ void Session::count_sizes(codegen::Request& request) const {
   }
 }
 
+// As far as options tell them: by `X=2x3`, else how many dimensions there are by `--rank A=1` or `--size A0=2`.
+Shapes Session::shapes_in(const codegen::Request& request) const {
+  Shapes all;
+  for (const auto& [name, text] : options.forms)
+    if (const auto form = is_form(text) ? parse_form(text) : std::nullopt) all.emplace(name, form->shape);
+  for (const lang::Input& input : entry()->inputs) {
+    const auto rank_of = [&](const lang::Expr& size) -> std::optional<std::size_t> {
+      const lang::Name* pack = lang::pack(size);
+      if (pack == nullptr) return 1;
+      const auto told = request.signature.ranks.find(pack->text);
+      return told == request.signature.ranks.end() ? std::nullopt : std::optional<std::size_t>(told->second);
+    };
+    std::optional<std::size_t> rank = 0;
+    for (const lang::Expr& size : input.sizes.value_or(std::vector<lang::Expr>())) {
+      const std::optional<std::size_t> more = rank_of(size);
+      rank = rank && more ? std::optional(*rank + *more) : std::nullopt;
+    }
+    if (rank) all.emplace(input.target.name.text, std::vector<std::int64_t>(*rank, 0));
+  }
+  return all;
+}
+
+void Session::refuse_unsaid(const Shapes& shapes) const {
+  if (!standard) return;
+  std::set<std::string> defines;
+  for (const auto& [name, value] : options.defines) defines.insert(name);
+  cli::refuse_unsaid(*standard, *entry(), defines, shapes);
+}
+
 codegen::Request Session::request() const {
   codegen::Request request;
   request.signature.function = entry_name;
@@ -248,6 +278,7 @@ codegen::Request Session::request() const {
         number && *number == std::floor(*number) && std::fabs(*number) < 0x1p62)
       request.sizes.emplace(name, static_cast<std::int64_t>(*number));
   give_forms(request);
+  if (standard) refuse_unsaid(shapes_in(request));
   request.derivatives = options.derivatives;
   request.checked = options.checked;
   request.room = options.room;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/standard.h"
 #include "codegen/pipeline.h"
 #include "lang/ast.h"
 #include "lang/diagnostic.h"
@@ -24,6 +25,7 @@ struct Session {
   lang::Diagnostics diagnostics;
   runtime::Files files;                                // the sources, and what is to be written
   std::optional<std::string> entry_name;               // that --function or `std:NAME` names
+  std::optional<std::string> standard;                 // `std:NAME`, where the file is one of std/
   std::optional<lang::File> file;                      // none when it did not parse or check, or a warning of it is an
                                                        // error by -W
 
@@ -32,12 +34,14 @@ struct Session {
   const lang::Function* entry() const;                 // the function asked for; null when it cannot be decided (build
                                                        // says why)
   codegen::Request request() const;                    // function, sizes, defines, gradient and target of the options
+  void refuse_unsaid(const Shapes& shapes) const;      // of a function of std/ by its name, called with these inputs
   bool failed() const;                                 // a diagnostic is an error, by itself or by -W
   int report() const;                                  // prints the diagnostics; program_error or success
 
  private:
   void give_forms(codegen::Request& request) const;    // those of the options
   void count_sizes(codegen::Request& request) const;
+  Shapes shapes_in(const codegen::Request& request) const;
 };
 
 std::string program_or_package(const std::string& path);  // what a file holds, or the file of std/ that `std:NAME`

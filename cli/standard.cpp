@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "cli/options.h"
+#include "lang/by_name.h"
 #include "lang/idiom.h"
 #include "lang/nearest.h"
 #include "runtime/standard_library.h"
@@ -139,6 +140,28 @@ std::optional<std::string> standard_in_layout(const std::string& word, const std
   if (known.empty()) return std::nullopt;
   throw UsageError{fmt::format("`layout={}` of `{}` is no order of dimensions", layout, word),
       fmt::format("write {}", either(known))};
+}
+
+void refuse_unsaid(const std::string& word, const lang::Function& function, const std::set<std::string>& defines,
+    const Shapes& shapes) {
+  const auto shape_of = [&](const std::string& name) {
+    const auto found = shapes.find(name);
+    return found == shapes.end() ? std::vector<std::int64_t>() : found->second;
+  };
+  const std::string first = function.inputs.empty() ? "" : function.inputs[0].target.name.text;
+  const std::size_t rank = shape_of(first).size();
+  for (const std::string& name : lang::asked_of(function)) {
+    if (std::ranges::count(function.inputs, name, [](const auto& input) { return input.target.name.text; }) > 0) {
+      if (rank < 3 || shape_of(name).size() != 1 || shape_of(name)[0] < 2) continue;
+      throw UsageError{fmt::format("`{}` of {} is along dimension 1 of `{}` in PyTorch and along the last in ONNX",
+                           name, word, first),
+          fmt::format("give `{}` as many dimensions as `{}` has, in which it is 1 but in one", name, first)};
+    }
+    if (rank < 2 || defines.contains(name)) continue;
+    throw UsageError{
+        fmt::format("{} of {} dimensions wants `{}`: without it NumPy means all of them", word, rank, name),
+        fmt::format("write for instance `--define {}=-1`, which is the last", name)};
+  }
 }
 
 std::string standard_word(const std::string& function) {

@@ -4,10 +4,15 @@
 //   std:statistics.mean  ⇒   {"std/statistics.tile", its text, "mean"}, a name that several files have
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "lang/ast.h"
 
 namespace tilec::cli {
 
@@ -24,5 +29,11 @@ std::vector<std::string> standard_words();              // all there are, the fi
                                                         // function's too
 bool names_program(std::string_view word);              // a file of Tile, `-`, or a function of std/; not a command or
                                                         // a code
+
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;  // of inputs; an extent that is not known is 0
+// What `[[ask("dim")]]` of a function wants said, because others mean it otherwise where it is not: UsageError unless
+// it is in `defines` or makes no difference for these shapes.
+void refuse_unsaid(const std::string& word, const lang::Function& function, const std::set<std::string>& defines,
+    const Shapes& shapes);
 
 }  // namespace tilec::cli

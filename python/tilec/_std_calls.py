@@ -22,7 +22,7 @@ _POSITIONS = {
     "source destination": "movedim moveaxis",
     "k dim": "kthvalue",
     "k dim largest": "topk",
-    "q dim keepdim": "quantile",
+    "q dim keepdim": "quantile nanquantile",
     "ord dim keepdim": "vector_norm",
     "p dim eps": "normalize",
     "p eps keepdim": "pairwise_distance",
@@ -50,20 +50,23 @@ _POSITIONS = {
     "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
     " avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
-    "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d"
-    " adaptive_max_pool3d adaptive_avg_pool1d_ncw adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw"
-    " adaptive_max_pool1d_ncw adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
+    "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_avg_pool1d_ncw"
+    " adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
     " adaptive_max_pool2d_nchw_with_indices adaptive_max_pool3d_ncdhw_with_indices",
+    "output_size return_indices": "adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d_ncw"
+    " adaptive_max_pool2d_nchw adaptive_max_pool3d_ncdhw",
     "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
     "is_causal scale": "scaled_dot_product_attention",
-    "size alpha beta k": "local_response_norm",
+    "size alpha beta k": "local_response_norm local_response_norm_nchw",
+    "N": "identity",
+    "N increasing": "vander",
     "alpha": "elu celu",
     "beta": "softplus",
     "negative_slope": "leaky_relu",
     "min_val max_val": "hard_tanh",
     "lambd": "hard_shrink soft_shrink",
     "threshold value": "threshold",
-    "eps": "logit",
+    "eps": "logit group_norm group_norm_nchw",
     "nan_value posinf neginf": "nan_to_num",
     "rtol atol equal_nan": "isclose allclose",
     "decimals": "round_half_even",
@@ -78,6 +81,11 @@ _BY_POSITION = {name: order.split() for order, names in _POSITIONS.items() for n
 DIM_OF_RANK = ("softmax", "softmin", "log_softmax")
 # PyTorch has their dimension in the second place.
 _DIM_SECOND = {"index_select", "index_add", "index_copy", "index_fill", "gather_elements", "scatter_elements", "scatter_add"}
+
+# Which parameter an integer in the second place is, where that of a text is an input.
+_SECOND = {**dict.fromkeys(_DIM_SECOND, "dim"), "group_norm": "num_groups", "group_norm_nchw": "num_groups"}
+# What PyTorch's functions take that changes no number here.
+_WITHOUT_EFFECT = {"sorted": ("stable",), "topk": ("sorted",), "cdist": ("compute_mode",)}
 
 # What others call a parameter or an input, where the function has none of that name.
 _MEANT = {
@@ -105,6 +113,7 @@ _INPUTS = {
     "index": ("I",),
     "src": ("U",),
     "source": ("U",),
+    "other": ("Z", "Y", "B"),
 }
 
 
@@ -128,9 +137,8 @@ _ELSEWHERE = {
     "array_split tensor_split split_with_sizes hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one,"
     " split two, and slices are the array's own",
     "block": "concat and stack take a list: concat([X, Y], dim=2)",
-    "igamma igammac gammainc gammaincc zeta ndtri airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0"
-    " modified_bessel_k1 spherical_bessel_j0": "nothing says it yet: its series are longer the larger the numbers are",
-    "gcd lcm": "a loop whose length depends on the data, which Tile has not",
+    "zeta airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0":
+    "nothing says it yet",
     "frexp nextafter spacing packbits unpackbits": "Tile reads no bits of floats",
     "real imag angle conj polar view_as_real view_as_complex": "Tile has no complex numbers: std/complex.tile has pairs, c_abs, c_arg",
     "stft istft": "dft_rows of windows that a text cuts out: X[hop*t + n] * W[n]",
@@ -151,11 +159,14 @@ _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.spl
 
 # One function there that is several here, by an option: its name, and which function each value means.
 _VARIANTS = {"gelu": ("approximate", {"none": "gelu", "tanh": "gelu_tanh"})}
+_OF_TWO = {"largest": "maximum", "smallest": "minimum"}       # torch.max(X, Z)
 
 
 def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tuple, dict]":
     """The function that a call means, and what it is given: torch.transpose(X, 0, 1) is swapaxes."""
     arguments, named = _as_pytorch(heading, arguments, named)
+    if "return_indices" in named and "max_pool" in heading.name:
+        return _with_indices(heading.name, named["return_indices"]), arguments, _without(named, "return_indices")
     option, variants = _VARIANTS.get(heading.name, ("", {}))
     if option in named:
         value = named[option]
@@ -163,6 +174,8 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
             known = " or ".join("%s=%r" % (option, each) for each in variants)
             raise TypeError("%s of %s is %r: give %s" % (option, heading.name, value, known))
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
+    if heading.name in _OF_TWO and ("other" in named or any(not _is_plain(each) for each in arguments[1:])):
+        return _OF_TWO[heading.name], arguments, named
     if heading.name == "interpolate":
         return _interpolation(heading, arguments, named)
     if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
@@ -175,6 +188,12 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
     if heading.name == "permute" and len(arguments) > 2 and all(isinstance(v, numbers.Integral) for v in arguments[1:]):
         return heading.name, arguments[:1], {**named, "dims": arguments[1:]}   # as the method of a tensor
     return heading.name, arguments, named
+
+
+def _with_indices(name: str, wanted: bool) -> str:
+    if wanted and "_nc" not in name:
+        raise TypeError("return_indices of %s is for layout=\"channels_first\" alone" % name)
+    return name + "_with_indices" if wanted and not name.endswith("_with_indices") else name
 
 
 def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
@@ -190,9 +209,38 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
             " the tensor has, weight.reshape(-1%s) or weight.reshape(%s-1)"
             % (", 1" * (rank - 2), "1, " * (rank - 1))
         )
+    if heading.name == "gaussian_nll_loss":
+        _refuse_variance_of_rows(_first_two(arguments, named, "target")[0], _third(arguments, named, "var", "VARIANCE"))
+    if heading.name.startswith("adaptive_"):
+        return _with_own_size(heading, arguments, named)
     words = {"same": "same_upper", "valid": "valid"}
     if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
         return arguments, {**_without(named, "padding"), "auto_pad": words[named["padding"]]}
+    return arguments, named
+
+
+def _third(arguments: tuple, named: dict, *names: str) -> typing.Any:
+    return arguments[2] if len(arguments) > 2 else next((named[name] for name in names if name in named), None)
+
+
+def _refuse_variance_of_rows(given: typing.Any, variance: typing.Any) -> None:
+    """One variance for each row is PyTorch's where the shape is that of the rows; here shapes meet at their ends."""
+    rows, own = (tuple(getattr(value, "shape", ())) for value in (given, variance))
+    if len(own) == len(rows) - 1 and own == rows[:-1] and own[-1:] == rows[-1:] and own:
+        raise TypeError(
+            "VARIANCE of gaussian_nll_loss has the shape %r, which is one for each row in PyTorch and for each column"
+            " where shapes are broadcast: give it %d dimensions" % (own, len(rows))
+        )
+
+
+def _with_own_size(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    """None in output_size is as many as the image has."""
+    arguments, named = by_name(heading, arguments, named)
+    size = named.get("output_size")
+    if isinstance(size, (tuple, list)) and None in size:
+        shape = tuple(_first_two(arguments, named, "")[0].shape)
+        image = shape[-len(size) :] if "_nc" in heading.name else shape[-len(size) - 1 : -1]
+        named = {**named, "output_size": tuple(own if each is None else each for each, own in zip(size, image))}
     return arguments, named
 
 
@@ -202,6 +250,10 @@ def is_of_pytorch(name: str, arguments: tuple) -> bool:
         return len(arguments) > 3
     if name == "prelu":
         return _is_weight_of_channels(name, arguments)
+    if name == "gaussian_nll_loss" or name in _OF_TWO:
+        return len(arguments) > 1
+    if name in _SECOND:
+        return len(arguments) > 1 and isinstance(arguments[1], numbers.Integral)
     if name == "cross_entropy_loss":
         return _are_probabilities(arguments, {})
     return name in ("layer_norm", "rms_norm") and len(arguments) > 1 and _is_plain(arguments[1])
@@ -345,11 +397,15 @@ def instead_of(name: str) -> "str | None":
 def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
     """The inputs of a call, and its parameters by name: softmax(x, 1) is softmax(x, dim=1), gather(x, 1, index) is
     gather(x, index, dim=1)."""
+    second = _SECOND.get(heading.name, "")
+    if len(arguments) > 1 and isinstance(arguments[1], numbers.Integral) and second:
+        if second in named:
+            raise TypeError("%s of %s is given twice, by position and by name" % (second, heading.name))
+        arguments, named = (arguments[0], *arguments[2:]), {**named, second: arguments[1]}
     more = len(arguments) - len(heading.inputs)
     if more <= 0:
         return arguments, named
-    is_second = heading.name in _DIM_SECOND and isinstance(arguments[1], numbers.Integral)
-    places = [1] if is_second else list(range(len(arguments) - more, len(arguments)))
+    places = list(range(len(arguments) - more, len(arguments)))
     if len(places) != more or not all(_is_plain(arguments[k]) for k in places):
         return arguments, named
     is_along = next(iter(heading.parameters), "") in ("dim", "start_dim")
@@ -368,6 +424,10 @@ def by_name(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple,
             )
         )
     given = dict(zip(order, (arguments[k] for k in places)))
+    if order[0] == "dim" and isinstance(given["dim"], bool):
+        if "correction" not in heading.parameters or more > 1:
+            raise TypeError("dim of %s is %r: give a whole number" % (heading.name, given["dim"]))
+        given = {"correction": int(given["dim"])}              # torch.var(X, unbiased)
     twice = next((name for name in given if name in named), None)
     if twice:
         raise TypeError("%s of %s is given twice, by position and by name" % (twice, heading.name))
@@ -385,12 +445,16 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     known = {*heading.parameters, *heading.inputs, *heading.former}
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
+        if name in _WITHOUT_EFFECT.get(heading.name, ()):
+            continue
         own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)
         if name not in known and own not in known:
             own = _input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
+        elif name == "reduce" and "reduction" in known:        # torch.scatter(X, dim, I, U, reduce="multiply")
+            own, value = "reduction", {"multiply": "mul"}.get(value, value)
         elif name in known or not (own in known or reduces):
             own = name
         if own in made:
@@ -403,6 +467,8 @@ def _input_meant(heading: typing.Any, name: str) -> "str | None":
     inputs = list(heading.inputs)
     if name == "input" and inputs:
         return inputs[0]
+    if name.upper() in inputs:                                # pos_weight
+        return name.upper()
     return next((own for own in _INPUTS.get(name, ()) if own in inputs), None)
 
 

@@ -35,16 +35,17 @@ def declared(target: str, indices: typing.Sequence[str], sizes: typing.Sequence[
     return "%s[%s]" % (target, "%s: %s" % (", ".join(indices), ", ".join(sizes)) if indices else "")
 
 
-def values_of(parameters: dict) -> str:
-    """`<dim=1, keepdim=true>`"""
+def values_of(parameters: dict, usual: "dict[str, str | None]" = {}) -> str:
+    """`<dim=1, keepdim=true>`; `usual` has the parameters' defaults, and `{false, true}` takes names, not numbers."""
     for name, value in parameters.items():
         if isinstance(value, str) and not value.isidentifier():
             raise TypeError("%s is %r, not a number and no name" % (name, value))
-    said = [
-        "%s=%s" % (name, str(value).lower() if isinstance(value, (bool, np.bool_)) else value)
-        for name, value in parameters.items()
-        if value is not None
-    ]
+    def spelled(name: str, value: typing.Any) -> typing.Any:
+        if not isinstance(value, (bool, np.bool_)):
+            return value
+        return str(value).lower() if (usual.get(name) or "{").startswith("{") else int(value)
+
+    said = ["%s=%s" % (name, spelled(name, value)) for name, value in parameters.items() if value is not None]
     return "<%s>" % ", ".join(said) if said else ""
 
 

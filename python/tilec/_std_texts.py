@@ -328,7 +328,8 @@ def _with_one(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         taken.append("%s=%s" % (name, call))
     made = ["Made%d" % k for k in range(len(heading.results))]
     target = made[0] if len(made) == 1 else "(%s)" % ", ".join(made)
-    lines = ["%s = std.%s%s(%s)" % (target, heading.name, _spell.values_of(known), ", ".join(taken))]
+    options = _spell.values_of(known, heading.parameters)
+    lines = ["%s = std.%s%s(%s)" % (target, heading.name, options, ", ".join(taken))]
     is_number = heading.name in _OF_ONE or heading.name in _OF_CLASSES
     without = "%s = reshape(%s)" if is_number else "%s = moved.squeeze<dim=0>(%s)"
     lines += [without % each for each in zip(heading.results, made)]

@@ -724,3 +724,10 @@ def lstm(a, x, w, r, biases=None, lengths=None, h=None, c=None, p=None):
 def gru(a, x, w, r, biases=None, lengths=None, h=None):
     reset = "true" if a.get("linear_before_reset", 0) else "false"
     return std("onnx_gru", x, w, r, biases, lengths, h, linear_before_reset=reset, **recurrent(a))
+
+
+@covers("ReverseSequence")
+def reverse_sequence(a, x, lengths):
+    time_axis = a.get("time_axis", 0)
+    assert a.get("batch_axis", 1) == 1 - time_axis
+    return std("reverse_sequence", x, lengths, time_axis=time_axis)

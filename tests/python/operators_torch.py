@@ -51,7 +51,7 @@ elementwise("log1p", "log1p")
 elementwise("expm1", "expm1")
 for _name in ("erfinv", "erfc", "lgamma", "digamma", "i0", "msort"):
     elementwise(_name, _name)
-for _name in ("erfcx", "ndtr", "log_ndtr", "entr", "i0e", "i1", "i1e"):
+for _name in ("erfcx", "ndtr", "ndtri", "log_ndtr", "entr", "i0e", "i1", "i1e"):
     elementwise("special." + _name, _name)
 for _p in (1, 3, 5):
     elementwise("mvlgamma.mvlgamma_p_%d" % _p, "mvlgamma", "p")
@@ -972,7 +972,7 @@ def of_two(name: str, function: str = "", *names: str):
 for _name in (
     "bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor eq fmax fmin fmod ge gt heaviside "
     "le logaddexp logaddexp2 logical_and logical_or logical_xor lt maximum minimum mul ne remainder floor_divide "
-    "true_divide atan2 copysign"
+    "true_divide atan2 copysign gcd lcm igamma igammac"
 ).split():
     of_two(_name)
 of_two("add")
@@ -1099,3 +1099,17 @@ def repeat_interleave(x, repeats, dim=None, output_size=None):
         raise LeftOut("repeats that are a tensor")
     ends = {} if dim is None else {"start_dim": dim, "end_dim": dim}
     return std("repeat", x, repeats=repeats, **ends)
+
+
+@covers("linalg.vander")
+def vander(x, N=None):
+    return std("vander", at_least_1d(x), increasing=True, **({} if N is None else {"N": N}))
+
+
+for _name in ("quantile", "nanquantile"):
+    def _quantile(x, q, dim=None, keepdim=False, interpolation="linear", function=_name):
+        if isinstance(q, torch.Tensor) and q.ndim:
+            raise LeftOut("several parts at once")
+        ends = {} if dim is None else {"start_dim": dim, "end_dim": dim}
+        return std(function, x, q=float(q), interpolation=interpolation, keepdim=keepdim, **ends)
+    TABLE[_name] = _quantile

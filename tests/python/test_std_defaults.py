@@ -101,7 +101,101 @@ def test_weights_of_prelu_that_go_with_one_dimension_or_the_other():
     same(std.prelu(x, some(1) * 0 + 0.25), F.prelu(x, torch.tensor([0.25], dtype=torch.float64)))
 
 
-@pytest.mark.parametrize("name", ["array_split", "block", "igamma", "polygamma", "gcd", "unique", "qr"])
+@pytest.mark.parametrize("name", ["array_split", "block", "bessel_j0", "polygamma", "frexp", "unique", "qr"])
 def test_what_is_not_there_says_what_to_write_or_why(name):
     with pytest.raises(AttributeError, match="has no function `%s`: ." % name):
         getattr(std, name)
+
+
+IMAGE, SIGNAL, SQUARE, CHANNELS = some(3, 8, 6), some(2, 6, 4), some(3, 3), some(6)
+PLACES = torch.tensor([[0, 1, 2], [2, 0, 1]])
+FIRST = {"layout": "channels_first"}
+
+
+@pytest.mark.parametrize(
+    "got, expected",
+    [
+        (lambda: std.var(SQUARE, True), lambda: SQUARE.var()),
+        (lambda: std.std_mean(SQUARE, False), lambda: torch.std_mean(SQUARE, False)),
+        (lambda: std.max(SQUARE, SQUARE.T), lambda: torch.max(SQUARE, SQUARE.T)),
+        (lambda: std.min(SQUARE, other=SQUARE.T), lambda: torch.min(SQUARE, SQUARE.T)),
+        (lambda: std.sort(SQUARE, stable=True), lambda: torch.sort(SQUARE, stable=True)),
+        (lambda: std.topk(SQUARE, 2, sorted=True), lambda: torch.topk(SQUARE, 2)),
+        (
+            lambda: std.cdist(SQUARE, SQUARE.T, compute_mode="donot_use_mm_for_euclid_dist"),
+            lambda: torch.cdist(SQUARE, SQUARE.T, compute_mode="donot_use_mm_for_euclid_dist"),
+        ),
+        (
+            lambda: std.scatter(SQUARE, 0, PLACES, SQUARE[:2], reduce="multiply"),
+            lambda: torch.scatter(SQUARE, 0, PLACES, SQUARE[:2], reduce="multiply"),
+        ),
+        (lambda: std.group_norm(SIGNAL, 3, **FIRST), lambda: F.group_norm(SIGNAL, 3)),
+        (
+            lambda: std.group_norm(SIGNAL, 2, weight=CHANNELS, bias=CHANNELS, **FIRST),
+            lambda: F.group_norm(SIGNAL, 2, CHANNELS, CHANNELS),
+        ),
+        (
+            lambda: std.group_norm(SIGNAL, 2, CHANNELS, CHANNELS, 0.1, **FIRST),
+            lambda: F.group_norm(SIGNAL, 2, CHANNELS, CHANNELS, 0.1),
+        ),
+        (lambda: std.local_response_norm(SIGNAL, 2, 0.5, **FIRST), lambda: F.local_response_norm(SIGNAL, 2, 0.5)),
+        (lambda: std.unfold(IMAGE[None], kernel_size=2, dilation=(1, 2)), lambda: F.unfold(IMAGE[None], 2, (1, 2))),
+        (lambda: std.quantile(SQUARE, 0.3, 1), lambda: torch.quantile(SQUARE, 0.3, 1)),
+        (lambda: std.nanquantile(SQUARE, 0.3, 1), lambda: torch.nanquantile(SQUARE, 0.3, 1)),
+        (lambda: std.vander(CHANNELS, 4, True), lambda: torch.vander(CHANNELS, 4, True)),
+        (lambda: std.adaptive_avg_pool2d(IMAGE, (5, None), **FIRST), lambda: F.adaptive_avg_pool2d(IMAGE, (5, None))),
+        (
+            lambda: std.adaptive_max_pool2d(IMAGE[None], output_size=(None, 5), **FIRST),
+            lambda: F.adaptive_max_pool2d(IMAGE[None], (None, 5)),
+        ),
+        (
+            lambda: std.adaptive_avg_pool2d(IMAGE[None].permute(0, 2, 3, 1), (None, 5), layout="channels_last"),
+            lambda: F.adaptive_avg_pool2d(IMAGE[None], (None, 5)).permute(0, 2, 3, 1),
+        ),
+        (
+            lambda: std.max_pool2d(IMAGE[None], 3, 2, return_indices=True, **FIRST),
+            lambda: F.max_pool2d(IMAGE[None], 3, 2, return_indices=True),
+        ),
+        (
+            lambda: std.adaptive_max_pool1d(SIGNAL, 3, True, **FIRST),
+            lambda: F.adaptive_max_pool1d(SIGNAL, 3, True),
+        ),
+        (
+            lambda: std.max_pool1d(SIGNAL, 3, return_indices=False, **FIRST),
+            lambda: F.max_pool1d(SIGNAL, 3, return_indices=False),
+        ),
+        (
+            lambda: std.binary_cross_entropy_with_logits(SIGNAL, SIGNAL, pos_weight=SIGNAL[0]),
+            lambda: F.binary_cross_entropy_with_logits(SIGNAL, SIGNAL, pos_weight=SIGNAL[0]),
+        ),
+        (
+            lambda: std.max_pool2d(IMAGE, kernel_size=(3, 2), ceil_mode=True, **FIRST),
+            lambda: F.max_pool2d(IMAGE, (3, 2), ceil_mode=True),
+        ),
+    ],
+)
+def test_arguments_as_pytorch_takes_them(got, expected):
+    results = [v if isinstance(v, tuple) else (v,) for v in (got(), expected())]
+    for mine, theirs in zip(*results, strict=True):
+        same(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr"])
+def test_what_is_added_0_times_is_not_read(name):
+    taken = {"addmm": (SQUARE, SQUARE), "addmv": (SQUARE, SQUARE[0]), "addr": (SQUARE[0], SQUARE[1])}[name]
+    lost = torch.full((3,), torch.nan, dtype=torch.float64)
+    same(getattr(std, name)(lost, *taken, beta=0, alpha=2), getattr(torch, name)(lost, *taken, beta=0, alpha=2))
+
+
+def test_a_dimension_that_is_true_or_a_variance_of_rows_is_refused():
+    same(std.max(SQUARE, np.int64(1)), SQUARE.amax(1))
+    with pytest.raises(TypeError, match="dim of gather_elements is given twice"):
+        std.gather(SQUARE, 1, PLACES, dim=0)
+    with pytest.raises(TypeError, match="dim of total is True"):
+        std.sum(SQUARE, True)
+    with pytest.raises(TypeError, match="one for each row in PyTorch"):
+        std.gaussian_nll_loss(SQUARE, SQUARE, SQUARE[0].exp())
+    with pytest.raises(TypeError, match="return_indices of max_pool1d is for layout=\"channels_first\""):
+        std.max_pool1d(SIGNAL, 2, return_indices=True, layout="channels_last")
+    rows = SQUARE[:, :1].exp()
+    same(std.gaussian_nll_loss(SQUARE, SQUARE.T, rows), F.gaussian_nll_loss(SQUARE, SQUARE.T, rows))

@@ -131,3 +131,58 @@ def test_a_scalar_has_dimensions_0_and_1_from_the_end_to_squeeze():
         assert np.shape(std.squeeze(np.float64(3), dim)) == () and std.squeeze(np.float64(3), dim) == 3
     with pytest.raises(TypeError, match="dim of squeeze is 1"):
         std.squeeze(np.float64(3), 1)
+
+
+def test_ndtri_is_the_other_way():
+    p = np.concatenate([10.0 ** -RNG.uniform(0.4, 300, 200), RNG.uniform(0.01, 0.5, 200)])
+    np.testing.assert_allclose(std.ndtr(std.ndtri(p)), p, rtol=1e-12)
+    np.testing.assert_allclose(std.ndtri(1 - p[200:]), -std.ndtri(1 - (1 - p[200:])), rtol=1e-12)
+    np.testing.assert_array_equal(std.ndtri(np.array([0.0, 0.5, 1.0, -0.1, 1.1])), [-np.inf, 0, np.inf, np.nan, np.nan])
+
+
+def poisson(counts, x):
+    return math.fsum(math.exp(k * math.log(x) - x - math.lgamma(k + 1)) for k in counts)
+
+
+def test_shares_of_the_gamma_distribution():
+    n = RNG.integers(1, 60, 300).astype("f8")
+    x = n * RNG.uniform(0.2, 3, 300)
+    beyond = [poisson(range(int(a)), b) for a, b in zip(n, x)]
+    np.testing.assert_allclose(std.gammaincc(n, x), beyond, rtol=1e-12)
+    below = [poisson(range(int(a), int(a) + 500), b) for a, b in zip(n, x)]
+    np.testing.assert_allclose(std.gammainc(n, x), below, rtol=1e-12)
+    half = np.linspace(0, 30, 200)
+    np.testing.assert_allclose(std.gammainc(0.5, half), each(lambda v: math.erf(math.sqrt(v)), half), rtol=1e-14)
+    for a in (1e-3, 0.7, 30.0, 1e3, 1e6):                    # gammainc(a, x) is the next one and a term
+        x = a * np.array([0.5, 0.9, 1 - a**-0.5 / 2, 1, 1 + a**-0.5 / 2, 1.1, 2])[a < 1 :]
+        x = x[x > 0]
+        term = np.exp(a * (np.log1p((x - a) / a) - (x - a) / a) + a * math.log(a) - a - math.lgamma(a + 1))
+        np.testing.assert_allclose(std.gammainc(a, x), std.gammainc(a + 1, x) + term, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["i1", "u1", "i4", "i8", "u8"])
+def test_common_divisors(kind):
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    x, z = (RNG.integers(low, high, 500, dtype=kind, endpoint=True) for _ in range(2))
+    np.testing.assert_array_equal(std.gcd(x, z), np.gcd(x, z))
+    steps = [0, 1]                                           # each twice the last and the one before: the most steps
+    while 2 * steps[-1] + steps[-2] <= high:
+        steps.append(2 * steps[-1] + steps[-2])
+    slow = np.array(steps, dtype=kind)
+    np.testing.assert_array_equal(std.gcd(slow[1:], slow[:-1]), np.ones(len(slow) - 1))
+    np.testing.assert_array_equal(std.gcd(slow[1:], slow[:-1]), np.gcd(slow[1:], slow[:-1]))
+    small = RNG.integers(0 if low == 0 else -11, 11, (2, 99)).astype(kind)
+    np.testing.assert_array_equal(std.lcm(*small), np.lcm(*small))
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_quantiles_and_places_of_all_but_nan(method):
+    x = RNG.normal(size=(3, 7, 5))
+    x[RNG.uniform(size=x.shape) < 0.3] = np.nan
+    x[:, :2] = RNG.normal(size=(3, 2, 5))
+    for q in (0, 0.25, 0.4, 1):
+        np.testing.assert_allclose(
+            std.nanquantile(x, q, 1, interpolation=method), np.nanquantile(x, q, 1, method=method), rtol=1e-12
+        )
+    np.testing.assert_array_equal(std.nanargmax(x, 1), np.nanargmax(x, 1))
+    np.testing.assert_array_equal(std.nanargmin(x), np.nanargmin(x))
