@@ -176,9 +176,9 @@ bool rounds_once(Op op) {
 }
 
 // What backends hold where a result is beyond f32: infinity or 0, if its operands leave no doubt. A product that is
-// added without being rounded first is not beyond anything yet, so nothing is known of it. Doubt about the digits leaves
-// any other value the one that IEEE gives, in f32: what is beyond it is infinite in all that follows. (What an exact
-// operation gives is no larger than an operand.)
+// added without being rounded first is not beyond anything yet, so nothing is known of it. Any other doubtful value is
+// the one that IEEE gives, in f32: what is beyond it is infinite in all that follows. (What an exact operation gives is
+// no larger than an operand.)
 Value settled(double result, double error, double doubt, bool fuses) {
   const double size = std::fabs(result);
   if (size != 0 && size + doubt < rounds_to_zero && !fuses) return {std::copysign(0.0, result), 0, 0};
