@@ -161,18 +161,20 @@ struct Raw {
   std::string target, check, diagnostics = "text";
 };
 
-void add_program_options(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--function", options.function, "the function to compile, where the file has several")
-      ->type_name("NAME");
-  app.add_option("--size", raw.sizes, "sizes by name")->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
-  app.add_option("--rank", raw.ranks, "how many dimensions `B...` stands for, where no input's shape tells")
-      ->delimiter(',')
-      ->type_name("B=2,…")
-      ->allow_extra_args(false);
+// What a text leaves open.
+void add_open_options(CLI::App& app, Raw& raw, const char* sizes, const char* ranks) {
+  app.add_option("--size", raw.sizes, sizes)->delimiter(',')->type_name("N=8,…")->allow_extra_args(false);
+  app.add_option("--rank", raw.ranks, ranks)->delimiter(',')->type_name("B=2,…")->allow_extra_args(false);
   app.add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")
       ->delimiter(',')
       ->type_name("S=2,…")
       ->allow_extra_args(false);
+}
+
+void add_program_options(CLI::App& app, Options& options, Raw& raw) {
+  app.add_option("--function", options.function, "the function to compile, where the file has several")
+      ->type_name("NAME");
+  add_open_options(app, raw, "sizes by name", "how many dimensions `B...` stands for, where no input's shape tells");
   const bool prints = options.command == "grad";
   app.add_flag("--grad", raw.grad,
          prints ? "the gradient, dX from dO (default); repeat for higher orders: --grad --grad"
@@ -245,18 +247,7 @@ const char* words_of(const std::string& c) {
 void add_check_options(CLI::App& app, Options& options, Raw& raw) {
   app.add_option("--function", options.function, "the function to check further, with --size, --rank and --define")
       ->type_name("NAME");
-  app.add_option("--size", raw.sizes, "sizes by name: bounds are checked too")
-      ->delimiter(',')
-      ->type_name("N=8,…")
-      ->allow_extra_args(false);
-  app.add_option("--rank", raw.ranks, "how many dimensions `B...` stands for")
-      ->delimiter(',')
-      ->type_name("B=2,…")
-      ->allow_extra_args(false);
-  app.add_option("--define", raw.defines, "compile-time parameters: numbers, functions, aggregations")
-      ->delimiter(',')
-      ->type_name("S=2,…")
-      ->allow_extra_args(false);
+  add_open_options(app, raw, "sizes by name: bounds are checked too", "how many dimensions `B...` stands for");
 }
 
 void add_pair_options(CLI::App& app, Options& options, Raw& raw) {

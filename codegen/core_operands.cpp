@@ -7,12 +7,6 @@
 
 namespace tilec::codegen {
 
-namespace {
-
-Expr differ(const Expr& a, const Expr& b) { return Operation{Op::Xor, {a, b}, DType::I64}; }
-
-}  // namespace
-
 std::size_t reads_along(const Form& offset, std::size_t depth, std::size_t last) {
   return std::abs(offset.coefficients[depth]) == 1 || std::abs(offset.coefficients[last]) != 1 ? depth : last;
 }
@@ -32,7 +26,7 @@ CoreOperands::CoreOperands(const std::vector<Nest>& nests, const Compute& leaf, 
       cores_(*leaf.as<forms::TensorCores>()),
       instruction_(*matrix_instruction(cores_.instruction)),
       bytes_(lang::bytes(instruction_.operand)),
-      of_piece_(piece_bytes / bytes_) {}
+      of_piece_(instruction_.of_piece()) {}
 
 CoreOperands::Operand CoreOperands::operand(
     const poly::Expr& factor, std::vector<std::size_t> dims, std::int64_t values, bool by_m) const {
@@ -41,8 +35,7 @@ CoreOperands::Operand CoreOperands::operand(
   Operand x;
   x.access = &access, x.dims = std::move(dims), x.side = values, x.by_m = by_m;
   x.reads_along_k = reads_along(access.offset, roles_.depth, last) == roles_.depth;
-  // Fragments are transposed 16 or 32 bits at a time, and what instructions read in shared memory 16.
-  x.along_k = x.reads_along_k || bytes_ == 1 || (bytes_ == 4 && instruction_.from_shared());
+  x.along_k = x.reads_along_k || bytes_ == 1;          // nothing transposes bytes
   return x;
 }
 
@@ -52,11 +45,7 @@ Body CoreOperands::when(const Expr& condition, Body body) {
 }
 
 std::int64_t CoreOperands::together(const Operand& x) const {
-  return x.along_k == x.reads_along_k && !rounds() ? in_memory(x) : 1;
-}
-
-std::int64_t CoreOperands::in_memory(const Operand& x) const {
-  if (type_of(x) != instruction_.operand) return 1;
+  if (x.along_k != x.reads_along_k || type_of(x) != instruction_.operand) return 1;
   const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
   const Form& offset = x.access->offset;
   if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
@@ -67,31 +56,6 @@ std::int64_t CoreOperands::in_memory(const Operand& x) const {
     if (const std::int64_t elements = bytes / bytes_; in_groups(offset, along, lo, count, elements)) return elements;
   }
   return 1;
-}
-
-Expr CoreOperands::place(const Operand& x, const Expr& row, const Expr& at) const {
-  return piece_of(x, row, quotient(at, of_piece_)) + remainder(at, of_piece_);
-}
-
-Expr CoreOperands::piece_of(const Operand& x, const Expr& row, const Expr& piece) const {
-  if (instruction_.from_shared())
-    return ((x.along_k ? depth_ : x.side) > row_bytes / bytes_ ? panel(x, quotient(piece, 8)) : i64(0)) +
-        row * i64(row_bytes / bytes_) + differ(remainder(piece, 8), remainder(row, 8)) * i64(of_piece_);
-  const std::int64_t pieces = (x.along_k ? depth_ : x.side) / of_piece_;
-  Expr turned = piece;
-  if (!x.along_k && bytes_ == 4) {                   // four rows of two pieces are read together
-    if (pieces % 8 == 0) turned = differ(piece, remainder(row, 4) * i64(2));
-    else if (pieces == 4) turned = differ(piece, remainder(quotient(row, 2), 2) * i64(2));
-  } else if (pieces % 8 == 0) {
-    turned = differ(piece, remainder(row, 8));
-  } else if (pieces == 2 || pieces == 4) {
-    turned = differ(piece, remainder(quotient(row, 8 / pieces), pieces));
-  }
-  return row * i64(pieces * of_piece_) + turned * i64(of_piece_);
-}
-
-Expr CoreOperands::panel(const Operand& x, const Expr& number) const {
-  return number * i64((x.along_k ? x.side : depth_) * (row_bytes / bytes_));
 }
 
 Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
@@ -118,7 +82,7 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
   const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k0 + k, values);
   const Form& f = x.access->offset;
   const Expr offset = points_.known_part(f) + part(f, x.dims, values) + (k0 + k) * i64(f.coefficients[roles_.depth]);
-  const Expr to = buffer + (x.along_k ? place(x, value, k) : place(x, k, value));
+  const Expr to = buffer + (x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value));
   const std::string& from = storage_.name(x.access->tensor);
   const DType type = instruction_.operand;
   if (together) {
@@ -130,7 +94,7 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
     append(body,
         when(there.value_or(Constant{DType::Bool, 1, 0}),
             {stmt(Store{one, i64(0), convert(Load{from, offset, type_of(x)}, type)})}));
-    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}, Hint::Plain, rounds()}));
+    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}}));
   }
   if (total % threads) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
   append(all, std::move(body));
@@ -139,87 +103,24 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
   return {std::move(loop)};
 }
 
-std::int64_t CoreOperands::held_count(const Operand& x) const {
-  const std::int64_t of_square = of_piece_ * lines_of(x), squares = depth_ * x.side / of_square;
-  return (squares + cores_.threads() - 1) / cores_.threads() * of_square;
-}
-
-// Eight neighbouring threads have a row of shared memory, whose pieces lie in all banks, and four of these eights have
-// neighbours in m or n: where these are neighbours in memory, they read 64 bytes of each row of it.
-Body CoreOperands::squares(
-    const Operand& x, const std::function<Body(std::int64_t, const Expr&, const Expr&)>& f) {
-  const std::int64_t of_row = depth_ / of_piece_, total = of_row * x.side / lines_of(x), threads = cores_.threads();
-  Body body;
-  for (std::int64_t u = 0; u * threads < total; ++u) {
-    const Expr number = let(body, "e", var(thread_) + i64(u * threads));
-    Body one;
-    const Expr at = let(one, "at", remainder(number, of_row) * i64(of_piece_)),
-               row = let(one, "row", quotient(number, of_row) * i64(lines_of(x)));
-    append(one, f(u, at, row));
-    if ((u + 1) * threads > total) body.push_back(stmt(If{less(number, i64(total)), std::move(one), {}}));
-    else append(body, std::move(one));
-  }
-  return body;
-}
-
-Body CoreOperands::load(const Operand& x, const Expr& k0, const std::string& held) {
-  return squares(x, [&](std::int64_t u, const Expr& at, const Expr& row) {
-    Body body;
-    Expr of_dims = x.first + row;
-    if (extent(x.dims) % x.side)
-      of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : of_piece_)));
-    const std::vector<Expr> values = digits(body, x.dims, of_dims);
-    const Form& f = x.access->offset;
-    for (std::int64_t line = 0; line < lines_of(x); ++line) {
-      const Expr k = k0 + at + i64(line);
-      const std::string from = names_.fresh("v");
-      Body loads{stmt(View{from, storage_.name(x.access->tensor),
-          points_.known_part(f) + part(f, x.dims, values) + k * i64(f.coefficients[roles_.depth]), piece_bytes})};
-      for (std::int64_t c = 0; c < of_piece_; ++c) {
-        const Expr to = i64((u * lines_of(x) + line) * of_piece_ + c);
-        body.push_back(stmt(Store{held, to, Constant{instruction_.operand, 0, 0.0}}));
-        loads.push_back(stmt(Store{held, to, Load{from, i64(c), instruction_.operand}}));
-      }
-      const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k, values);
-      append(body, when(there.value_or(Constant{DType::Bool, 1, 0}), std::move(loads)));
-    }
-    return body;
-  });
-}
-
-Body CoreOperands::put(const Operand& x, const Expr& buffer, const std::string& held) {
-  return squares(x, [&](std::int64_t u, const Expr& at, const Expr& row) {
-    Body body;
-    for (std::int64_t line = 0; line < lines_of(x); ++line) {
-      const std::string to = names_.fresh("v");
-      body.push_back(stmt(View{
-          to, x.shared, buffer + piece_of(x, row + i64(line), quotient(at, of_piece_)), piece_bytes}));
-      for (std::int64_t c = 0; c < of_piece_; ++c) {
-        const std::int64_t from = x.reads_along_k ? u * of_piece_ + c : (u * of_piece_ + c) * of_piece_ + line;
-        body.push_back(stmt(Store{to, i64(c), Load{held, i64(from), instruction_.operand}, Hint::Plain, true}));
-      }
-    }
-    return body;
-  });
-}
-
 void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,
     std::int64_t first, std::int64_t k, const Expr& value, const OfThread& of) {
   const std::int64_t half_k = instruction_.k / 2;
+  const CoreRows rows = rows_of(x);
   if (!x.along_k && bytes_ == 4) {
     // Without matrices: thread 4 g + t takes row t of each half of k, columns g and g + 8.
     const Expr g = quotient(lane_, 4), t = remainder(lane_, 4);
     for (std::int64_t r = 0; r < 4; ++r) {
       const std::int64_t of_value = x.by_m ? r % 2 : r / 2, of_k = x.by_m ? r / 2 : r % 2;
-      const Expr word = place(x, i64(k + of_k * half_k) + t, value + i64(of_value * 8) + g);
+      const Expr word = rows.place(i64(k + of_k * half_k) + t, value + i64(of_value * 8) + g);
       body.push_back(stmt(Store{to, i64(first + r), Load{x.shared, buffer + word, instruction_.operand}}));
     }
     return;
   }
   const Expr &half_of_value = x.by_m ? of.low : of.high, &half_of_k = x.by_m ? of.high : of.low;
   const Expr offset = x.along_k
-      ? piece_of(x, value + half_of_value * i64(8) + of.row, i64(k / of_piece_) + half_of_k * i64(half_k / of_piece_))
-      : piece_of(x, i64(k) + half_of_k * i64(half_k) + of.row, quotient(value, of_piece_) + half_of_value);
+      ? rows.piece(value + half_of_value * i64(8) + of.row, i64(k / of_piece_) + half_of_k * i64(half_k / of_piece_))
+      : rows.piece(i64(k) + half_of_k * i64(half_k) + of.row, quotient(value, of_piece_) + half_of_value);
   body.push_back(stmt(Fragment{to, first, x.shared, buffer + offset, !x.along_k}));
 }
 

@@ -16,7 +16,7 @@ Body CoreResults::write() {
   m_of_thread_ = let(body, "m_of_thread", m0_ + first_m_ + warp_ * i64(16) + quotient(lane_, 4));
   n_of_thread_ = let(body, "n_of_thread", n0_ + first_n_ + remainder(lane_, 4) * i64(2));
   std::vector<Spot> all = spots(body);
-  std::vector<Finishing::Together> together = side_by_side(body, roles_.n.back(), 2);
+  std::vector<Finishing::Together> together = finishing_.side_by_side(body, roles_.n.back(), 2);
   std::optional<Expr> pairs;
   for (const auto& one : together) if (one.aligned) pairs = pairs ? both(*pairs, *one.aligned) : *one.aligned;
   const auto known = [&](bool aligned) {

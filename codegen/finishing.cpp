@@ -358,6 +358,15 @@ std::vector<Finishing::Written> Finishing::values(
   return written;
 }
 
+std::vector<Finishing::Together> Finishing::side_by_side(Body& body, std::size_t d, std::int64_t most) const {
+  std::vector<Together> all;
+  for (const FlatAccess* target : targets()) {
+    const std::int64_t own = nests_.front().dims[d].extent % most ? 1 : neighbours_of(storage_, *target, d, most);
+    all.push_back({own, own > 1 ? std::optional(aligned(storage_, names_, body, target->tensor, own)) : std::nullopt});
+  }
+  return all;
+}
+
 Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
     const Known& known) const {
   Body body;

@@ -63,6 +63,8 @@ class Finishing {
   using Known = std::map<TensorId, Expr>;              // of a row, what it has of other sums
   // So many neighbours of a target are one access, where it begins at their bytes; a constant is known.
   struct Together { std::int64_t width = 1; std::optional<Expr> aligned = {}; };
+  // Of each target: how many neighbours along dimension d, where threads have `most` of them side by side.
+  std::vector<Together> side_by_side(Body& body, std::size_t d, std::int64_t most) const;
   // Stores of neighbours; `together`: per target.
   Body stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
       const Known& known = {}) const;

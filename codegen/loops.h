@@ -103,8 +103,7 @@ struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; }
 // name = whether the view begins at a multiple of so many bytes, a power of two
 struct Aligned { std::string name, view; std::int64_t bytes; };
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };
-// to_tf32: an f32 rounded to 11 bits, as tensor cores take them
-struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; bool to_tf32 = false; };
+struct Store { std::string view; Expr offset, value; Hint hint = Hint::Plain; };
 // name = ⊕ of value over all lanes or threads of loop `over`; uniform. among: over so many neighbours of a warp, a
 // power of two, each having that of its own
 struct Fold { std::string name; Aggregation how; Expr value; std::string over; std::int64_t among = 0; };

@@ -119,7 +119,7 @@ class Printer {
     return fmt::format("{} {} {}[{}]", word(x.memory), x.name, lang::name(x.type), x.count);
   }
   static std::string simple(const Store& x) {
-    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : x.to_tf32 ? " tf32" : "";
+    const std::string_view hint = x.hint == Hint::Streaming ? " streaming" : "";
     return fmt::format("{}[{}] = {}{}", x.view, print(x.offset), print(x.value), hint);
   }
   static std::string simple(const Fold& x) {

@@ -14,6 +14,9 @@
 
 namespace tilec::codegen {
 
+// Operands in shared memory: what threads copy at once, and a row of what instructions read there.
+inline constexpr std::int64_t piece_bytes = 16, panel_bytes = 128;
+
 struct MatrixInstruction {
   const char *name, *shape;                            // in a plan; as PTX spells it
   lang::DType operand, accumulator;
@@ -27,6 +30,8 @@ struct MatrixInstruction {
   std::int64_t threads() const { return 32 * warps; }
   // The type of A's and B's registers: f32 are rounded there.
   lang::DType fragment() const { return operand == lang::DType::F32 ? operand : lang::DType::U32; }
+  std::int64_t of_piece() const { return piece_bytes / lang::bytes(operand); }  // elements
+  std::int64_t of_panel() const { return panel_bytes / lang::bytes(operand); }
   // Registers of 32 bits that a thread has of each matrix.
   std::int64_t registers_of_a() const { return m * k * lang::bits(operand) / 32 / threads(); }
   std::int64_t registers_of_b() const { return k * n * lang::bits(operand) / 32 / threads(); }

@@ -16,12 +16,231 @@ constexpr std::int64_t warp_rows = 8, warp_columns = 4;  // threads of a warp, a
 constexpr std::int64_t unrolled = 16;                  // values of a reduction, whose products stand side by side
 
 std::int64_t square(std::int64_t count) { return std::gcd(count, neighbours); }  // neighbours of one thread
-// From one value of a reduction to the next, in shared memory: rows that are read as columns differ in their banks.
-std::int64_t pitch_of(std::int64_t side) { return side; }
 
-class Online : public OnlinePass {
- public:
+// How operands come to shared memory.
+class OperandsByThreads : public OnlinePass {
+ protected:
   using OnlinePass::OnlinePass;
+
+  // The box of an operand whose side, or depth, begins at `first` of `extent` values: zeros beyond it. Threads lie side
+  // by side over what lies so in shared memory; where elements follow one another along the other dimension, each reads
+  // some of these.
+  Body load(const PassMember& m, const Operand& o, const Expr& first, std::int64_t extent) {
+    const bool over_depth = m.part.role == OnlinePart::Sum;  // the box goes on along its depth, else along its side
+    const std::vector<std::size_t> reads = reads_of(*o.factor);
+    const auto runs = [&](std::size_t d) {
+      return std::ranges::any_of(reads, [&](std::size_t r) { return m.nest.reads[r].offset.coefficients[d] == 1; });
+    };
+    const bool along_depth = runs(o.depth_dim) && !runs(o.side_dim);
+    const std::size_t along = along_depth ? o.depth_dim : o.side_dim;
+    const std::int64_t real_side = over_depth ? m.nest.dims[o.side_dim].extent : extent;
+    const std::int64_t real_along = along_depth ? (over_depth ? extent : m.nest.dims[o.depth_dim].extent) : real_side;
+    std::int64_t w = neighbours;
+    while (w > 1 && ((along_depth ? o.depth : o.side) % w || real_along % w)) w /= 2;
+    for (const std::size_t r : reads)
+      if (m.nest.reads[r].offset.coefficients[along]) w = neighbours_of(storage_, m.nest.reads[r], along, w);
+    Body body;
+    std::string aligned;
+    if (w > 1) aligned = look(body, m, reads, along, w);
+    const std::int64_t inner = along_depth ? o.side : o.side / w, total = o.depth * o.side / w;
+    const std::int64_t turns = (total + threads_ - 1) / threads_;
+    const std::string held = allocate(body, "held", turns * w, Memory::Register);
+    Body puts;
+    for (std::int64_t u = 0; u < turns; ++u) {
+      const Expr e = let(body, "e", var(thread_) + i64(u * threads_));
+      const Expr x = let(body, "x", remainder(e, inner) * i64(along_depth ? 1 : w)),
+                 k = let(body, "k", quotient(e, inner) * i64(along_depth ? w : 1));
+      const Expr side = over_depth ? x : let(body, "at", first + x),
+                 depth = over_depth ? let(body, "at", first + k) : k;
+      std::optional<Expr> there;
+      const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
+      if (total % threads_ && u + 1 == turns) too(less(e, i64(total)));
+      const std::int64_t steps = over_depth ? o.depth : o.side;
+      if (extent % steps) too(less(over_depth ? depth : side, i64(extent)));
+      if (over_depth && real_side < o.side) too(less(side, i64(real_side)));
+      for (std::int64_t c = 0; c < w; ++c) body.push_back(stmt(Store{held, i64(u * w + c), zero()}));
+      Body read = accesses(m, o, reads, along, side, depth, held, u * w, w, false);
+      if (w > 1)
+        read = {stmt(If{Variable{aligned, DType::Bool}, accesses(m, o, reads, along, side, depth, held, u * w, w, true),
+            std::move(read)})};
+      if (there) body.push_back(stmt(If{*there, std::move(read), {}}));
+      else append(body, std::move(read));
+      Body stores;
+      for (std::int64_t c = 0; c < w; ++c)
+        stores.push_back(stmt(Store{o.shared,
+            along_depth ? (k + i64(c)) * i64(o.side) + x : k * i64(o.side) + (x + i64(c)),
+            Load{held, i64(u * w + c), type_}}));
+      if (total % threads_ && u + 1 == turns) puts.push_back(stmt(If{less(e, i64(total)), std::move(stores), {}}));
+      else append(puts, std::move(stores));
+    }
+    append(body, std::move(puts));
+    return body;
+  }
+
+ private:
+  std::string look(
+      Body& body, const PassMember& m, const std::vector<std::size_t>& reads, std::size_t along, std::int64_t w) {
+    std::optional<Expr> all;
+    for (const std::size_t r : reads) {
+      const FlatAccess& access = m.nest.reads[r];
+      if (!access.offset.coefficients[along]) continue;
+      const Expr one = aligned(storage_, names_, body, access.tensor, w);
+      all = all ? both(*all, one) : one;
+    }
+    const std::string name = names_.fresh("aligned");
+    body.push_back(stmt(Let{name, *all}));
+    return name;
+  }
+
+  Body accesses(const PassMember& m, const Operand& o, const std::vector<std::size_t>& reads, std::size_t along,
+      const Expr& side, const Expr& depth, const std::string& held, std::int64_t slot, std::int64_t w, bool together) {
+    Body body;
+    Ranges points = points_[o.leaf];
+    points.fix(o.side_dim, side), points.fix(o.depth_dim, depth);
+    std::map<std::size_t, std::string> views;
+    for (const std::size_t r : reads) {
+      const FlatAccess& access = m.nest.reads[r];
+      const bool wide = together && access.offset.coefficients[along] != 0;
+      views[r] = names_.fresh("v");
+      body.push_back(stmt(View{views[r], storage_.name(access.tensor), points.known_part(access.offset),
+          wide        ? w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)
+              : w > 1 ? 1
+                      : 0}));
+    }
+    for (std::int64_t c = 0; c < w; ++c) {
+      const auto read = [&](std::size_t r) {
+        const FlatAccess& access = m.nest.reads[r];
+        return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along]),
+            storage_.plan.program.tensor(access.tensor).dtype});
+      };
+      const auto index = [&](const Form&) -> Expr { throw InternalError("an operand has no value of an index"); };
+      body.push_back(stmt(Store{held, i64(slot + c), convert(spelled(m.nest, *o.factor, read, index), type_)}));
+    }
+    return body;
+  }
+};
+
+// Products and sums of threads, out of shared memory.
+class ProductsByThreads : public OperandsByThreads {
+ protected:
+  using OperandsByThreads::OperandsByThreads;
+
+  // Where a thread's block begins; its elements are squares of 4 x 4, as in staged.cpp.
+  struct Place { Expr row, column; std::int64_t row_step, column_step; };
+  Place place(Body& body, const Compute& leaf) {
+    const std::int64_t rows = threads_ / leaf.lanes, tall = std::gcd(rows, warp_rows),
+                       wide = std::gcd(leaf.lanes, warp_columns), across = leaf.lanes / wide;
+    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
+               group = let(body, "warp", quotient(var(thread_), tall * wide));
+    const Expr row =
+        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf.rows)));
+    const Expr column =
+        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf.vectors)));
+    return {row, column, rows * square(leaf.rows), leaf.lanes * square(leaf.vectors)};
+  }
+  static std::int64_t step(std::int64_t i, std::int64_t count, std::int64_t stride) {
+    return i / square(count) * stride + i % square(count);
+  }
+
+  Body product(const PassMember& m) {
+    Body body;
+    const Place at = place(body, m.leaf);
+    const std::string acc = allocate(body, "s", m.leaf.rows * m.leaf.vectors, Memory::Register);
+    for (std::int64_t x = 0; x < m.leaf.rows * m.leaf.vectors; ++x) body.push_back(stmt(Store{acc, i64(x), zero()}));
+    append(body,
+        products(
+            acc, m.leaf, at, m.by_row.shared, height_, m.by_column.shared, depth_, m.by_row.depth));
+    for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
+      for (std::int64_t i = 0; i < m.leaf.rows; ++i)
+        body.push_back(stmt(Store{m.tile,
+            (at.column + i64(step(j, m.leaf.vectors, at.column_step))) * i64(height_) + at.row +
+                i64(step(i, m.leaf.rows, at.row_step)),
+            Load{acc, i64(i * m.leaf.vectors + j), type_}}));
+    return body;
+  }
+
+  Body sum(const PassMember& m, bool again) {
+    Body body;
+    const Place at = place(body, m.leaf);
+    if (m.rescaled && !again)
+      for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
+        const Expr by = let(body, "by", Load{scale_, at.row + i64(step(i, m.leaf.rows, at.row_step)), type_});
+        for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
+          body.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
+              Operation{Op::Mul, {Load{m.registers, i64(i * m.leaf.vectors + j), type_}, by}, type_}}));
+      }
+    append(body,
+        products(m.registers, m.leaf, at, m.tile, height_, m.by_column.shared, m.by_column.side,
+            depth_));
+    return body;
+  }
+
+  // Each element from its own points: what is no point may be multiplied by something that is not finite.
+  Body sum_of_points(const PassMember& m) {
+    const std::size_t l = static_cast<std::size_t>(&m - members_.data());
+    Body body;
+    const Place at = place(body, m.leaf);
+    const std::string k = names_.fresh("k");
+    Body one;
+    for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
+      const Expr row = let(one, "row", at.row + i64(step(i, m.leaf.rows, at.row_step)));
+      Body adds;
+      const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(height_) + row, type_});
+      for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
+        adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
+            Operation{Op::Fma,
+                {a,
+                    Load{m.by_column.shared,
+                        at.column + var(k) * i64(m.by_column.side) +
+                            i64(step(j, m.leaf.vectors, at.column_step)),
+                        type_},
+                    Load{m.registers, i64(i * m.leaf.vectors + j), type_}},
+                type_}}));
+      one.push_back(at_point(l, i0_ + row, j0_ + var(k), std::move(adds)));
+    }
+    body.push_back(stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)}));
+    return body;
+  }
+
+  std::string scale_;                                  // of each row, by which a growing maximum makes sums smaller
+
+ private:
+  // acc += a b, over `depth` values.
+  Body products(const std::string& acc, const Compute& leaf, const Place& at, const std::string& a,
+      std::int64_t pitch_a, const std::string& b, std::int64_t pitch_b, std::int64_t depth) {
+    const auto some = [&](const Expr& k) {
+      Body one;
+      std::vector<Expr> x, y;
+      for (std::int64_t i = 0; i < leaf.rows; ++i)
+        x.push_back(let(one, "a", Load{a, at.row + k * i64(pitch_a) + i64(step(i, leaf.rows, at.row_step)), type_}));
+      for (std::int64_t j = 0; j < leaf.vectors; ++j)
+        y.push_back(
+            let(one, "b", Load{b, at.column + k * i64(pitch_b) + i64(step(j, leaf.vectors, at.column_step)), type_}));
+      for (std::int64_t i = 0; i < leaf.rows; ++i)
+        for (std::int64_t j = 0; j < leaf.vectors; ++j)
+          one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j),
+              Operation{Op::Fma,
+                  {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)],
+                      Load{acc, i64(i * leaf.vectors + j), type_}},
+                  type_}}));
+      return one;
+    };
+    Body body;
+    const std::string outer = names_.fresh("k_0"), inner = names_.fresh("k");
+    if (const std::int64_t whole = depth / unrolled; whole > 0) {
+      Body turn{stmt(For{inner, Kind::Unroll, i64(unrolled), {}, some(var(outer) * i64(unrolled) + var(inner))})};
+      body.push_back(stmt(For{outer, Kind::Serial, i64(whole), {}, std::move(turn)}));
+    }
+    if (const std::int64_t rest = depth % unrolled; rest > 0)
+      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest), {}, some(i64(depth - rest) + var(inner))}));
+    return body;
+  }
+};
+
+// What passes ask: a thread has a part of one row.
+class Online : public ProductsByThreads {
+ public:
+  using ProductsByThreads::ProductsByThreads;
 
  private:
   Body shared_memory() override {
@@ -30,7 +249,7 @@ class Online : public OnlinePass {
     std::vector<std::string> tiles;
     const auto tile = [&](std::size_t number) {
       while (tiles.size() <= number)
-        tiles.push_back(allocate(body, "tile", depth_ * pitch_of(height_), Memory::Shared));
+        tiles.push_back(allocate(body, "tile", depth_ * height_, Memory::Shared));
       return tiles[number];
     };
     for (std::size_t l = 0; l < members_.size(); ++l) {
@@ -39,15 +258,15 @@ class Online : public OnlinePass {
       if (product) {
         const std::int64_t depth = m.nest.dims[m.part.depth].extent;
         m.by_row = {l, m.part.depth, m.part.row, &*m.part.by_row, depth, height_,
-            allocate(body, "rows", depth * pitch_of(height_), Memory::Shared)};
+            allocate(body, "rows", depth * height_, Memory::Shared)};
         m.by_column = {l, m.part.depth, m.part.over, &*m.part.by_column, depth, depth_,
-            allocate(body, "columns", depth * pitch_of(depth_), Memory::Shared)};
+            allocate(body, "columns", depth * depth_, Memory::Shared)};
         m.tile = tile(products++);
       }
       if (m.part.role == OnlinePart::Sum) {
         const std::int64_t side = m.leaf.lanes * m.leaf.vectors;
         m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side,
-            allocate(body, "columns", depth_ * pitch_of(side), Memory::Shared)};
+            allocate(body, "columns", depth_ * side, Memory::Shared)};
         m.tile = tile(sums++);
       }
       if (m.part.role == OnlinePart::Fold && (parts_ > 1 || asks_folds_))
@@ -88,8 +307,6 @@ class Online : public OnlinePass {
     return body;
   }
 
-  // ---- a thread has a part of one row
-
   std::int64_t rows_of_thread() const override { return 1; }
   Expr row_of_thread(Body& body, std::int64_t) override {
     const Expr row = let(body, "r", remainder(var(thread_), height_));
@@ -106,7 +323,7 @@ class Online : public OnlinePass {
   Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
     return {stmt(Store{sum.tile, place_of(at), factor})};
   }
-  Expr place_of(const Element& at) const { return at.local * i64(pitch_of(height_)) + row_; }
+  Expr place_of(const Element& at) const { return at.local * i64(height_) + row_; }
 
   Expr highest_of(Body& body, const Expr& found) override {
     if (parts_ == 1) return found;
@@ -146,221 +363,13 @@ class Online : public OnlinePass {
     return all;
   }
 
-  // ---- operands
-
-  // The box of an operand whose side, or depth, begins at `first` of `extent` values: zeros beyond it. Threads lie side
-  // by side over what lies so in shared memory; where elements follow one another along the other dimension, each reads
-  // some of these.
-  Body load(const PassMember& m, const Operand& o, const Expr& first, std::int64_t extent) {
-    const bool over_depth = m.part.role == OnlinePart::Sum;  // the box goes on along its depth, else along its side
-    const std::vector<std::size_t> reads = reads_of(*o.factor);
-    const auto runs = [&](std::size_t d) {
-      return std::ranges::any_of(reads, [&](std::size_t r) { return m.nest.reads[r].offset.coefficients[d] == 1; });
-    };
-    const bool along_depth = runs(o.depth_dim) && !runs(o.side_dim);
-    const std::size_t along = along_depth ? o.depth_dim : o.side_dim;
-    const std::int64_t real_side = over_depth ? m.nest.dims[o.side_dim].extent : extent;
-    const std::int64_t real_along = along_depth ? (over_depth ? extent : m.nest.dims[o.depth_dim].extent) : real_side;
-    std::int64_t w = neighbours;
-    while (w > 1 && ((along_depth ? o.depth : o.side) % w || real_along % w)) w /= 2;
-    for (const std::size_t r : reads)
-      if (m.nest.reads[r].offset.coefficients[along]) w = access_width(m.nest.reads[r], along, w);
-    Body body;
-    std::string aligned;
-    if (w > 1) aligned = look(body, m, reads, along, w);
-    const std::int64_t inner = along_depth ? o.side : o.side / w, total = o.depth * o.side / w;
-    const std::int64_t turns = (total + threads_ - 1) / threads_;
-    const std::string held = allocate(body, "held", turns * w, Memory::Register);
-    Body puts;
-    for (std::int64_t u = 0; u < turns; ++u) {
-      const Expr e = let(body, "e", var(thread_) + i64(u * threads_));
-      const Expr x = let(body, "x", remainder(e, inner) * i64(along_depth ? 1 : w)),
-                 k = let(body, "k", quotient(e, inner) * i64(along_depth ? w : 1));
-      const Expr side = over_depth ? x : let(body, "at", first + x),
-                 depth = over_depth ? let(body, "at", first + k) : k;
-      std::optional<Expr> there;
-      const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
-      if (total % threads_ && u + 1 == turns) too(less(e, i64(total)));
-      const std::int64_t steps = over_depth ? o.depth : o.side;
-      if (extent % steps) too(less(over_depth ? depth : side, i64(extent)));
-      if (over_depth && real_side < o.side) too(less(side, i64(real_side)));
-      for (std::int64_t c = 0; c < w; ++c) body.push_back(stmt(Store{held, i64(u * w + c), zero()}));
-      Body read = accesses(m, o, reads, along, side, depth, held, u * w, w, false);
-      if (w > 1)
-        read = {stmt(If{Variable{aligned, DType::Bool}, accesses(m, o, reads, along, side, depth, held, u * w, w, true),
-            std::move(read)})};
-      if (there) body.push_back(stmt(If{*there, std::move(read), {}}));
-      else append(body, std::move(read));
-      Body stores;
-      for (std::int64_t c = 0; c < w; ++c)
-        stores.push_back(stmt(Store{o.shared,
-            along_depth ? (k + i64(c)) * i64(pitch_of(o.side)) + x : k * i64(pitch_of(o.side)) + (x + i64(c)),
-            Load{held, i64(u * w + c), type_}}));
-      if (total % threads_ && u + 1 == turns) puts.push_back(stmt(If{less(e, i64(total)), std::move(stores), {}}));
-      else append(puts, std::move(stores));
-    }
-    append(body, std::move(puts));
-    return body;
-  }
-
-  std::string look(
-      Body& body, const PassMember& m, const std::vector<std::size_t>& reads, std::size_t along, std::int64_t w) {
-    std::optional<Expr> all;
-    for (const std::size_t r : reads) {
-      const FlatAccess& access = m.nest.reads[r];
-      if (!access.offset.coefficients[along]) continue;
-      const std::string one = names_.fresh("aligned");
-      body.push_back(stmt(Aligned{
-          one, storage_.name(access.tensor), w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)}));
-      all = all ? both(*all, Variable{one, DType::Bool}) : Expr(Variable{one, DType::Bool});
-    }
-    const std::string name = names_.fresh("aligned");
-    body.push_back(stmt(Let{name, *all}));
-    return name;
-  }
-
-  Body accesses(const PassMember& m, const Operand& o, const std::vector<std::size_t>& reads, std::size_t along,
-      const Expr& side, const Expr& depth, const std::string& held, std::int64_t slot, std::int64_t w, bool together) {
-    Body body;
-    Ranges points = points_[o.leaf];
-    points.fix(o.side_dim, side), points.fix(o.depth_dim, depth);
-    std::map<std::size_t, std::string> views;
-    for (const std::size_t r : reads) {
-      const FlatAccess& access = m.nest.reads[r];
-      const bool wide = together && access.offset.coefficients[along] != 0;
-      views[r] = names_.fresh("v");
-      body.push_back(stmt(View{views[r], storage_.name(access.tensor), points.known_part(access.offset),
-          wide        ? w * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)
-              : w > 1 ? 1
-                      : 0}));
-    }
-    for (std::int64_t c = 0; c < w; ++c) {
-      const auto read = [&](std::size_t r) {
-        const FlatAccess& access = m.nest.reads[r];
-        return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along]),
-            storage_.plan.program.tensor(access.tensor).dtype});
-      };
-      const auto index = [&](const Form&) -> Expr { throw InternalError("an operand has no value of an index"); };
-      body.push_back(stmt(Store{held, i64(slot + c), convert(spelled(m.nest, *o.factor, read, index), type_)}));
-    }
-    return body;
-  }
-
-  // Where a thread's block begins; its elements are squares of 4 x 4, as in staged.cpp.
-  struct Place { Expr row, column; std::int64_t row_step, column_step; };
-  Place place(Body& body, const Compute& leaf) {
-    const std::int64_t rows = threads_ / leaf.lanes, tall = std::gcd(rows, warp_rows),
-                       wide = std::gcd(leaf.lanes, warp_columns), across = leaf.lanes / wide;
-    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
-               group = let(body, "warp", quotient(var(thread_), tall * wide));
-    const Expr row =
-        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf.rows)));
-    const Expr column =
-        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf.vectors)));
-    return {row, column, rows * square(leaf.rows), leaf.lanes * square(leaf.vectors)};
-  }
-  static std::int64_t step(std::int64_t i, std::int64_t count, std::int64_t stride) {
-    return i / square(count) * stride + i % square(count);
-  }
-
-  // acc += a b, over `depth` values.
-  Body products(const std::string& acc, const Compute& leaf, const Place& at, const std::string& a,
-      std::int64_t pitch_a, const std::string& b, std::int64_t pitch_b, std::int64_t depth) {
-    const auto some = [&](const Expr& k) {
-      Body one;
-      std::vector<Expr> x, y;
-      for (std::int64_t i = 0; i < leaf.rows; ++i)
-        x.push_back(let(one, "a", Load{a, at.row + k * i64(pitch_a) + i64(step(i, leaf.rows, at.row_step)), type_}));
-      for (std::int64_t j = 0; j < leaf.vectors; ++j)
-        y.push_back(
-            let(one, "b", Load{b, at.column + k * i64(pitch_b) + i64(step(j, leaf.vectors, at.column_step)), type_}));
-      for (std::int64_t i = 0; i < leaf.rows; ++i)
-        for (std::int64_t j = 0; j < leaf.vectors; ++j)
-          one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j),
-              Operation{Op::Fma,
-                  {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)],
-                      Load{acc, i64(i * leaf.vectors + j), type_}},
-                  type_}}));
-      return one;
-    };
-    Body body;
-    const std::string outer = names_.fresh("k_0"), inner = names_.fresh("k");
-    if (const std::int64_t whole = depth / unrolled; whole > 0) {
-      Body turn{stmt(For{inner, Kind::Unroll, i64(unrolled), {}, some(var(outer) * i64(unrolled) + var(inner))})};
-      body.push_back(stmt(For{outer, Kind::Serial, i64(whole), {}, std::move(turn)}));
-    }
-    if (const std::int64_t rest = depth % unrolled; rest > 0)
-      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest), {}, some(i64(depth - rest) + var(inner))}));
-    return body;
-  }
-
-  Body product(const PassMember& m) {
-    Body body;
-    const Place at = place(body, m.leaf);
-    const std::string acc = allocate(body, "s", m.leaf.rows * m.leaf.vectors, Memory::Register);
-    for (std::int64_t x = 0; x < m.leaf.rows * m.leaf.vectors; ++x) body.push_back(stmt(Store{acc, i64(x), zero()}));
-    append(body,
-        products(
-            acc, m.leaf, at, m.by_row.shared, pitch_of(height_), m.by_column.shared, pitch_of(depth_), m.by_row.depth));
-    for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
-      for (std::int64_t i = 0; i < m.leaf.rows; ++i)
-        body.push_back(stmt(Store{m.tile,
-            (at.column + i64(step(j, m.leaf.vectors, at.column_step))) * i64(pitch_of(height_)) + at.row +
-                i64(step(i, m.leaf.rows, at.row_step)),
-            Load{acc, i64(i * m.leaf.vectors + j), type_}}));
-    return body;
-  }
-
-  Body sum(const PassMember& m, bool again) {
-    Body body;
-    const Place at = place(body, m.leaf);
-    if (m.rescaled && !again)
-      for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-        const Expr by = let(body, "by", Load{scale_, at.row + i64(step(i, m.leaf.rows, at.row_step)), type_});
-        for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
-          body.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
-              Operation{Op::Mul, {Load{m.registers, i64(i * m.leaf.vectors + j), type_}, by}, type_}}));
-      }
-    append(body,
-        products(m.registers, m.leaf, at, m.tile, pitch_of(height_), m.by_column.shared, pitch_of(m.by_column.side),
-            depth_));
-    return body;
-  }
-
-  // Each element from its own points: what is no point may be multiplied by something that is not finite.
-  Body sum_of_points(const PassMember& m) {
-    const std::size_t l = static_cast<std::size_t>(&m - members_.data());
-    Body body;
-    const Place at = place(body, m.leaf);
-    const std::string k = names_.fresh("k");
-    Body one;
-    for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-      const Expr row = let(one, "row", at.row + i64(step(i, m.leaf.rows, at.row_step)));
-      Body adds;
-      const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(pitch_of(height_)) + row, type_});
-      for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
-        adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
-            Operation{Op::Fma,
-                {a,
-                    Load{m.by_column.shared,
-                        at.column + var(k) * i64(pitch_of(m.by_column.side)) +
-                            i64(step(j, m.leaf.vectors, at.column_step)),
-                        type_},
-                    Load{m.registers, i64(i * m.leaf.vectors + j), type_}},
-                type_}}));
-      one.push_back(at_point(l, i0_ + row, j0_ + var(k), std::move(adds)));
-    }
-    body.push_back(stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)}));
-    return body;
-  }
-
   Body write_sum(std::size_t l) override {
     const PassMember& m = members_[l];
     const Finishing finishing = this->finishing(l);
     Body body;
     const Place at = place(body, m.leaf);
     std::int64_t w = 1;
-    std::vector<Finishing::Together> together = this->together(body, l, square(m.leaf.vectors));
+    std::vector<Finishing::Together> together = finishing.side_by_side(body, m.part.column, square(m.leaf.vectors));
     for (const auto& one : together) w = std::max(w, one.width);
     for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
       const Expr in_block = at.row + i64(step(i, m.leaf.rows, at.row_step)), row = let(body, "row", i0_ + in_block);
@@ -392,7 +401,6 @@ class Online : public OnlinePass {
     return body;
   }
 
-  std::string scale_;
   Expr part_ = i64(0);
 };
 

@@ -1,5 +1,4 @@
-// Passes on tensor cores: copies a turn ahead, products in fragments, elements where they lie, packed fragments of
-// sums.
+// Passes on tensor cores: products in fragments, elements where they lie, packed fragments of sums.
 //
 // Thread 4 g + t of a warp has rows g and g + 8 of each 16 x 8 results, columns 2 t and 2 t + 1
 // (docs/decisions/tensor_cores.md), which are the places of the first operand too: two results side by side are its 16
@@ -8,7 +7,7 @@
 
 #include <algorithm>
 
-#include "codegen/online_pass.h"
+#include "codegen/online_boxes.h"
 #include "codegen/target.h"
 #include "codegen/tensor_cores.h"
 
@@ -17,15 +16,7 @@ namespace tilec::codegen {
 namespace {
 
 constexpr std::int64_t warp = 32, of_quad = 4;
-constexpr std::int64_t loads_at_once = 8;              // of elements that are copied one by one
 constexpr std::int64_t held_fragments = 32;            // registers of rows that stay, at most
-constexpr std::int64_t row_bytes = 128;                // of a panel that instructions read
-
-// Of a row in shared memory, of which instructions that read it there see panels of 128 bytes.
-std::int64_t row_width(std::int64_t extent, const MatrixInstruction& i) {
-  const std::int64_t panel = i.from_shared() ? row_bytes / lang::bytes(i.operand) : i.k;
-  return ceil_divide(extent, panel) * panel;
-}
 
 // A read of the instruction's type, or a cast of one that keeps every value.
 bool is_operand(
@@ -35,164 +26,14 @@ bool is_operand(
       keeps_values(factor, instruction.operand);
 }
 
-// The dimension along which rows of an operand of columns lie.
-std::size_t wide_dim(const OnlinePart& part) { return part.role == OnlinePart::Product ? part.depth : part.column; }
+// What a warp multiplies, of its rows: products out of two operands in shared memory, sums out of their elements.
+class ProductsOnCores : public OnlineBoxes {
+ protected:
+  ProductsOnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
+      Names& names, std::int64_t threads)
+      : OnlineBoxes(nests, leaves, storage, names, threads),
+        tall_(height_ / (threads / instruction_.threads() * instruction_.m)) {}
 
-// Whether both read the same elements of columns.
-bool same_columns(const Nest& a, const OnlinePart& p, const Nest& b, const OnlinePart& q) {
-  const FlatAccess &x = a.reads[static_cast<std::size_t>(read_of(*p.by_column)->read)],
-                   &y = b.reads[static_cast<std::size_t>(read_of(*q.by_column)->read)];
-  const std::size_t wide = wide_dim(p), other = wide_dim(q);
-  if (x.tensor != y.tensor || x.offset.constant != y.offset.constant ||
-      x.offset.coefficients[wide] != y.offset.coefficients[other] || a.dims[wide].extent != b.dims[other].extent)
-    return false;
-  for (std::size_t d = 0; d < a.dims.size(); ++d) {
-    if (d == wide) continue;
-    const auto own = b.dim(a.dims[d].name);
-    if (!own || *own == other || x.offset.coefficients[d] != y.offset.coefficients[*own]) return false;
-  }
-  return true;
-}
-
-class OnCores : public OnlinePass {
- public:
-  OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
-      std::int64_t threads)
-      : OnlinePass(nests, leaves, storage, names, threads),
-        instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
-        of_piece_(widest / lang::bytes(instruction_.operand)),
-        tall_(height_ / (threads / instruction_.threads() * instruction_.m)) {
-    each_ = depth_ / of_quad;
-  }
-
- private:
-  // An operand in shared memory: rows of so many elements, the last of them zeros where there are none.
-  struct Box {
-    const PassMember* member = nullptr;
-    const FlatAccess* access = nullptr;
-    std::size_t row, column;                           // dimensions
-    std::int64_t rows, row_extent, width, column_extent, buffers;
-    std::string shared = {}, aligned = {};
-    std::int64_t together = 1;                         // elements of a Copy
-  };
-
-  Box box(Body& body, const PassMember& m, const poly::Expr& factor, std::size_t row, std::int64_t rows,
-      std::int64_t row_extent, std::size_t column, std::int64_t buffers) {
-    const FlatAccess& access = m.nest.reads[static_cast<std::size_t>(read_of(factor)->read)];
-    const std::int64_t extent = m.nest.dims[column].extent;
-    Box b{&m, &access, row, column, rows, row_extent, row_width(extent, instruction_), extent, buffers};
-    b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width,
-        Memory::Shared, instruction_.operand);
-    b.together = access_width(access, column, of_piece_);
-    while (b.together > 1 && extent % b.together) b.together /= 2;
-    if (b.together * lang::bytes(instruction_.operand) < 4) b.together = 1;
-    return b;
-  }
-
-  Body shared_memory() override {
-    Body body;
-    for (PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Product)
-        of_rows_boxes_.push_back(box(body, m, *m.part.by_row, m.part.row, height_, rows_, m.part.depth, 1));
-      if (m.part.role != OnlinePart::Product && m.part.role != OnlinePart::Sum) continue;
-      const auto alike = std::ranges::find_if(
-          of_columns_, [&](const Box& b) { return same_columns(b.member->nest, b.member->part, m.nest, m.part); });
-      box_of_[&m] = static_cast<std::size_t>(alike - of_columns_.begin());
-      if (alike == of_columns_.end())
-        of_columns_.push_back(box(body, m, *m.part.by_column, m.part.over, depth_, over_, wide_dim(m.part), 2));
-      if (m.part.role == OnlinePart::Sum) m.shared = allocate(body, "again", depth_ * height_, Memory::Shared);
-    }
-    return body;
-  }
-
-  const Box& columns_of(const PassMember& m) const { return of_columns_[box_of_.at(&m)]; }
-
-  // Piece c of 16 bytes of row r lies where the 8 rows that a Fragment reads together meet different banks: by the row
-  // modulo 8, `of_eight`. A Fragment's is r8 wherever it begins, so that its pieces differ in a constant.
-  Expr piece(const Box& b, const Expr& row, const Expr& of_eight, const Expr& number) const {
-    const std::int64_t pieces = b.width / of_piece_;
-    const auto differ = [](const Expr& x, const Expr& y) { return Expr(Operation{Op::Xor, {x, y}, DType::I64}); };
-    if (instruction_.from_shared()) {
-      const Expr panel = pieces > 8 ? quotient(number, 8) : i64(0), at = pieces > 8 ? remainder(number, 8) : number;
-      return panel * i64(b.rows * of_panel()) + row * i64(of_panel()) + differ(at, of_eight) * i64(of_piece_);
-    }
-    const Expr turned = pieces % 8 == 0 ? differ(number, of_eight)
-        : pieces == 2 || pieces == 4    ? differ(number, quotient(of_eight, 8 / pieces))
-                                        : number;
-    return row * i64(b.width) + turned * i64(of_piece_);
-  }
-  std::int64_t of_panel() const { return row_bytes / lang::bytes(instruction_.operand); }  // elements of a row
-  Expr place(const Box& b, const Expr& row, const Expr& at) const {
-    return piece(b, row, remainder(row, 8), quotient(at, of_piece_)) + remainder(at, of_piece_);
-  }
-
-  // The rows of a box from `first` on.
-  Body bring(const Box& b, const Expr& first, const Expr& buffer) {
-    if (b.together == 1) return bring(b, first, buffer, 1);
-    return {
-        stmt(If{Variable{b.aligned, DType::Bool}, bring(b, first, buffer, b.together), bring(b, first, buffer, 1)})};
-  }
-  Body bring(const Box& b, const Expr& first, const Expr& buffer, std::int64_t elements) {
-    const std::int64_t of_row = b.width / elements, total = b.rows * of_row, count = ceil_divide(total, threads_);
-    std::int64_t at_once = elements > 1 ? count : std::min(count, loads_at_once);
-    while (count % at_once) --at_once;
-    const std::string turn = names_.fresh("u"), round = names_.fresh("v");
-    Body all, body;
-    const Expr times = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
-    const Expr number = let(all, "e", var(thread_) + times * i64(threads_));
-    // Where threads are whole rows, each keeps its place in them, and where they are whole eights, its place of eight.
-    const std::int64_t step = threads_ % of_row ? 0 : threads_ / of_row;
-    const Expr mine = quotient(var(thread_), of_row);
-    const Expr row = let(body, "row", step ? mine + times * i64(step) : quotient(number, of_row)),
-               at = let(body, "at", remainder(step ? var(thread_) : number, of_row) * i64(elements)),
-               of_eight = remainder(step && step % 8 == 0 ? mine : row, 8);
-    std::optional<Expr> there;
-    const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
-    if (b.row_extent % b.rows) too(less(first + row, i64(b.row_extent)));
-    if (b.width > b.column_extent) too(less(at, i64(b.column_extent)));
-    Ranges points = points_[static_cast<std::size_t>(b.member - members_.data())];
-    points.fix(b.row, first + row), points.fix(b.column, at);
-    const Expr offset = points.known_part(b.access->offset), to = buffer * i64(b.rows * b.width) +
-        piece(b, row, of_eight, quotient(at, of_piece_)) + remainder(at, of_piece_);
-    const std::string& from = storage_.name(b.access->tensor);
-    const DType type = instruction_.operand;
-    if (elements > 1) {
-      body.push_back(stmt(Copy{b.shared, to, from, offset, there.value_or(Constant{DType::Bool, 1, 0}), elements}));
-    } else {
-      const std::string one = allocate(body, "x", 1, Memory::Register, type);
-      const Stmt load = stmt(Store{one, i64(0), Load{from, offset, type}});
-      body.push_back(stmt(Store{one, i64(0), Constant{type, 0, 0.0}}));
-      body.push_back(there ? stmt(If{*there, {load}, {}}) : load);
-      body.push_back(stmt(Store{b.shared, to, Load{one, i64(0), type}}));
-    }
-    if (total % threads_) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
-    append(all, std::move(body));
-    Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
-    if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
-    return {std::move(loop)};
-  }
-  Body columns(const Expr& first, const Expr& buffer) {
-    Body body;
-    for (const Box& b : of_columns_) append(body, bring(b, first, buffer));
-    return body;
-  }
-
-  // ---- what a thread has
-
-  std::int64_t rows_of_thread() const override { return 2 * tall_; }
-  Expr row_of_thread(Body& body, std::int64_t slot) override {
-    if (slot == 0) {
-      const Expr lane = let(body, "lane", remainder(var(thread_), warp));
-      const std::int64_t together = instruction_.threads();
-      first_row_ = let(body, "first_row", quotient(var(thread_), together) * i64(tall_ * instruction_.m));
-      of_warp_ = together == warp ? i64(0)
-                                  : let(body, "of_warp", quotient(remainder(var(thread_), together), warp) * i64(16));
-      g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
-      r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)),
-      high_ = let(body, "high", quotient(lane, 16));
-    }
-    return let(body, "r", first_row_ + of_warp_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
-  }
   // Of the results of a warp: register of a row of the thread, block of columns, and which of two.
   std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const {
     return (slot / 2 * blocks + block) * instruction_.registers_of_c() + slot % 2 * 2 + one;
@@ -203,66 +44,6 @@ class OnCores : public OnlinePass {
     return tall_ * sum_blocks(sum) * instruction_.registers_of_c();
   }
 
-  Element element(Body& body, std::int64_t x, bool asked) override {
-    const Expr local = t_ * i64(2) + i64(x / 2 * instruction_.n + x % 2);
-    return {x, local, let(body, "j", j0_ + local), asked, {}};
-  }
-  Expr in_tile(const PassMember& m, const Element& at) const {
-    return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_};
-  }
-  Expr product_at(const PassMember& product, const Element& at) const override { return in_tile(product, at); }
-  Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
-    if (again_) return {stmt(Store{sum.shared, at.local * i64(height_) + row_, factor})};
-    return {stmt(Store{sum.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), factor})};
-  }
-  Expr highest_of(Body& body, const Expr& found) override {
-    const std::string name = names_.fresh("found");
-    body.push_back(stmt(Fold{name, Aggregation::Max, found, thread_, of_quad}));
-    return Variable{name, type_};
-  }
-  Body put_scale(const Expr& scale) override { return {stmt(Store{scale_, i64(slot_), scale})}; }
-  bool begins_again() const override { return true; }  // parts of what is infinite, and zeros beside it, are no numbers
-
-  Body first_operands() override {
-    Body body;
-    std::vector<std::string> tiles;
-    const auto tile = [&](std::size_t number) {
-      while (tiles.size() <= number)
-        tiles.push_back(
-            allocate(body, "tile", tall_ * tile_blocks() * instruction_.registers_of_c(), Memory::Register));
-      return tiles[number];
-    };
-    std::size_t products = 0, sums = 0;
-    for (PassMember& m : members_) {
-      if (m.part.role == OnlinePart::Product) m.tile = tile(products++);
-      if (m.part.role == OnlinePart::Sum)
-        m.tile = tile(sums++), m.registers = allocate(body, "acc", registers_of(m), Memory::Register);
-    }
-    if (maximum_) scale_ = allocate(body, "scale", rows_of_thread(), Memory::Register);
-    for (std::vector<Box>* boxes : {&of_rows_boxes_, &of_columns_})
-      for (Box& b : *boxes) {
-        if (b.together == 1) continue;
-        b.aligned = names_.fresh("aligned");
-        body.push_back(
-            stmt(Aligned{b.aligned, storage_.name(b.access->tensor), b.together * lang::bytes(instruction_.operand)}));
-      }
-    for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
-    body.push_back(stmt(Commit{}));
-    body.push_back(stmt(Barrier{}));
-    for (const Box& b : of_rows_boxes_) {
-      const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
-      if (instruction_.from_shared() || count > held_fragments) {
-        fragments_of_rows_.emplace_back();
-        continue;
-      }
-      fragments_of_rows_.push_back(allocate(body, "q", count, Memory::Register, DType::U32));
-      for (std::int64_t s = 0; s < steps; ++s)
-        for (std::int64_t i = 0; i < tall_; ++i)
-          body.push_back(
-              fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));
-    }
-    return body;
-  }
   // m 0 .. 7 and 8 .. 15 of the first half of k, then of the second.
   Stmt fragment_of_rows(
       const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
@@ -270,53 +51,9 @@ class OnCores : public OnlinePass {
         of_fragment(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8), i64(step * 2) + high_), false});
   }
 
-  // ---- turns
-
-  std::int64_t turns_at_once() const override { return 2; }
-  Body before_turns() override {
-    Body body = columns(first_, i64(0));
-    if (!again_) append(body, load_columns(first_)), append(body, put_columns(i64(0)));
-    if (!is_const(turns_)) body = {stmt(If{less(i64(0), turns_), std::move(body), {}})};
-    body.push_back(stmt(Commit{}));
-    return body;
-  }
-
-  Body turn(const Expr& number, bool again) override {
-    Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the
-                                                       // turn before
-    const Expr next = let(body, "next", number + i64(1));
-    Body ahead = columns(j0_ + i64(depth_), remainder(next, 2)), known;
-    if (!again) append(ahead, load_columns(j0_ + i64(depth_))), known = put_columns(remainder(next, 2));
-    body.push_back(stmt(If{less(next, turns_), std::move(ahead), {}}));
-    body.push_back(stmt(Commit{}));
-    const Expr buffer = let(body, "buffer", remainder(number, 2));
-    buffer_ = buffer;
-    std::size_t rows = 0;
-    for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Product) append(body, product(m, rows++, columns_of(m), buffer));
-    append(body, await(OnlinePart::Product));
-    append(body, elements(again));
-    if (again) body.push_back(stmt(Barrier{}));
-    for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Sum)
-        append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
-    if (!again) append(body, await(OnlinePart::Sum));
-    if (!known.empty()) body.push_back(stmt(If{less(next, turns_), std::move(known), {}}));
-    return body;
-  }
-
-  // What instructions that read shared memory have multiplied is there.
-  Body await(OnlinePart::Role role) const {
-    Body body;
-    for (const PassMember& m : members_)
-      if (instruction_.from_shared() && m.part.role == role)
-        body.push_back(stmt(Await{0, role == OnlinePart::Product ? m.tile : m.registers}));
-    return body;
-  }
-
   // Of 8 rows from `eight` on, this thread's.
   Expr of_fragment(const Box& b, const Expr& eight, const Expr& number) const {
-    return piece(b, eight + r_, r_, number);
+    return b.piece(eight + r_, r_, number);
   }
 
   Body product(const PassMember& m, std::size_t number, const Box& b, const Expr& buffer) {
@@ -326,14 +63,11 @@ class OnCores : public OnlinePass {
                        blocks = tile_blocks();
     const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
     if (instruction_.from_shared()) {
-      const auto begin = [&](const Box& x, const Expr& row, std::int64_t k) {
-        return row * i64(of_panel()) + i64(k / of_panel() * x.rows * of_panel() + k % of_panel());
-      };
       MultiplyShared all{&instruction_, m.tile, depth_, {rows.shared}, {b.shared}, {}, true};
       for (std::int64_t k = 0; k < rows.column_extent; k += instruction_.k)
         for (std::int64_t i = 0; i < tall_; ++i)
           all.products.push_back({i * blocks * instruction_.registers_of_c(),
-              begin(rows, first_row_ + i64(i * instruction_.m), k), at + begin(b, i64(0), k)});
+              rows.begin(first_row_ + i64(i * instruction_.m), k), at + b.begin(i64(0), k)});
       body.push_back(stmt(std::move(all)));
       return body;
     }
@@ -377,7 +111,7 @@ class OnCores : public OnlinePass {
         const auto value = [&](std::int64_t one) {
           return convert(Load{b.shared,
                              at +
-                                 place(b, i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2),
+                                 b.place(i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2),
                                      i64(r / regs_b * instruction_.n) + g_),
                              instruction_.operand},
               type_);
@@ -435,13 +169,13 @@ class OnCores : public OnlinePass {
     Body body;
     const std::string a = allocate(body, "a", steps * of_step, Memory::Register, DType::U32);
     MultiplyShared all{split.instruction, m.registers, sum_blocks(m) * instruction_.n, {a},
-        {b.shared, true, b.rows * row_bytes}, {}};
+        {b.shared, true, b.rows * panel_bytes}, {}};
     for (std::int64_t s = 0; s < steps; ++s) {
       append(body, packed(m, a, s * of_step, s, split));
       for (std::int64_t p = 0; p < split.of_row; ++p)
         for (std::int64_t i = 0; i < tall_; ++i)
           all.products.push_back({i * sum_blocks(m) * instruction_.registers_of_c(),
-              i64(s * of_step + (p * tall_ + i) * regs_a), at + i64(s * instruction_.k * of_panel())});
+              i64(s * of_step + (p * tall_ + i) * regs_a), at + b.begin(i64(s * instruction_.k), 0)});
     }
     body.push_back(stmt(std::move(all)));
     return body;
@@ -460,7 +194,7 @@ class OnCores : public OnlinePass {
           const Expr slot = i64(result(slot_, sum_blocks(m), j, c));
           const Expr y =
               convert(Load{b.shared,
-                          buffer * i64(b.rows * b.width) + place(b, var(k), t_ * i64(2) + i64(j * instruction_.n + c)),
+                          buffer * i64(b.rows * b.width) + b.place(var(k), t_ * i64(2) + i64(j * instruction_.n + c)),
                           instruction_.operand},
                   type_);
           adds.push_back(
@@ -469,6 +203,135 @@ class OnCores : public OnlinePass {
       return Body{at_point(l, row_value_, j0_ + var(k), std::move(adds))};
     }));
     return {stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)})};
+  }
+
+  std::int64_t tall_;                                  // results of a warp above one another
+  std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
+  std::string scale_;
+  // of this thread
+  Expr first_row_ = i64(0), of_warp_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);
+};
+
+// What passes ask: a thread has two rows of each result of its warp.
+class OnCores : public ProductsOnCores {
+ public:
+  OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
+      std::int64_t threads)
+      : ProductsOnCores(nests, leaves, storage, names, threads) {
+    each_ = depth_ / of_quad;
+  }
+
+ private:
+  std::int64_t rows_of_thread() const override { return 2 * tall_; }
+  Expr row_of_thread(Body& body, std::int64_t slot) override {
+    if (slot == 0) {
+      const Expr lane = let(body, "lane", remainder(var(thread_), warp));
+      const std::int64_t together = instruction_.threads();
+      first_row_ = let(body, "first_row", quotient(var(thread_), together) * i64(tall_ * instruction_.m));
+      of_warp_ = together == warp ? i64(0)
+                                  : let(body, "of_warp", quotient(remainder(var(thread_), together), warp) * i64(16));
+      g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
+      r_ = let(body, "r8", remainder(lane, 8)), low_ = let(body, "low", remainder(quotient(lane, 8), 2)),
+      high_ = let(body, "high", quotient(lane, 16));
+    }
+    return let(body, "r", first_row_ + of_warp_ + g_ + i64(slot / 2 * instruction_.m + slot % 2 * 8));
+  }
+  Element element(Body& body, std::int64_t x, bool asked) override {
+    const Expr local = t_ * i64(2) + i64(x / 2 * instruction_.n + x % 2);
+    return {x, local, let(body, "j", j0_ + local), asked, {}};
+  }
+  Expr in_tile(const PassMember& m, const Element& at) const {
+    return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_};
+  }
+  Expr product_at(const PassMember& product, const Element& at) const override { return in_tile(product, at); }
+  Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
+    if (again_) return {stmt(Store{sum.shared, at.local * i64(height_) + row_, factor})};
+    return {stmt(Store{sum.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), factor})};
+  }
+  Expr highest_of(Body& body, const Expr& found) override {
+    const std::string name = names_.fresh("found");
+    body.push_back(stmt(Fold{name, Aggregation::Max, found, thread_, of_quad}));
+    return Variable{name, type_};
+  }
+  Body put_scale(const Expr& scale) override { return {stmt(Store{scale_, i64(slot_), scale})}; }
+  bool begins_again() const override { return true; }  // parts of what is infinite, and zeros beside it, are no numbers
+
+  Body first_operands() override {
+    Body body;
+    std::vector<std::string> tiles;
+    const auto tile = [&](std::size_t number) {
+      while (tiles.size() <= number)
+        tiles.push_back(
+            allocate(body, "tile", tall_ * tile_blocks() * instruction_.registers_of_c(), Memory::Register));
+      return tiles[number];
+    };
+    std::size_t products = 0, sums = 0;
+    for (PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Product) m.tile = tile(products++);
+      if (m.part.role == OnlinePart::Sum)
+        m.tile = tile(sums++), m.registers = allocate(body, "acc", registers_of(m), Memory::Register);
+    }
+    if (maximum_) scale_ = allocate(body, "scale", rows_of_thread(), Memory::Register);
+    append(body, look_at_addresses());
+    for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
+    body.push_back(stmt(Commit{}));
+    body.push_back(stmt(Barrier{}));
+    for (const Box& b : of_rows_boxes_) {
+      const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
+      if (instruction_.from_shared() || count > held_fragments) {
+        fragments_of_rows_.emplace_back();
+        continue;
+      }
+      fragments_of_rows_.push_back(allocate(body, "q", count, Memory::Register, DType::U32));
+      for (std::int64_t s = 0; s < steps; ++s)
+        for (std::int64_t i = 0; i < tall_; ++i)
+          body.push_back(
+              fragment_of_rows(b, fragments_of_rows_.back(), (s * tall_ + i) * instruction_.registers_of_a(), s, i));
+    }
+    return body;
+  }
+  // ---- turns
+
+  std::int64_t turns_at_once() const override { return 2; }
+  Body before_turns() override {
+    Body body = columns(first_, i64(0));
+    if (!again_) append(body, load_columns(first_)), append(body, put_columns(i64(0)));
+    if (!is_const(turns_)) body = {stmt(If{less(i64(0), turns_), std::move(body), {}})};
+    body.push_back(stmt(Commit{}));
+    return body;
+  }
+
+  Body turn(const Expr& number, bool again) override {
+    Body body{stmt(Barrier{})};                        // this turn's columns are there, and nobody reads those of the
+                                                       // turn before
+    const Expr next = let(body, "next", number + i64(1));
+    Body ahead = columns(j0_ + i64(depth_), remainder(next, 2)), known;
+    if (!again) append(ahead, load_columns(j0_ + i64(depth_))), known = put_columns(remainder(next, 2));
+    body.push_back(stmt(If{less(next, turns_), std::move(ahead), {}}));
+    body.push_back(stmt(Commit{}));
+    const Expr buffer = let(body, "buffer", remainder(number, 2));
+    buffer_ = buffer;
+    std::size_t rows = 0;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Product) append(body, product(m, rows++, columns_of(m), buffer));
+    append(body, await(OnlinePart::Product));
+    append(body, elements(again));
+    if (again) body.push_back(stmt(Barrier{}));
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum)
+        append(body, again ? sum_of_points(m, columns_of(m), buffer) : sum(m, columns_of(m), buffer));
+    if (!again) append(body, await(OnlinePart::Sum));
+    if (!known.empty()) body.push_back(stmt(If{less(next, turns_), std::move(known), {}}));
+    return body;
+  }
+
+  // What instructions that read shared memory have multiplied is there.
+  Body await(OnlinePart::Role role) const {
+    Body body;
+    for (const PassMember& m : members_)
+      if (instruction_.from_shared() && m.part.role == role)
+        body.push_back(stmt(Await{0, role == OnlinePart::Product ? m.tile : m.registers}));
+    return body;
   }
 
   // ---- results
@@ -494,7 +357,7 @@ class OnCores : public OnlinePass {
     const Finishing finishing = this->finishing(l);
     const std::int64_t columns = m.nest.dims[m.part.column].extent, blocks = sum_blocks(m);
     Body body;
-    const std::vector<Finishing::Together> together = this->together(body, l, 2);
+    const std::vector<Finishing::Together> together = finishing.side_by_side(body, m.part.column, 2);
     const std::int64_t w = columns % 2 ? 1 : 2;
     append(body, each_row([&] {
       Body line;
@@ -523,15 +386,6 @@ class OnCores : public OnlinePass {
     }));
     return body;
   }
-
-  const MatrixInstruction& instruction_;
-  std::int64_t of_piece_, tall_;                       // elements of 16 bytes; results of a warp above one another
-  std::vector<Box> of_rows_boxes_, of_columns_;        // of products; of products and sums
-  std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
-  std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
-  std::string scale_;
-  // of this thread
-  Expr first_row_ = i64(0), of_warp_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);
 };
 
 }  // namespace

@@ -237,7 +237,7 @@ Body OnlinePass::put_columns(const Expr& buffer) {
 std::optional<Expr> OnlinePass::known_read(std::size_t l, std::size_t r, const Element& at, Known& known) const {
   if (const auto own = of_rows_.find({l, r}); own != of_rows_.end()) {
     const auto& [name, reciprocals] = own->second;
-    const Expr value =
+    Expr value =
         Load{name, i64(slot_), compute_type(storage_.plan.program.tensor(members_[l].nest.reads[r].tensor).dtype)};
     if (!reciprocals.empty()) known.reciprocals.emplace_back(value, Load{reciprocals, i64(slot_), type_});
     return value;
@@ -245,7 +245,8 @@ std::optional<Expr> OnlinePass::known_read(std::size_t l, std::size_t r, const E
   const auto own = column_of_.find({l, r});
   if (own == column_of_.end() || again_) return std::nullopt;
   const OfColumn& c = known_columns_[own->second];
-  const Expr place = buffer_ * i64(depth_) + at.local, value = Load{c.shared, place, c.type};
+  const Expr place = buffer_ * i64(depth_) + at.local;
+  Expr value = Load{c.shared, place, c.type};
   if (!c.reciprocals.empty()) known.reciprocals.emplace_back(value, Load{c.reciprocals, place, type_});
   return value;
 }

@@ -236,16 +236,6 @@ Body OnlinePass::range() {
   return body;
 }
 
-std::int64_t OnlinePass::access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-  if (access.offset.coefficients[d] != 1) return 1;
-  std::int64_t w = std::min(most, widest / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
-  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
-  halve(access.offset.constant);
-  for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x)
-    if (x != d) halve(access.offset.coefficients[x]);
-  return std::max<std::int64_t>(w, 1);
-}
-
 std::vector<std::size_t> OnlinePass::reads_of(const poly::Expr& e) const {
   std::vector<std::size_t> reads;
   for (const poly::Expr& part : poly::parts(e))
@@ -337,21 +327,6 @@ Expr OnlinePass::divided(const PassMember& m, const Expr& sum, const std::option
   if (!by) return sum;
   const PassMember& tile = members_[*m.divided];
   return divided(tile, &tile == &m ? *m.part.by_row : *tile.nest.value, sum, *by);
-}
-
-std::vector<Finishing::Together> OnlinePass::together(Body& body, std::size_t l, std::int64_t most) const {
-  const PassMember& m = members_[l];
-  std::vector<Finishing::Together> all;
-  for (const FlatAccess* target : finishing(l).targets()) {
-    const std::int64_t w = m.nest.dims[m.part.column].extent % most ? 1 : access_width(*target, m.part.column, most);
-    Finishing::Together& one = all.emplace_back(Finishing::Together{w, std::nullopt});
-    if (w == 1) continue;
-    const std::string name = names_.fresh("aligned");
-    const std::int64_t bytes = w * lang::bytes(storage_.plan.program.tensor(target->tensor).dtype);
-    body.push_back(stmt(Aligned{name, storage_.name(target->tensor), bytes}));
-    one.aligned = Variable{name, DType::Bool};
-  }
-  return all;
 }
 
 Expr OnlinePass::divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const {

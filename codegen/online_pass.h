@@ -16,11 +16,8 @@
 #include "codegen/online.h"
 #include "codegen/ranges.h"
 #include "codegen/scalar.h"
-#include "codegen/staged_block.h"
 
 namespace tilec::codegen {
-
-inline constexpr std::int64_t widest = 16;             // bytes of an access
 
 using ReadValue = std::function<Expr(std::size_t)>;
 using IndexValue = std::function<Expr(const Form&)>;
@@ -143,8 +140,6 @@ class OnlinePass {
 
   // ---- operands
 
-  // How many neighbours along d one access of this read has.
-  std::int64_t access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const;
   std::vector<std::size_t> reads_of(const poly::Expr& e) const;
 
   // ---- a pass; `again`: the maxima are known
@@ -222,8 +217,6 @@ class OnlinePass {
   Expr divided(const PassMember& m, const Expr& sum, const std::optional<Expr>& by) const;
   // As the tile says: zeros times what is not finite are no numbers, as is a zero times their sum.
   Expr divided(const PassMember& tile, const poly::Expr& value, const Expr& sum, const Expr& by) const;
-  // How many columns of a sum, of `most` side by side, each target takes by one access.
-  std::vector<Finishing::Together> together(Body& body, std::size_t l, std::int64_t most) const;
 
   Body write_fold(std::size_t l);
   // How a sum or fold of which something is written is finished.

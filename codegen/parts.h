@@ -40,7 +40,7 @@ template <class S, class See> void parts(S& statement, See&& see) {
     } else if constexpr (std::is_same_v<T, Allocate>) {
       see.declares(x.name), see.is(x.type), see.is(x.count), see.is(x.memory);
     } else if constexpr (std::is_same_v<T, Store>) {
-      see.accesses(x.view, x.offset), see.stores(x.value), see.is(x.hint), see.is(x.to_tf32);
+      see.accesses(x.view, x.offset), see.stores(x.value), see.is(x.hint);
     } else if constexpr (std::is_same_v<T, Fold>) {
       see.reads(x.value), see.names(x.over), see.is(x.how), see.is(x.among), see.declares(x.name);
     } else if constexpr (std::is_same_v<T, Barrier>) {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "poly/exact.h"

@@ -1,5 +1,6 @@
 #include "codegen/spelling.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/core.h>
@@ -18,6 +19,23 @@ std::string Names::fresh(const std::string& stem) {
     ++n;
     if (taken_.insert(name).second) return name;
   }
+}
+
+std::int64_t neighbours_of(const Storage& storage, const FlatAccess& access, std::size_t d, std::int64_t most) {
+  if (access.offset.coefficients[d] != 1) return 1;
+  std::int64_t w = std::min(most, most_access_bytes / lang::bytes(storage.plan.program.tensor(access.tensor).dtype));
+  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
+  halve(access.offset.constant);
+  for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x)
+    if (x != d) halve(access.offset.coefficients[x]);
+  return std::max<std::int64_t>(w, 1);
+}
+
+Expr aligned(const Storage& storage, Names& names, Body& body, TensorId tensor, std::int64_t elements) {
+  const std::string name = names.fresh("aligned");
+  body.push_back(stmt(
+      Aligned{name, storage.name(tensor), elements * lang::bytes(storage.plan.program.tensor(tensor).dtype)}));
+  return Variable{name, DType::Bool};
 }
 
 Body serial(

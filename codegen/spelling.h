@@ -58,6 +58,13 @@ struct Surroundings {
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 
+// How many neighbours along dimension d, `most` at most, one access of a thread has: it begins at a multiple of their
+// number, as far as strides say.
+inline constexpr std::int64_t most_access_bytes = 16;
+std::int64_t neighbours_of(const Storage& storage, const FlatAccess& access, std::size_t d, std::int64_t most);
+// Whether so many elements of a tensor are one access.
+Expr aligned(const Storage& storage, Names& names, Body& body, TensorId tensor, std::int64_t elements);
+
 // A serial loop over [lo, hi), which may be empty; `inside` gets the value.
 Body serial(
     Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);

@@ -168,7 +168,7 @@ class Staged : StagedCopies {
     const Side &line = along_m ? rows : columns, &lines = along_m ? columns : rows;
     const std::size_t last = line.dims.back();
     Body body;
-    const std::vector<Finishing::Together> together = side_by_side(body, last, square(line.count));
+    const std::vector<Finishing::Together> together = finishing_.side_by_side(body, last, square(line.count));
     std::int64_t w = 1;
     for (const auto& one : together) w = std::max(w, one.width);
     std::vector<Spot> spots = along(body, line, w);
@@ -277,7 +277,7 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
 // Both copies as if they were turned.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element) {
   const std::int64_t sides = threads / leaf.lanes * leaf.rows + leaf.lanes * leaf.vectors;
-  return 2 * depth * (sides * element + 2 * staged_access_bytes);
+  return 2 * depth * (sides * element + 2 * most_access_bytes);
 }
 
 Body spell_staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,

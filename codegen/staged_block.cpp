@@ -184,34 +184,6 @@ Expr StagedBlock::sum(const Expr& acc, const Expr& a, const Expr& b) const {
   return Operation{Op::Add, {acc, Operation{Op::Mul, {a, b}, type_}}, type_};
 }
 
-std::int64_t StagedBlock::neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-  if (access.offset.coefficients[d] != 1) return 1;
-  std::int64_t w = std::min(most, staged_access_bytes / lang::bytes(storage_.plan.program.tensor(access.tensor).dtype));
-  const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
-  halve(access.offset.constant);
-  for (std::size_t x = 0; x < nest_.dims.size(); ++x) if (x != d) halve(access.offset.coefficients[x]);
-  return std::max<std::int64_t>(w, 1);
-}
-
-std::int64_t StagedBlock::bytes_of(TensorId tensor, std::int64_t width) const {
-  return width * lang::bytes(storage_.plan.program.tensor(tensor).dtype);
-}
-
-Expr StagedBlock::aligned(Body& body, TensorId tensor, std::int64_t width) {
-  const std::string name = names_.fresh("aligned");
-  body.push_back(stmt(Aligned{name, storage_.name(tensor), bytes_of(tensor, width)}));
-  return Variable{name, DType::Bool};
-}
-
-std::vector<Finishing::Together> StagedBlock::side_by_side(Body& body, std::size_t d, std::int64_t most) {
-  std::vector<Finishing::Together> all;
-  for (const FlatAccess* target : finishing_.targets()) {
-    const std::int64_t own = extent(d) % most ? 1 : neighbours_of(*target, d, most);
-    all.push_back({own, own > 1 ? std::optional(aligned(body, target->tensor, own)) : std::nullopt});
-  }
-  return all;
-}
-
 bool StagedBlock::has_zeros() const {
   return lang::is_float(type_) &&
       std::any_of(nest_.rows.begin(), nest_.rows.end(), [&](const Row& row) { return mentions_m(row); });

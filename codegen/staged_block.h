@@ -18,8 +18,6 @@
 
 namespace tilec::codegen {
 
-inline constexpr std::int64_t staged_access_bytes = 16;  // at most
-
 class StagedBlock {
  protected:
   // `nests`: of the contraction, and of what finishes it. `height` x `width` values of m and n are a block, `depth` of
@@ -52,12 +50,6 @@ class StagedBlock {
 
   static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read);
   Expr sum(const Expr& acc, const Expr& a, const Expr& b) const;
-  // How many neighbours along d one access has: their offset is a multiple of their number.
-  std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t most) const;
-  Expr aligned(Body& body, TensorId tensor, std::int64_t width);  // whether `width` of its elements are one access
-  std::int64_t bytes_of(TensorId tensor, std::int64_t width) const;
-  // How many neighbours along d, `most` of them side by side, each target takes by one access.
-  std::vector<Finishing::Together> side_by_side(Body& body, std::size_t d, std::int64_t most);
   bool has_zeros() const;                              // in the place of what may not be finite
                                                        // (docs/decisions/staged_zeros.md)
   // `elements`, unless all of so many registers are finite: their sum is only then.

@@ -34,7 +34,7 @@ bool each_read(const poly::Expr& e, const std::function<void(int)>& f) {
 }
 
 std::int64_t StagedCopies::access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const {
-  return is_asked_along(d) ? 1 : neighbours_of(access, d, most);
+  return is_asked_along(d) ? 1 : neighbours_of(storage_, access, d, most);
 }
 
 StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::vector<std::size_t>& dims, bool masked,
@@ -57,7 +57,7 @@ StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::
     if (access.offset.coefficients[along(copy)]) w = access_width(access, along(copy), w);
   });
   copy.width = w;
-  const std::int64_t padding = staged_access_bytes / std::min<std::int64_t>(staged_access_bytes, lang::bytes(type_));
+  const std::int64_t padding = most_access_bytes / std::min<std::int64_t>(most_access_bytes, lang::bytes(type_));
   copy.pitch = side + (copy.along_depth ? padding : 0);
   copy.shared = names_.fresh(stem);
   return copy;
@@ -98,7 +98,7 @@ Body StagedCopies::look_at_addresses(Copy& copy) {
   each_read(copy.factor, [&](int r) {
     const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
     if (!access.offset.coefficients[along(copy)]) return;
-    const Expr one = aligned(body, access.tensor, copy.width);
+    const Expr one = aligned(storage_, names_, body, access.tensor, copy.width);
     all = all ? both(*all, one) : one;
   });
   const std::string name = names_.fresh("aligned");
@@ -143,7 +143,7 @@ Body StagedCopies::accesses(
     views[r] = names_.fresh("v");
     const bool wide = together && access.offset.coefficients[along(copy)] != 0;
     body.push_back(stmt(View{views[r], storage_.name(access.tensor), offset + own,
-        wide                 ? bytes_of(access.tensor, copy.width)
+        wide                 ? copy.width * lang::bytes(storage_.plan.program.tensor(access.tensor).dtype)
             : copy.width > 1 ? 1
                              : 0}));
   }

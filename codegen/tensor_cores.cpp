@@ -56,12 +56,10 @@ class OnTensorCores : CoreResults {
  private:
   Body one_thread() {
     Body body;
-    const auto aligned = [&](const Operand& x) {
-      const std::string name = names_.fresh("aligned");
-      body.push_back(stmt(Aligned{name, storage_.name(x.access->tensor), piece_bytes}));
-      return Expr(Variable{name, DType::Bool});
+    const auto begins_aligned = [&](const Operand& x) {
+      return aligned(storage_, names_, body, x.access->tensor, piece_bytes / lang::bytes(type_of(x)));
     };
-    const Expr a = aligned(a_), b = aligned(b_);
+    const Expr a = begins_aligned(a_), b = begins_aligned(b_);
     aligned_ = let(body, "aligned", both(a, b));
     lane_ = let(body, "lane", remainder(var(thread_), warp));
     warp_ = let(body, "warp", remainder(quotient(var(thread_), warp), instruction_.warps));
@@ -85,17 +83,10 @@ class OnTensorCores : CoreResults {
     Body body;
     const Expr count = count_stages(body);
     if (is_const(count) && const_or(count, 0) <= 0) return body;
-    if (in_pieces(a_) && in_pieces(b_))
-      for (auto& [x, name] : {std::pair(&a_, &held_a_), std::pair(&b_, &held_b_)}) {
-        *name = names_.fresh("held");
-        body.push_back(stmt(Allocate{*name, instruction_.operand, held_count(*x), Memory::Register}));
-      }
     Body all;
     const std::int64_t ahead = cores_.ahead();
     for (std::int64_t turn = 0; turn < ahead; ++turn) {
-      Body first = copies(i64(turn), i64(turn));
-      append(first, held_copies(i64(turn)));
-      append(all, when(less(i64(turn), count), std::move(first)));
+      append(all, when(less(i64(turn), count), copies(i64(turn), i64(turn))));
       all.push_back(stmt(Commit{}));
     }
     const std::string index = names_.fresh(nest_.dims[roles_.depth].name + "_b");
@@ -106,7 +97,6 @@ class OnTensorCores : CoreResults {
     const Expr buffer = remainder(var(index), cores_.buffers);
     append(inside,
         instruction_.from_shared() ? multiply_shared(buffer, std::move(later)) : multiply(buffer, std::move(later)));
-    append(inside, when(less(next, count), held_copies(remainder(next, cores_.buffers))));
     all.push_back(stmt(For{index, Kind::Serial, count, {}, std::move(inside)}));
     if (instruction_.from_shared()) all.push_back(stmt(Await{0, acc_}));
     if (is_const(count)) append(body, std::move(all));
@@ -125,22 +115,10 @@ class OnTensorCores : CoreResults {
       return copies;
     };
     const std::int64_t of_a = together(a_), of_b = together(b_);
-    if (!held_a_.empty()) {
-      Body loads = load(a_, k0, held_a_);
-      append(loads, load(b_, k0, held_b_));
-      body.push_back(stmt(If{aligned_, std::move(loads), both(1, 1)}));
-    } else if (of_a == 1 && of_b == 1) append(body, both(1, 1));
+    if (of_a == 1 && of_b == 1) append(body, both(1, 1));
     else body.push_back(stmt(If{aligned_, both(of_a, of_b), both(1, 1)}));
     end_stage();
     return body;
-  }
-
-  // What `copies` left in registers.
-  Body held_copies(const Expr& buffer) {
-    if (held_a_.empty()) return {};
-    Body body = put(a_, buffer * i64(depth_ * a_.side), held_a_);
-    append(body, put(b_, buffer * i64(depth_ * b_.side), held_b_));
-    return {stmt(If{aligned_, std::move(body), {}})};
   }
 
   // The fragments of a step are read while those of the step before it are multiplied, and `ahead`, the copies of a
@@ -187,13 +165,12 @@ class OnTensorCores : CoreResults {
     const Expr at_a = let(body, "at_a", buffer * i64(depth_ * a_.side)),
                at_b = let(body, "at_b", buffer * i64(depth_ * b_.side));
     const auto matrix = [&](const Operand& x) {
-      return SharedMatrix{x.shared, !x.along_k, x.along_k ? piece_bytes : depth_ * row_bytes};
+      return SharedMatrix{x.shared, !x.along_k, x.along_k ? piece_bytes : depth_ * panel_bytes};
     };
-    const std::int64_t of_row = row_bytes / bytes_;
     // Where a box begins that starts at this value of m or n: a multiple of eight rows, or of a whole panel.
     const auto begin = [&](const Operand& x, const Expr& at, const Expr& value, std::int64_t k) {
-      if (x.along_k) return at + panel(x, i64(k / of_row)) + value * i64(of_row) + i64(k % of_row);
-      return at + value * i64(depth_) + i64(k * of_row);
+      if (x.along_k) return at + rows_of(x).begin(value, k);
+      return at + value * i64(depth_) + i64(k * instruction_.of_panel());
     };
     MultiplyShared all{&instruction_, acc_, leaf_.vectors * instruction_.n, matrix(a_), matrix(b_), {}};
     for (std::int64_t k = 0; k < depth_; k += instruction_.k)
@@ -207,7 +184,6 @@ class OnTensorCores : CoreResults {
   }
 
   Operand a_, b_;
-  std::string held_a_, held_b_;                        // a turn's pieces on their way through registers
   Expr aligned_ = i64(0);                              // what callers gave begins at a multiple of 16 bytes
 };
 

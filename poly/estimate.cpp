@@ -13,7 +13,7 @@
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
 //   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike
 //   store                + 1 ulp of the tensor's type
-//   beyond the type      infinite, as backends have it; unbounded where that is not certain
+//   beyond the type      infinite, as backends have it; the error is unbounded where that is not certain
 //
 // For `0.1f + 0.2f - 0.3f` the value is about 1e-8 and the error 2e-7: nothing can be said about its digits, and the
 // tolerance says so. `magnitudes` is this error in units of 8·eps of the tensor's type, and at least |value|.
@@ -176,14 +176,15 @@ bool rounds_once(Op op) {
 }
 
 // What backends hold where a result is beyond f32: infinity or 0, if its operands leave no doubt. A product that is
-// added without being rounded first is not beyond anything yet, so nothing is known of it. (What an exact operation
-// gives is no larger than an operand.)
+// added without being rounded first is not beyond anything yet, so nothing is known of it. Any other doubtful value is
+// the one that IEEE gives, in f32: what is beyond it is infinite in all that follows. (What an exact operation gives is
+// no larger than an operand.)
 Value settled(double result, double error, double doubt, bool fuses) {
   const double size = std::fabs(result);
   if (size != 0 && size + doubt < rounds_to_zero && !fuses) return {std::copysign(0.0, result), 0, 0};
   if (size + doubt < rounds_to_infinity || !std::isfinite(size)) return {result, 0, error};
   if (!fuses && size - doubt >= rounds_to_infinity) return {std::copysign(infinity, result), 0, 0};
-  return {result, 0, infinity};
+  return {fuses ? result : round_to(DType::F32, result), 0, infinity};
 }
 
 }  // namespace

@@ -94,7 +94,10 @@ TileChoice thread_tile(
 std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) {
   const bool along =
       std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
-  const auto steps = [&](std::int64_t of) { return static_cast<double>((f.extent[depth] + of - 1) / of * of); };
+  const auto steps = [&](std::int64_t of) {
+    const std::int64_t all = (f.extent[depth] + of - 1) / of * of;
+    return static_cast<double>(all);
+  };
   std::int64_t best = stage;
   for (std::int64_t other = stage - 1; other >= model::threads::least_of_depth; --other)
     if ((!along || other % 4 == 0) && steps(other) < model::threads::fewer_steps * steps(best)) best = other;
@@ -111,7 +114,8 @@ double bytes_touched(
   if (apart != 1) return apart ? static_cast<double>(std::min(apart * bytes, sector)) : each;
   std::int64_t run = 1;
   bool whole = true;
-  for (std::size_t d = along.size(); d-- > 0 && std::abs(stride(access, along[d])) == run;) run *= f.extent[along[d]];
+  for (std::size_t d = along.size(); d > 0 && std::abs(stride(access, along[d - 1])) == run; --d)
+    run *= f.extent[along[d - 1]];
   for (std::size_t d = 0; d < f.extent.size(); ++d)
     whole = whole && (std::abs(stride(access, d)) < run || stride(access, d) * bytes % sector == 0);
   const double held = std::min(static_cast<double>(run), most) * each;

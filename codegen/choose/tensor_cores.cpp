@@ -28,11 +28,6 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
       });
 }
 
-bool reads_f32(const poly::Program& program, const Nest& nest) {
-  return std::ranges::all_of(
-      nest.reads, [&](const FlatAccess& read) { return program.tensor(read.tensor).dtype == DType::F32; });
-}
-
 // cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
 struct Chosen { Compute leaf; double cycles; bool in_pieces; };
 
@@ -51,9 +46,8 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   const auto height = static_cast<double>(tile.rows * tile.warps_m),
              width = static_cast<double>(tile.columns * tile.warps_n),
              each = static_cast<double>(lang::bytes(i.operand)), stage = static_cast<double>(turn);
-  const double rate = tile.rate * (i.from_shared() && i.operand == DType::F32 ? model::threads::of_rounded : 1);
   TileCycles c{};
-  c.one = height * width / (rate * model::threads::matrix_rate / each);
+  c.one = height * width / (tile.rate * model::threads::matrix_rate / each);
   c.tiles = all.batches * std::ceil(all.rows / height) * std::ceil(all.columns / width);
   c.read = c.tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
   // The copies of a block that is alone are not hidden where each asks for its place.
@@ -85,8 +79,7 @@ std::optional<Chosen> chosen(
   const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32) &&
-        (!i.from_shared() || i.operand != DType::F32 || (pieces && reads_f32(program, f.nest))))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();

@@ -23,6 +23,7 @@ inline constexpr double memory_bytes = 8;              // a cycle, from memory: 
 inline constexpr double element_of_line = 16;          // f32 on a cache line
 inline constexpr int factor_operations = 16;           // of a factor whose product has a scale: codegen/product.h,
                                                        // counted
+inline constexpr double sorted_element = 10;           // cycles for one element in one pass of a merge
 
 // Contractions on a GPU: choose/staged.cpp, choose/threads.cpp, choose/layout.cpp.
 namespace tiles {

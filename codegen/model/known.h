@@ -14,7 +14,7 @@ struct Known {
   double filled;                                       // the part of the box that the rows of the domain leave
   double operations;                                   // of the value, in vector multiply-adds
 };
-// Of a plan's groups, and of their leaves.
+// Of each leaf of a group, and of each group of a plan.
 using KnownGroup = std::vector<Known>;
 using KnownPlan = std::vector<KnownGroup>;
 

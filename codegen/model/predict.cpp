@@ -85,7 +85,7 @@ class Predictor {
     return made;
   }
 
-  // Without what moves, but for the least.
+  // Its milliseconds; of its bytes, only those that must move.
   PlanPrediction::Of first_group() const { return group(0, false); }
 
   PlanPrediction predict() const {

@@ -33,7 +33,6 @@ inline constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // byt
 // Sorting.
 inline constexpr std::int64_t longest_sorted_whole = 1 << 15;  // elements of a row: longer ones are cut when there are
                                                                // too few of them
-inline constexpr double sorted_element = 10;           // cycles for one element in one pass of a merge
 
 // Expressions, roughly: a multiply-add counts 1.
 inline constexpr int function_operations = 8;          // a function, a quotient, a root (operations_of in machine.h is
@@ -231,9 +230,6 @@ inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
-// What `wgmma` has of its rate where f32 go through registers to be rounded, whose loads each turn waits for: 4096^3 in
-// 1.13 to 1.55 ms on an H200, by `mma.sync` in 0.90.
-inline constexpr double of_rounded = 0.25;
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;

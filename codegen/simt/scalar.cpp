@@ -270,10 +270,6 @@ std::string Scalars::tf32_bits() {
       "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
 }
 
-std::string Scalars::to_tf32(const std::string& value) {
-  return fmt::format("__uint_as_float({}({}))", tf32_bits(), value);
-}
-
 std::string Scalars::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
   const bool rounds = i.fragment() == DType::F32;
@@ -345,7 +341,7 @@ std::string Scalars::multiply_shared(const MatrixInstruction& i, std::int64_t co
           a_transposed ? "unsigned long long" : "const unsigned int*"),
       fmt::format(
           "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, %{10}, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, {4}, %{5}, p{6}; }}\" : {7} : {8}, \"l\"(b), \"n\"({11:d}){9});",
-          shape, ptx(i.accumulator), i.operand == DType::F32 ? "tf32" : ptx(i.operand), sums, a, count + of_a, ways,
+          shape, ptx(i.accumulator), ptx(i.operand), sums, a, count + of_a, ways,
           list, of_list, also, count + of_a + 1, !begins));
 }
 
@@ -507,11 +503,9 @@ std::string Scalars::integers(Op op, DType t, const std::vector<std::string>& o)
   };
   switch (op) {
     case Op::Add: return modular("+");
-    case Op::Sub: return o[0] == "0" ? apart(t, modular("-")) : modular("-");
-    case Op::Mul:
-      return o[0].starts_with("(-") || o[1].starts_with("(-") ? apart(t, modular("*")) : modular("*");
-    case Op::Neg: return apart(t, wrap(t, fmt::format("(({0})0 - ({0}){1})", U, o[0])));
-    case Op::Fma: return integers(Op::Add, t, {integers(Op::Mul, t, {o[0], o[1]}), o[2]});
+    case Op::Sub: return modular("-");
+    case Op::Mul: return modular("*");
+    case Op::Neg: return wrap(t, fmt::format("(({0})0 - ({0}){1})", U, o[0]));
     case Op::Div:
       return shared("div",
           is_s ? fmt::format("return b == 0 ? ({0})0 : b == -1 ? ({0})(({1})0 - ({1})a) : ({0})(a / b);", T, U)

@@ -35,7 +35,6 @@ class Scalars {
   std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
-  std::string to_tf32(const std::string& value);       // an f32, rounded
   // Of sm_90a.
   std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
                                                        // a matrix in shared memory

@@ -78,6 +78,25 @@ Ends range_of(DType type) {
   }
 }
 
+bool is_number(const Interval& range) { return range.low == range.high; }
+
+// Of an integer of up to 32 bits, as C has it.
+Ends of_number(const Constant& c) {
+  if (!lang::is_integer(c.type) || lang::bits(c.type) > 32) return std::nullopt;
+  const int unused = 64 - lang::bits(c.type);
+  const auto bits = static_cast<std::uint64_t>(c.integer) << unused;
+  const std::int64_t number = lang::is_signed(c.type) ? static_cast<std::int64_t>(bits) >> unused
+                                                      : static_cast<std::int64_t>(bits >> unused);
+  return Interval{number, number};
+}
+
+// Whether this is -x, or c x with c < 0.
+bool negates(Op op, const std::vector<Value>& o) {
+  const auto below_zero = [](const Value& v) { return v.range && is_number(*v.range) && v.range->low < 0; };
+  if (op == Op::Sub) return o[0].range && is_number(*o[0].range) && o[0].range->low == 0;
+  return op == Op::Neg || (op == Op::Mul && (below_zero(o[0]) || below_zero(o[1])));
+}
+
 bool is_comparison(Op op) {
   return op == Op::Eq || op == Op::Ne || op == Op::Lt || op == Op::Le || op == Op::Gt || op == Op::Ge;
 }
@@ -146,7 +165,7 @@ const Place& place_of(const std::string& view, const Scope& scope) {
 Value Speller::value(const Expr& expr, const Scope& scope) {
   return expr.match(
       [&](const Constant& c) {
-        if (c.type != DType::I64) return Value{scalars_.constant(c), c.type, false, {}};
+        if (c.type != DType::I64) return Value{scalars_.constant(c), c.type, false, of_number(c)};
         const Interval range{c.integer, c.integer};
         return Value{scalars_.integer(c.integer, fits_int(range)), c.type, fits_int(range), range};
       },
@@ -216,9 +235,13 @@ Value Speller::apply(Op op, const std::vector<Value>& operands, DType type) {
   if (const std::optional<bool> known = decided(op, same)) return {*known ? "true" : "false", DType::Bool, false, {}};
   if (common == DType::Bool && op == Op::And && (same[0].text == "true" || same[1].text == "true"))
     return same[same[0].text == "true" ? 1 : 0];
+  if (op == Op::Fma && lang::is_integer(common))
+    return apply(Op::Add, {apply(Op::Mul, {same[0], same[1]}, type), same[2]}, type);
   std::vector<std::string> texts;
   for (const Value& x : same) texts.push_back(x.text);
-  return {scalars_.apply(op, common, std::move(texts)), boolean ? DType::Bool : type, false, {}};
+  std::string text = scalars_.apply(op, common, std::move(texts));
+  if (lang::is_integer(common) && negates(op, same)) text = scalars_.apart(common, text);
+  return {std::move(text), boolean ? DType::Bool : type, false, {}};
 }
 
 // Operands of a Max, Min or Select: no negation is below two of one kind (Scalars::apart). One below one of them stays
@@ -291,12 +314,7 @@ Value Speller::index(Op op, const std::vector<Value>& o) {
         sign(op), o[1].text);
   }
   if (narrow && !both) text = fmt::format("((int){})", text);
-  const auto one = [](const Interval& i) { return i.low == i.high; };
-  const auto below_zero = [&](const Value& v) { return one(*v.range) && v.range->low < 0; };
-  const bool negates = op == Op::Sub ? one(*o[0].range) && o[0].range->low == 0
-                                     : op == Op::Mul && (below_zero(o[0]) || below_zero(o[1]));
-  if (negates && !one(*range))                         // what is one number is known
-    made = Value::Made::Negation;
+  if (negates(op, o) && !is_number(*range)) made = Value::Made::Negation;  // what is one number is known
   return {std::move(text), DType::I64, narrow, range, narrow ? made : Value::Made::Otherwise, op};
 }
 

@@ -23,7 +23,7 @@ struct Value {
   std::string text;
   DType type = DType::I64;
   bool narrow = false;                                 // an i64 whose text is an `int`
-  std::optional<Interval> range;                       // of an i64
+  std::optional<Interval> range;                       // of an i64, and of a number of fewer bits
   // A narrow one that is -x, or c x with c < 0; a max, min or choice (`by`); one with such an operand.
   enum class Made { Otherwise, Negation, Extreme, ExtremeOfNegation } made = Made::Otherwise;
   Op by = Op::Max;

@@ -267,6 +267,14 @@ TEST_CASE("an f32 in between that is beyond its type is infinite, or nothing is 
   CHECK(quotient(0x1p100, 0x1p100, 0x1p100).outputs[0].reals[0] == inf);
   CHECK(quotient(-0x1p100, 0x1p100, 0x1p100).outputs[0].reals[0] == -inf);
   CHECK(quotient(0x1p100, 0x1p20, 0x1p100).outputs[0].reals[0] == 0x1p20);
+  // Doubt about an operand leaves the value the one that IEEE gives, unless nobody has rounded it yet.
+  const auto times = [](double factor, bool fuses) {
+    return apply_real(Op::Mul, DType::F32, {0x1p100, 0, inf}, {factor, 0, 0}, {}, fuses);
+  };
+  CHECK(same(times(-0x1p100, false), {-inf, 0, inf}));
+  CHECK(same(times(0x1p-260, false), {0, 0, inf}));
+  CHECK(same(times(0x1p20, false), {0x1p120, 0, inf}));
+  CHECK(same(times(-0x1p100, true), {-0x1p200, 0, inf}));
   // A backend may add a product that it never rounded.
   Case fused({"i"},
       Apply{Op::Sub, {product(first, Number{DType::F32, 0, 0x1p100}), Number{DType::F32, 0, 0x1p127}}, DType::F32});

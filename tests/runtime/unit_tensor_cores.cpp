@@ -110,6 +110,8 @@ TEST_CASE("a plan that cannot be spelled is refused with its reason") {
       "is no sum of products of two reads that `m16n8k16.f16` multiplies"));
   CHECK(says(message("cuda:sm_80", "block 2x4  lanes 32  stage 32  mma m8n8k4  warps 2x4  buffers 3"),
       "is no instruction of tensor cores"));
+  CHECK(says(message("cuda:sm_90a:math=tf32", "block 1x32  lanes 128  stage 32  mma m64n8k8.tf32  warps 2x1  buffers 4"),
+      "is no instruction of tensor cores"));
   CHECK(says(message("cuda:sm_80", "block 2x3  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
       "no odd number along `n`"));
   CHECK(says(message("cuda:sm_80", "block 4x16  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x4  buffers 3"),
