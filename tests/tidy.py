@@ -15,7 +15,8 @@ import sys
 root = pathlib.Path(__file__).resolve().parent.parent
 build = root / "build"
 tool = "clang-tidy-19"
-# build/ is g++'s: clang knows not all of its warnings and optimisations, and reads the headers that g++ has precompiled as text.
+# build/ is g++'s: clang knows not all of its warnings and optimisations, and reads the headers that g++ has
+# precompiled as text.
 options = [
     "--quiet",
     "--warnings-as-errors=*",
