@@ -18,6 +18,9 @@
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
 
+// g++ inlines LLVM's `operator new` of a global, not its `operator delete`, and takes them for no pair.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
+
 namespace tilec::codegen::llvm_backend {
 
 namespace {

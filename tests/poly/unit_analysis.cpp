@@ -1,6 +1,7 @@
 // The summary that `tilec explain` shows: its numbers, where they are known by hand.
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -116,8 +117,10 @@ std::vector<Array> small_integers(const Program& program) {
 }  // namespace
 
 TEST_CASE("every golden program of this stage computes the same before and after") {
+  const char* golden = std::getenv("TILEC_GOLDEN");
+  REQUIRE_MESSAGE(golden, "TILEC_GOLDEN is the folder of the golden files");
   int ran = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TILEC_GOLDEN) / "reduced")) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(golden) / "reduced")) {
     std::ifstream stream(entry.path());
     std::string text, command = "tilec FILE --emit=reduced";
     for (std::string line; std::getline(stream, line);) {
