@@ -194,7 +194,7 @@ Operations operations(const Program& program, const Node& node, std::int64_t wei
   if (const auto* i = std::get_if<Intrinsic>(&node)) {
     const auto n = elements(program.tensor(i->operands.at(0)));
     const Wide logarithm = std::bit_width(static_cast<std::uint64_t>(n));
-    return {i->op == IntrinsicOp::Sort ? capped(n * logarithm) : i->op == IntrinsicOp::Scatter ? n : 0, true};
+    return {i->op == IntrinsicOp::Sort ? capped(n * logarithm * weight) : i->op == IntrinsicOp::Scatter ? n : 0, true};
   }
   const auto& s = std::get<Statement>(node);
   const auto exact = points(s);

@@ -21,7 +21,8 @@ constexpr std::int64_t count_cap = 200'000;            // values fixed one by on
 std::optional<std::int64_t> points(const Statement& statement, std::int64_t cap = count_cap);
 std::optional<std::int64_t> count_points(const std::vector<Row>& rows, const Box& hull, std::int64_t cap = count_cap);
 // Scalar operations: of a value at one point (a function `weight` of them, fma two, casts none), and of a node in all,
-// a fold being one a point. `exact` is false where points were too many to count and the hull is taken.
+// a fold being one a point, a comparison of a sort `weight`. `exact` is false where points were too many to count and
+// the hull is taken.
 struct Operations { std::int64_t count; bool exact; };
 std::int64_t scalar_operations(const Expr& value, std::int64_t weight = 1);
 Operations operations(const Program& program, const Node& node, std::int64_t weight = 1);

@@ -195,6 +195,13 @@ TEST_CASE("sums of products of 16 bits are made again where they are cheap, and 
     CHECK(cores->backward.tensor(id).maximum == (cores->backward.tensor(id).name == "M"));
 }
 
+TEST_CASE("the order of a sort is saved") {
+  const auto split = split_of(
+      "function (X[N], W[N]) -> (L) { I = argsort(X); S = gather(X, I); L[] = +(S[n] * W[n]); }", {{"N", 1000}});
+  REQUIRE(split);
+  CHECK(way(*split, "I") == Way::Saved);
+}
+
 TEST_CASE("products over intervals, which nobody has in memory, are not saved") {
   const auto split = split_of(
       "function (A[T, D], B[T, D]) -> (H) { P[t, s, d: T, T, D] = *(A[u, d]), s + 1 <= u, u <= t default 1; H[t, d: T, D] = +(P[t, s, d] * B[s, d]), s <= t; }",
