@@ -3,7 +3,7 @@ or random contractions against the roof of one core (scan.py): bench/run.py --sc
 or predicted against measured times (model.py): bench/run.py --model [WORD…] [--seed N] [--count N] [--quick] [--busy] [--json FILE]
 or what the machine code for a GPU says, without one (gpu_static.py): bench/run.py --gpu-static [WORD…] [--json FILE]
 
-A WORD selects a group (gemm convolution gradients elementwise rows compile overhead embedding points) or every row whose title contains it.
+A WORD selects a group (gemm convolution gradients elementwise rows papers compile overhead embedding points) or every row whose title contains it.
 Exit status 1 when a result was wrong; goals that were missed are shown, not an error.
 """
 
@@ -19,7 +19,18 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import harness
 
-GROUPS = ["gemm", "convolution", "gradients", "elementwise", "rows", "compile", "overhead", "embedding", "points"]
+GROUPS = [
+    "gemm",
+    "convolution",
+    "gradients",
+    "elementwise",
+    "rows",
+    "papers",
+    "compile",
+    "overhead",
+    "embedding",
+    "points",
+]
 
 
 def machine() -> str:
