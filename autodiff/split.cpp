@@ -247,9 +247,9 @@ bool is_narrow_product(const Program& joint, const Node& node) {
       std::ranges::all_of(product->operands, [&](const Expr& factor) { return is_narrow(joint, *s, factor); });
 }
 
-// A product over an interval whose two ends are indices of its result: each element is its neighbour's and one factor
-// more, and whoever sums over such products goes on likewise, with none of them in memory
-// (docs/decisions/interval_products.md).
+// Counted as one operation an element: a product over an interval whose two ends are indices of its result. Each
+// element is its neighbour's and one factor more, and whoever sums over such products goes on likewise, with none of
+// them in memory (docs/decisions/interval_products.md).
 bool goes_on(const Program& joint, const Node& node) {
   const auto* s = std::get_if<Statement>(&node);
   if (!s || s->aggregation != Aggregation::Product || !lang::is_float(joint.tensor(s->target.tensor).dtype))

@@ -4,12 +4,12 @@
 //     ⇒  forward   X, A ⇒ Y, [E]         E = exp(X);  Y = E * A;
 //        backward  A, X or E, dY ⇒ dX    E = exp(X) again or handed over;  dE = dY * A;  dX = dE * E;
 //
-// The rule: an operation costs 1 (a division or a function 8), a byte that crosses `operations_per_byte`. A saved
-// tensor crosses twice, an input or output of the forward that backward reads once, a recomputed one costs its
-// operations and what it reads. Of all choices the cheapest is taken (a minimum cut); [[save]] and [[recompute]] decide
-// for their tensor. Where more would be saved than there is room for, operations are counted as cheaper until it fits.
-// A maximum and the values it is compared with come from one side: both are saved, or both made again, or the values
-// are made again by arithmetic that has no choice in rounding.
+// The rule: an operation costs 1 (a division, a function or a comparison of a sort 8: poly/count.h), a byte that
+// crosses `operations_per_byte`. A saved tensor crosses twice, an input or output of the forward that backward reads
+// once, a recomputed one costs its operations and what it reads. Of all choices the cheapest is taken (a minimum cut);
+// [[save]] and [[recompute]] decide for their tensor. Where more would be saved than there is room for, operations are
+// counted as cheaper until it fits. A maximum and the values it is compared with come from one side: both are saved, or
+// both made again, or the values are made again by arithmetic that has no choice in rounding.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +55,7 @@ poly::Program joined(const poly::Program& forward, const poly::Program& gradient
 
 // In: a joint Program after simplify, bind and bounds. Nothing, and an error, when [[save]] and [[recompute]]
 //     contradict each other, or more must be
-// saved than there is room for.
+//     saved than there is room for.
 std::optional<Split> split(const poly::Program& joint, std::size_t forward_inputs, std::size_t forward_outputs,
     const Prices& prices, lang::Diagnostics& diagnostics);
 

@@ -4,8 +4,9 @@
 //     ⇒  Rule{ operands {X}, targets {Y}, gradient: a Program with inputs X, Y, DY and output DX }
 //
 // In: the call's arguments and results.
-// Out: the Rule in the scope's Program; a result that is an argument, or has a rule
-// already, becomes a copy, so that a tensor has one rule.   Errors: other numbers of inputs or results, other shapes.
+// Out: the Rule in the scope's Program; a result that is an argument, or has a rule already, becomes a copy, so that a
+//      tensor has one rule.
+// Errors: other numbers of inputs or results, other shapes.
 #pragma once
 
 #include <vector>

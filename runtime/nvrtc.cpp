@@ -321,9 +321,9 @@ namespace {
 
 int bytes_spilled(const KernelStats& k) { return k.spill_stores + k.spill_loads + k.stack; }
 
-// Where a block has few registers a thread left, the assembler may spill some to make room for a second block. The text
-// in which kernels that spill
-// are alone on their multiprocessor: __launch_bounds__(1024) k0(…)  ⇒  __launch_bounds__(1024, 1) k0(…)
+// Where a block has few registers a thread left, the assembler may spill some to make room for a second block. Those
+// are alone on their multiprocessor in the text that this returns: __launch_bounds__(1024) k0(…)  ⇒
+// __launch_bounds__(1024, 1) k0(…)
 std::string alone_where_spilled(std::string source, const std::vector<KernelStats>& kernels) {
   for (const KernelStats& k : kernels) {
     const std::size_t name = bytes_spilled(k) == 0 ? std::string::npos : source.find(") " + k.name + "(");

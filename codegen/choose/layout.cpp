@@ -318,7 +318,8 @@ class Search : public Lying {
 
 };
 
-// On a GPU, cycles of the busiest multiprocessor, launches and copies included.
+// On a GPU, cycles of the busiest multiprocessor, with copies and their launches and without the launch of the
+// statement.
 class OnMultiprocessors : public Lying {
  public:
   using Lying::Lying;

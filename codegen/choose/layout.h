@@ -40,7 +40,8 @@ std::vector<Layouts> layouts_worth_a_look(const poly::Program& program, const St
     const poly::Statement& s, const Layouts& today, const Target& target, bool alone = false);
 
 // On a GPU, the copies with which a contraction's blocks take less than without, the copies included; none: as it lies.
-// `cost`: cycles of the device, its launches not counted; 0 where nobody estimates them.
+// `cost`: cycles of the device, with the launches of copies and without the one of the statement; 0 where nobody
+// estimates them.
 Layouts layouts_on_gpu(
     const poly::Program& program, const Strides& strides, const poly::Statement& s, const Target& target);
 

@@ -87,10 +87,10 @@ inline constexpr std::int64_t few_sets = 1024;         // bytes: rows as far apa
 inline constexpr double part_of_l1 = 0.75, part_of_l2 = 0.5;  // of a cache that one operand may fill before its lines
                                                               // are lost
 inline constexpr double line_of_l2 = 0.7, line_of_l3 = 4;  // cycles to fetch such a line again, beyond what is hidden
-// A result comes from memory by as much as it is larger than this part of the last cache, all of it from twice as much
-// on. Then each of its runs takes so many cycles to begin, and each of its first `ramp` lines (machine.h) so many more
-// than a line of a stream. Zen 4, blocks of 14 x 2 and 5 x 5 vectors of 1 to 40 MB in rows of 4 to 7 KB: to 8 MB lines
-// take 3 to 6 cycles, from 16 MB on 30 to 37 with blocks one below the other and 9 to 17 side by side.
+// Of a result, max(0, min(1, bytes / (part_of_l3 * l3) - 1)) comes from memory. Then each of its runs takes so many
+// cycles to begin, and each of its first `ramp` lines (machine.h) so many more than a line of a stream. Zen 4, blocks
+// of 14 x 2 and 5 x 5 vectors of 1 to 40 MB in rows of 4 to 7 KB: to 8 MB lines take 3 to 6 cycles, from 16 MB on 30 to
+// 37 with blocks one below the other and 9 to 17 side by side.
 inline constexpr double part_of_l3 = 0.25;
 // Rows of a block that is stored past the cache. Zen 4, a result of 37 MB: 4 x 6 took 2.2 ms where rows begin with a
 // line and 2.5 where they begin 16 bytes later, as memory of NumPy does; 6 x 4 2.1 and 6.4, 12 x 2 2.2 and 8.6; through
@@ -197,7 +197,8 @@ inline constexpr std::int64_t vectors_at_once = 4;     // of lanes across the sc
 inline constexpr int registers_of_lane = 2, registers_of_decay = 16;  // that a vector of sums takes
 }  // namespace scans
 
-// Copies of operands: choose/layout.cpp.   Measured on copies of 10 KB to 100 MB in every order of three dimensions.
+// Copies of operands on a CPU: choose/layout.cpp.   Measured on copies of 10 KB to 100 MB in every order of three
+// dimensions.
 namespace copies {
 // Cycles to copy one element of four bytes, read and written once, transposed in registers: from and to the second
 // cache, the last, memory.

@@ -195,7 +195,7 @@ inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;
 inline constexpr double bytes_of_a_launch = 10e6;      // that memory moves while one begins: 3 us
 inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the
                                                         // gradient of a layer norm takes for its 13
-inline constexpr double cycles_of_a_launch = 5265;     // likewise
+inline constexpr double cycles_of_a_launch = 5265;     // 3 us at 1.755 GHz
 inline constexpr double most_cut = 4;                  // times the parts that fill the machine, where they make whole
                                                        // waves of it
 inline constexpr double fewer_steps = 0.97;            // of a staged reduction, for a stage that is shorter
@@ -216,7 +216,7 @@ inline constexpr double issued_of_copy = 2;            // instructions for each 
                                                        // part of two accesses and their predicates
 inline constexpr double issued_of_rows = 3;            // more, where rows of the domain bound what it copies
 inline constexpr double sums_that_hide = 128;          // of a thread, the latencies of a block that is alone
-inline constexpr std::int64_t registers_of_rows = 32;  // likewise, where rows of the domain bound what a thread copies
+inline constexpr std::int64_t registers_of_rows = 32;  // of a thread, where rows of the domain bound what it copies
 // each other's latency; cycles of a block that is alone
 inline constexpr double warps_that_hide = 8, of_one_block = 1.5;
 inline constexpr double blocks_that_hide = 3;          // each other's latency: a stage that leaves room for
@@ -264,7 +264,6 @@ inline constexpr double least_bytes = 4 << 20;         // of products that memor
 inline constexpr double rate_apart = 0.8;              // of the multiplications of a launch of its own, of those that a
                                                        // multiprocessor can do
 inline constexpr double memory_bytes = 3.35e12 / 1.755e9;  // a cycle, of an H100
-inline constexpr double launch = 5000;                 // cycles
 // of a multiprocessor; bytes that a block takes besides: CUDA C++ Programming Guide, "Compute Capabilities"
 inline constexpr double threads = 2048, shared_of_block = 1024;
 inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is

@@ -374,7 +374,8 @@ double cycles_apart(const Rewriting& r, const std::vector<OnlineMember>& members
     const double multiplied = contracts(r.program, s)
         ? points(s) / (model::threads::issues * static_cast<double>(model::threads::warp)) / model::pass::rate_apart
         : 0;
-    cycles += std::max(multiplied / count, bytes / model::pass::memory_bytes) + (reduces(s) ? model::pass::launch : 0);
+    cycles += std::max(multiplied / count, bytes / model::pass::memory_bytes) +
+        (reduces(s) ? model::threads::cycles_of_a_launch : 0);
   }
   return cycles;
 }

@@ -30,12 +30,11 @@ struct Rewriting {
   struct Rows { std::vector<TensorId> tensors; std::vector<std::string> indices; std::int64_t parts = 0; };
   std::vector<Rows> rows = {};
   // Of one launch, too: what passes over an index together (online.h), and its rows.
-  // again: what is computed elsewhere, too
   struct Online {
     std::vector<TensorId> tensors;
     std::vector<std::string> rows;
     std::string over;
-    std::vector<TensorId> again;
+    std::vector<TensorId> again;                       // what is computed elsewhere, too
     std::vector<TensorId> finishing = {};              // its sums (finish.h)
   };
   std::vector<Online> online = {};

@@ -2,7 +2,8 @@
 //
 //   Y[t] = +(exp(A[t] - A[s]) * X[s]), s <= t     ⇒   one sum for each lane: times exp(A[t] - A[t - 1]), plus X[t]
 //
-// Elements at which something holds that a decay cannot say are computed once more, each by its definition.
+// A scan with an element at which something holds that a decay cannot say is computed once more, each element by its
+// definition.
 #pragma once
 
 #include "codegen/spell/scan_tile.h"
