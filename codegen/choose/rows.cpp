@@ -55,7 +55,7 @@ std::optional<PlannedByRows> PlannedByRows::below(double wanted, Rewriting r) {
   return PlannedByRows(std::move(r), shares);
 }
 
-PlannedByRows::PlannedByRows(Rewriting r, bool shares) {
+PlannedByRows::PlannedByRows(Rewriting&& r, bool shares) {
   if (shares) {
     Rewriting apart = r;
     share_rows(r);

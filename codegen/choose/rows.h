@@ -23,7 +23,7 @@ class PlannedByRows {
   std::optional<double> time(double wanted);           // none: as of Planned
 
  private:
-  PlannedByRows(Rewriting r, bool shares);
+  PlannedByRows(Rewriting&& r, bool shares);
   static double faster(double together, double apart);
 
   std::optional<Planned> together_, apart_;
