@@ -319,7 +319,9 @@ def _with_one(heading: typing.Any, arguments: tuple, named: dict) -> Text:
     given = {name: each for name, each in zip(heading.inputs, arguments) if each is not None}
     more = {name: named[name] for name in heading.inputs if named.get(name) is not None}
     known = {name: value for name, value in named.items() if name in heading.parameters}
-    deep = (next(iter(given)),) if heading.name in _OF_ONE else _batched(heading)
+    if not given and not more:
+        raise TypeError(f"missing: {next(iter(heading.inputs))}")
+    deep = (next(iter({**given, **more})),) if heading.name in _OF_ONE else _batched(heading)
     inputs, taken = [], []
     for name, value in {**given, **more}.items():
         sizes = _spell.sizes_of(rank_of(value), name)
