@@ -254,11 +254,11 @@ class ScanLeaf {
   ScanTile s_;
 };
 
-}                                                      // namespace
+}  // namespace
 
 Body spell_scan(
     const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names) {
   return ScanLeaf(nest, leaf, storage, around, names).spell();
 }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

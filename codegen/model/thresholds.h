@@ -222,10 +222,15 @@ inline constexpr double warps_that_hide = 8, of_one_block = 1.5;
 inline constexpr double blocks_that_hide = 3;          // each other's latency: a stage that leaves room for
                                                        // fewer is too long
 inline constexpr double better_tile = 0.97;            // of the cycles of a larger tile
-// Of a warp on tensor cores, or of four, and of its block; how many blocks a multiprocessor should hold, so that one
-// multiplies while another begins or ends; `rate`: products in a cycle, against `matrix_rate`, as an H100 is modelled
-// from its machine code; the warps of an instruction.
-struct MatrixTile { std::int64_t rows, columns, warps_m, warps_n, blocks; double rate; std::int64_t warps = 1; };
+struct MatrixTile {
+  std::int64_t rows, columns;                          // of those warps that multiply together
+  std::int64_t warps_m, warps_n;                       // how many such lie below and beside each other in a block
+  std::int64_t blocks;                                 // of a multiprocessor: one multiplies while another begins or
+                                                       // ends
+  double rate;                                         // products in a cycle, against `matrix_rate`: of an H100, by its
+                                                       // machine code
+  std::int64_t warps = 1;                              // of one instruction
+};
 inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9},
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}};

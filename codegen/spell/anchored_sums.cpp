@@ -11,7 +11,7 @@ namespace {
 double farthest() { return 0x1p100; }                  // weight of an element at its anchor
 double least_kept() { return 0x1p-900; }               // smaller terms may lose digits before they have grown
 
-}                                                      // namespace
+}  // namespace
 
 void AnchoredSums::go_on(Body& body, const DecayNames& p, std::int64_t v) {
   const auto all = [&](const std::string& view) { return d_.held(view, v, DType::F64); };
@@ -132,4 +132,4 @@ void AnchoredSums::add_exactly(Body& body, const DecayNames& p, std::size_t n, s
   hold(body, p.lost[n], v, plus(d_.held(p.lost[n], v, DType::F64), plus(sum.low, x.low)));
 }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

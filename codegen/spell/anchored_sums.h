@@ -40,4 +40,4 @@ class AnchoredSums {
   ScanTile& s_;
 };
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

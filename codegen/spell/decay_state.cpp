@@ -53,4 +53,4 @@ void DecayState::demand(Body& body, const DecayNames& p, std::int64_t v, const E
   hold(body, p.wrong, v, chosen(condition, held(p.wrong, v, DType::I32), Expr(Constant{DType::I32, 1, 0})));
 }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

@@ -70,4 +70,4 @@ inline void hold(Body& body, const std::string& view, std::int64_t v, const Expr
   body.push_back(stmt(Store{view, Expr(v), value}));
 }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

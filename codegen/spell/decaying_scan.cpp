@@ -356,8 +356,8 @@ class DecayingScan {
   AnchoredSums anchored_;
 };
 
-}                                                      // namespace
+}  // namespace
 
 Body decaying_scan(ScanTile& tile) { return DecayingScan(tile).spell(); }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

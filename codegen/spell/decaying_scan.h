@@ -12,4 +12,4 @@ namespace tilec::codegen {
 
 Body decaying_scan(ScanTile& tile);
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

@@ -19,4 +19,4 @@ inline Expr chosen(const Expr& c, const Expr& a, const Expr& b) { return Operati
 inline Expr logical(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::Bool}; }
 inline Expr below(const Expr& a, double b) { return Operation{Op::Lt, {a, real(b)}, DType::Bool}; }
 
-}                                                      // namespace tilec::codegen::doubles
+}  // namespace tilec::codegen::doubles

@@ -140,8 +140,8 @@ class ScanByThreads {
   std::string thread_, shared_;
 };
 
-}                                                      // namespace
+}  // namespace
 
 Body scan_by_threads(ScanTile& tile) { return ScanByThreads(tile).spell(); }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

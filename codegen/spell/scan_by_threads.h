@@ -11,4 +11,4 @@ namespace tilec::codegen {
 
 Body scan_by_threads(ScanTile& tile);
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

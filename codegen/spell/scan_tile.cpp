@@ -29,7 +29,7 @@ Scan known_scan(const Nest& nest) {
   return *scan;
 }
 
-}                                                      // namespace
+}  // namespace
 
 ScanTile::ScanTile(
     const Nest& of, const Compute& as, const Storage& held, const Surroundings& surroundings, Names& fresh)
@@ -233,4 +233,4 @@ Expr ScanTile::aside(const Form& offset, std::int64_t v) const {
   return n && offset.coefficients[*n] ? (i64(v * leaf.lanes) + lane()) * i64(offset.coefficients[*n]) : i64(0);
 }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen

@@ -93,4 +93,4 @@ struct ScanTile {
 
 inline Expr clamped(const Expr& value, const Interval& range) { return maximum(range.lo, minimum(value, range.hi)); }
 
-}                                                      // namespace tilec::codegen
+}  // namespace tilec::codegen
