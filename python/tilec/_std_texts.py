@@ -92,6 +92,9 @@ _OF_ONE = {
     *("sorted", "order_of", "topk", "kthvalue", "mode"),
 }
 
+# NumPy's functions along the last dimension of which `axis=None` is that of all elements in one row.
+_FLAT_OF_NONE = ("sorted", "order_of")
+
 # Losses of classes, which take one sample too.
 _OF_CLASSES = ("cross_entropy_loss", "soft_cross_entropy_loss", "nll_loss")
 
@@ -109,7 +112,10 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
     if heading.name in _parts.OWN:
         return _parts.OWN[heading.name](heading, arguments, named)
     rank = rank_of(arguments[0])
-    is_flat = "dim" in heading.asks and dims is None and heading.name != "squeeze"
+    is_flat = dims is None and (
+        ("dim" in heading.asks and heading.name != "squeeze")
+        or (heading.name in _FLAT_OF_NONE and ("dim" in known or "axis" in known))
+    )
     if lacks_dimension(heading, arguments) and not is_flat:
         return _with_one(heading, arguments, named)
     made: "str | None" = None
@@ -211,8 +217,11 @@ def _unsqueezed(rank: int, dims: typing.Any) -> str:
 def _flat(heading: typing.Any, rank: int, known: dict) -> str:
     """The function of all elements in one row."""
     options = _spell.values_of(_spell.without(known, ("dim", "axis")))
-    line = "Y = std.%s%s(reshape(X, %s))" % (heading.name, options, "*".join(_spell.sizes_of(rank)) or "1")
-    return _spell.function(heading, [_spell.read("X", _spell.sizes_of(rank))], ["Y"], [line])
+    results = heading.results
+    target = results[0] if len(results) == 1 else "(%s)" % ", ".join(results)
+    row = "reshape(X, %s)" % ("*".join(_spell.sizes_of(rank)) or "1")
+    line = "%s = std.%s%s(%s)" % (target, heading.name, options, row)
+    return _spell.function(heading, [_spell.read("X", _spell.sizes_of(rank))], results, [line])
 
 
 # ---- a dimension after the other

@@ -195,7 +195,20 @@ def test_a_dimension_that_is_true_or_a_variance_of_rows_is_refused():
         std.sum(SQUARE, True)
     with pytest.raises(TypeError, match="one for each row in PyTorch"):
         std.gaussian_nll_loss(SQUARE, SQUARE, SQUARE[0].exp())
-    with pytest.raises(TypeError, match="return_indices of max_pool1d is for layout=\"channels_first\""):
+    with pytest.raises(TypeError, match='return_indices of max_pool1d is for layout="channels_first"'):
         std.max_pool1d(SIGNAL, 2, return_indices=True, layout="channels_last")
     rows = SQUARE[:, :1].exp()
     same(std.gaussian_nll_loss(SQUARE, SQUARE.T, rows), F.gaussian_nll_loss(SQUARE, SQUARE.T, rows))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (3, 4, 2)])
+def test_axis_none_sorts_all_elements_in_one_row(shape):
+    x = RNG.standard_normal(shape)
+    same(std.sort(x, axis=None)[0], np.sort(x, axis=None))
+    np.testing.assert_array_equal(std.argsort(x, axis=None), np.argsort(x, axis=None, kind="stable"))
+
+
+def test_no_tensor_is_named():
+    for call in (std.softmax, std.softmax.vjp):
+        with pytest.raises(TypeError, match="missing: X"):
+            call(None)
