@@ -40,7 +40,8 @@ class Reader {
   }
 
   std::optional<Decay> decay() {
-    if (rise_ && !lengths_.empty()) return std::nullopt;
+    // sums of f64 texts are those at an anchor, which knows no rise
+    if (rise_ && (!lengths_.empty() || written_ == DType::F64)) return std::nullopt;
     if (!separable_ || type_ == DType::Bool || (!sums() && (scale_ || !term_))) return std::nullopt;
     Expr term = term_ ? *term_ : Expr(poly::Number{type_, 1, lang::is_float(type_) ? 1.0 : 0.0});
     if (divisor_) term = Apply{Op::Div, {term, *divisor_}, type_};

@@ -231,6 +231,7 @@ TEST_CASE("a sum under a decay is a scan") {
            "Y[j: N] = +(tanh(L[j] - L[k])), k <= j;", "Y[j: N] = >(exp(L[j] - L[k])), k <= j;",
            "Y[j: N] = +(exp(L[j] - L[k]) * X[k]), 0 <= j - k < 9;",
            "Y[j: N] = +((L[j] - X[k]) * X[k]), k <= j;", "Y[j: N] = +((W[j] - W[k]) * X[k]), k <= j;",
+           "Y[j: N] = +((f64(L[j]) - f64(L[k])) * exp(W[j] - W[k]) * W[k]), k <= j;",
            "Y[j: N] = +((j - k) * (L[j] - L[k]) * X[k]), k <= j;",
            "Y[j: N] = +((L[j] - L[k]) * (L[j] - L[k]) * X[k]), k <= j;"}) {
     CAPTURE(statement);
