@@ -43,6 +43,11 @@ class Reasons {
         d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")),
         d.sums.size() == 1 ? "it" : "them", points_of(d.tensor));
   }
+  std::string operator()(const directives::Chunks& d) const {
+    return fmt::format(
+        "chunks of {} of {} each: products of matrices within a chunk, and what lies before it by a state for each chunk",
+        grouped(static_cast<double>(d.size)), d.index);
+  }
   std::string operator()(const directives::Online& d) const {
     return fmt::format(
         "one pass over {}: {} {} known when it ends, and what they read of each {} and {} is never in memory", d.over,

@@ -456,7 +456,9 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
   std::vector<std::optional<std::size_t>> dimension(
       producer.indices.size());  // of the producer's tensor, an index each
   for (std::size_t d = 0; d < producer.target.element.size(); ++d) {
-    const auto k = plain_index(producer.target.element[d]);
+    const Affine& element = producer.target.element[d];
+    if (only_element(element, program.tensor(producer.target.tensor).shape[d])) continue;
+    const auto k = plain_index(element);
     if (!k || dimension[*k]) return std::nullopt;
     dimension[*k] = d;
   }

@@ -53,12 +53,12 @@ std::vector<std::size_t> in_order(std::size_t rank) {
 
 std::optional<std::size_t> plain_index(const Affine& e) { return e.single_index(); }
 
-// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs:
-// every element is written. Element 0 of a dimension that has no other.
 bool only_element(const Affine& e, const poly::Size& extent) {
   return e.is_constant() && e.constant.is(0) && extent.is(1);
 }
 
+// Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs:
+// every element is written.
 bool covers(const Program& program, const Statement& s) {
   const poly::Tensor& tensor = program.tensor(s.target.tensor);
   std::vector<bool> output(s.indices.size(), false);

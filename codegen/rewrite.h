@@ -19,6 +19,8 @@ poly::Statement copy(
     const poly::Program& program, TensorId target, TensorId source, const std::vector<std::size_t>& order);
 
 std::optional<std::size_t> plain_index(const poly::Affine& e);
+// Element 0 of a dimension that has no other.
+bool only_element(const poly::Affine& e, const poly::Size& extent);
 // Each target dimension is an index of its own that runs over the whole extent, and nothing else restricts the outputs:
 // every element is written.
 bool covers(const poly::Program& program, const poly::Statement& s);

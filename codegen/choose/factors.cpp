@@ -8,6 +8,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/chunks.h"
 #include "codegen/rewrite/halves.h"
 #include "codegen/scan.h"
 #include "poly/count.h"
@@ -39,6 +40,46 @@ double computed_with_quotients(const Statement& s) {
     slow += std::min(times, points) * model::rough_operations_of(apply->op);
   }
   return points + slow;
+}
+
+// What all chunks of a triangle cost, without what is computed within them.
+double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk) {
+  const double length = static_cast<double>(extent(s, t.along)), chunks = length / static_cast<double>(chunk);
+  double state = 1, reads = 1, outputs = 1;
+  for (const std::size_t k : t.state) if (k != t.along) state *= static_cast<double>(extent(s, k));
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (k != t.over) reads *= static_cast<double>(extent(s, k));
+    if (is_output_index(s, k)) outputs *= static_cast<double>(extent(s, k));
+  }
+  const double of_state = 1 + model::stored_element + (t.here ? model::product_point * chunks / 2 : 0);
+  return model::product_point * (length * state + reads) + chunks * state * of_state +
+      2 * model::stored_element * outputs;
+}
+
+// The sum over one of the indices in chunks, if it then costs less than `limit`.
+std::optional<FactorChoice> in_chunks(
+    Program& program, const Statement& s, const FactoredProduct& product, const Indices& sums, double limit) {
+  constexpr std::int64_t first = 16, last = 256;
+  std::optional<FactorChoice> best;
+  for (const std::size_t over : sums) {
+    if (s.domain.size() != s.indices.size() + 1 || extent(s, over) < model::least_chunked) continue;
+    const auto triangle = chunked_triangle(program, s, product, over);
+    if (!triangle || extent(s, triangle->along) < model::least_chunked || triangle->c <= -first) continue;
+    const double within = choose_factors(program, sum_in_chunks(s, *triangle, first)).cost / first;
+    double weights = 0;
+    if (triangle->here) {
+      weights = model::rough_operations_of(lang::Op::Exp) / 2.0;
+      for (std::size_t k = 0; k < s.indices.size(); ++k)
+        if (k != over && (triangle->here_mentions[k] || triangle->there_mentions[k]))
+          weights *= static_cast<double>(extent(s, k));
+    }
+    for (std::int64_t chunk = first; chunk <= std::min(last, extent(s, triangle->along) / 4); chunk *= 2) {
+      const double cost =
+          cost_of_states(s, *triangle, chunk) + (within + weights) * static_cast<double>(chunk);
+      if (cost < limit) best = FactorChoice{cost, {over}, false, chunk}, limit = cost;
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -85,6 +126,7 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
     if (!halves->as_many_points && cost <= limit) best = {cost, summed}, limit = cost;
     program.tensors.resize(known);
   }
+  if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk)) return *chunks;
   if (!best.summed.empty()) return best;
   if (!product_first.empty()) return {best.cost, product_first};
   const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, true);

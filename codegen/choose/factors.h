@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -16,8 +17,10 @@ struct FactorChoice {
   double cost = 0;                                     // in points
   std::vector<std::size_t> summed;                     // taken first; empty: as it is
   bool quotients = false;                              // for these alone
+  std::int64_t chunk = 0;                              // not 0: in chunks of so many of the one index (chunks.h)
 };
-// Every sum of some indices before the others, and of each half the same. `program` gives and takes back temporaries.
+// Every sum of some indices before the others, and of each half the same; a triangle in chunks. `program` gives and
+// takes back temporaries.
 FactorChoice choose_factors(poly::Program& program, const poly::Statement& s);
 
 // Of a sum as a strip and a scan (restate.h); none where it is no such sum.

@@ -27,6 +27,10 @@ inline constexpr double stored_element = 8;            // points for whose time 
 // take a third to a fifth of the time (Zen 5).
 inline constexpr double product_first = 1.5;
 inline constexpr std::int64_t least_side_of_product = 8;  // values: registers hold a block of such sides
+inline constexpr std::int64_t least_chunked = 128;     // values along a triangle
+inline constexpr double product_point = 0.3;           // of a triangle's point, that one of a product of f64 matrices
+                                                       // takes (Zen 5: 25 and 85 ps)
+inline constexpr double points_to_chunk = 1e6;         // that are saved at least: for six launches more
 inline constexpr double least_to_factor = 256;         // points: below, a launch more costs more
 inline constexpr std::int64_t largest_temporary = std::int64_t{1} << 30;  // bytes
 

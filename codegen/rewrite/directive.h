@@ -9,6 +9,8 @@
 //   logs H                              products over intervals that H sums are told by running sums of logarithms
 //                                       (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
+//   chunks O  over s  by 32             O's triangle over s in chunks: within them as written, before them by states
+//                                       (chunks.h)
 //   online M Z U  rows i  over j        M, Z and U in one pass over j, with what they read of [i, j] (online.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
@@ -82,6 +84,13 @@ struct Factor {
   Names sums;
   void parts(auto& io) { io.head(tensor), io.part("over", sums); }
   bool operator==(const Factor&) const = default;
+};
+struct Chunks {
+  static constexpr const char* word = "chunks";
+  std::string tensor, index;
+  std::int64_t size = 0;
+  void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
+  bool operator==(const Chunks&) const = default;
 };
 struct Online {
   static constexpr const char* word = "online";
@@ -174,7 +183,7 @@ struct Share {
 }  // namespace directives
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
-    directives::Logs, directives::Factor, directives::Online, directives::Terms, directives::Blocks,
+    directives::Logs, directives::Factor, directives::Chunks, directives::Online, directives::Terms, directives::Blocks,
     directives::Windows, directives::Pairs, directives::Split, directives::Copy, directives::Stage, directives::Tile,
     directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {

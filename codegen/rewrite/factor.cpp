@@ -20,6 +20,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/chunks.h"
 #include "codegen/rewrite/halves.h"
 #include "codegen/running.h"
 #include "poly/canonical.h"
@@ -54,10 +55,15 @@ std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
   const auto first = static_cast<TensorId>(program.tensors.size());
   std::vector<TensorId> read_as;
   std::vector<Statement> before;
+  const auto rename = [&](Statement& s) {
+    for (Access& read : s.reads)
+      if (read.tensor >= first) read.tensor = read_as[static_cast<std::size_t>(read.tensor - first)];
+  };
   for (HalfSum& part : halves.inner) {
     const auto id = static_cast<TensorId>(program.tensors.size());
+    rename(part.statement);
     part.statement.target.tensor = id;
-    part.temporary.name = fresh_name(program, name + (read_as.empty() ? "_sums" : "_reached"));
+    part.temporary.name = fresh_name(program, name + part.temporary.name);
     program.tensors.push_back(part.temporary);
     const auto [made, is_new] = r.sums.try_emplace(form_of(program, part.statement), id);
     read_as.push_back(is_new || !is_made_before(program, n, made->second) ? id : made->second);
@@ -68,8 +74,7 @@ std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
       program.tensors.pop_back();
     }
   }
-  for (Access& read : halves.outer.reads)
-    if (read.tensor >= first) read.tensor = read_as[static_cast<std::size_t>(read.tensor - first)];
+  rename(halves.outer);
   program.nodes[n] = std::move(halves.outer);
   const std::size_t count = before.size();
   insert(program, n, std::move(before));
@@ -246,15 +251,20 @@ class Factoring {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     const FactorChoice choice = choose_factors(program_, s);
     if (choice.summed.empty()) return false;
-    directives::Factor done{target_name(program_, s), {}};
-    for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
-    r_.done.push_back(std::move(done));
     const FactoredProduct product = product_of(s).value();
-    for (std::size_t made = cut_at(r_, n,
-             halves_of_sum(program_, s, product, static_cast<TensorId>(program_.tensors.size()), choice.summed,
-                 choice.quotients)
-                 .value());
-        made > 0; --made) {
+    const auto first = static_cast<TensorId>(program_.tensors.size());
+    std::optional<Halves> halves;
+    if (choice.chunk) {
+      const std::size_t over = choice.summed.front();
+      r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
+      halves = chunks_of(program_, s, product, chunked_triangle(program_, s, product, over).value(), choice.chunk, first);
+    } else {
+      directives::Factor done{target_name(program_, s), {}};
+      for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
+      r_.done.push_back(std::move(done));
+      halves = halves_of_sum(program_, s, product, first, choice.summed, choice.quotients);
+    }
+    for (std::size_t made = cut_at(r_, n, std::move(halves.value())); made > 0; --made) {
       if (parted(n)) n += 2;
       while (cut(n)) {}
       ++n;
@@ -320,6 +330,27 @@ Refusal apply(Rewriting& r, const directives::Logs& directive) {
         "`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index",
         directive.tensor);
   static_cast<void>(told_at(r, *n, std::move(*told)));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Chunks& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  const auto over = index_of(s, directive.index);
+  if (!over || is_output_index(s, *over))
+    return fmt::format("`{}` does not reduce over an index `{}`", directive.tensor, directive.index);
+  const auto product = product_of(s);
+  const auto triangle = product ? chunked_triangle(r.program, s, *product, *over) : std::nullopt;
+  if (!triangle)
+    return fmt::format("`{}` sums no product over a triangle of {} that the factors or a decay of f32 take apart",
+        directive.tensor, directive.index);
+  const std::int64_t least = 1 - triangle->c, length = extent(s, triangle->along);
+  if (directive.size < least || directive.size >= length)
+    return fmt::format("chunks of {} have from {} to {} places", directive.tensor, least, length - 1);
+  static_cast<void>(cut_at(r, *n,
+      chunks_of(r.program, s, *product, *triangle, directive.size, static_cast<TensorId>(r.program.tensors.size()))));
   r.done.push_back(directive);
   return std::nullopt;
 }

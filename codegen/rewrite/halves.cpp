@@ -260,7 +260,7 @@ class Cutting {
       return true;
     });
     write_part(seen, id_ + static_cast<TensorId>(n), order.size());
-    poly::Tensor temporary{"", type, {}, s_.span};
+    poly::Tensor temporary{n == 0 ? "_sums" : "_reached", type, {}, s_.span};
     for (std::size_t d = 0; d < order.size(); ++d) temporary.shape.push_back(*f.hull[d].extent);
     return {std::move(seen), std::move(temporary)};
   }

@@ -17,7 +17,7 @@ namespace tilec::codegen {
 
 struct HalfSum {
   poly::Statement statement;
-  poly::Tensor temporary;                              // without a name
+  poly::Tensor temporary;                              // its name is what follows that of the statement's target
 };
 struct Halves {
   std::vector<HalfSum> inner;                          // the sums, and where conditions matter how many points they

@@ -1,0 +1,613 @@
+#include "codegen/rewrite/chunks.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "codegen/decay.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/scan.h"
+#include "poly/intern.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using lang::DType;
+using lang::Op;
+using poly::Access;
+using poly::Affine;
+using poly::Expr;
+using poly::Program;
+using poly::Statement;
+using poly::TensorId;
+using Indices = std::vector<std::size_t>;
+using Mentions = std::vector<bool>;
+using Role = ProductFactor::Role;
+
+constexpr double largest_exponent = 88.72;             // of an exponential that f32 holds
+constexpr double largest_rise = 200;                   // of exponents before a chunk: f64 holds all products with
+                                                       // exponentials of such
+
+bool within(const Mentions& a, const Mentions& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) if (a[k] && !b[k]) return false;
+  return true;
+}
+
+// But for `without`.
+Mentions together(Mentions a, const Mentions& b, std::size_t without) {
+  for (std::size_t k = 0; k < a.size(); ++k) a[k] = k != without && (a[k] || b[k]);
+  return a;
+}
+
+Mentions mentioned(const Statement& s, const Expr& e) {
+  Mentions found(s.indices.size(), false);
+  mark(e, s.reads, found);
+  return found;
+}
+
+Expr number(double value) { return poly::Number{DType::F64, 0, value}; }
+Expr apply_to(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, a.type()}; }
+Expr all_of(const Expr& a, const Expr& b) { return poly::Apply{Op::And, {a, b}, DType::Bool}; }
+Expr is_at_most(const Expr& a, double b) { return poly::Apply{Op::Le, {a, number(b)}, DType::Bool}; }
+Expr exponential(const Expr& e) { return poly::Apply{Op::Exp, {e}, DType::F64}; }
+
+const poly::Read* read_in(const Expr& e) {
+  const auto* cast = e.as<poly::Cast>();
+  return cast ? read_in(cast->operand) : e.as<poly::Read>();
+}
+
+// Whether the exponents here and there are of the same tensors, so that a weight is one where both are at one place.
+bool are_pairs(const Statement& s, const std::vector<Level>& here, const std::vector<Level>& there) {
+  const auto tensor = [&](const Level& level) {
+    const auto* read = read_in(level.value);
+    return read ? s.reads[static_cast<std::size_t>(read->read)].tensor : TensorId{-1};
+  };
+  return here.size() == there.size() && std::ranges::all_of(here, [&](const Level& a) {
+    return tensor(a) >= 0 && std::ranges::any_of(there, [&](const Level& b) {
+      return tensor(b) == tensor(a) && b.minus != a.minus && b.times == a.times;
+    });
+  });
+}
+
+// Exponentials of f32 over both indices of the triangle, and nothing else.
+bool take_decay(const Statement& s, const FactoredProduct& product, const std::vector<ProductFactor>& weights,
+    ChunkedTriangle& t) {
+  const auto is_f32 = [](const ProductFactor& f) {
+    return f.role == Role::Times && std::ranges::all_of(poly::parts(f.value), [](const Expr& part) {
+      const auto* apply = part.as<poly::Apply>();
+      return !apply || apply->op != Op::Exp || apply->type == DType::F32;
+    });
+  };
+  if (s.value.type() != DType::F32 || !std::ranges::all_of(weights, is_f32)) return false;
+  const auto decay = decay_of(Aggregation::Sum, joined(product, weights, DType::F32), [&](const Expr& e) {
+    const Mentions found = mentioned(s, e);
+    return Reach{found[t.along], found[t.over]};
+  });
+  if (!decay || !decay->here || !decay->there || decay->written != DType::F32) return false;
+  const auto* one = decay->term.as<poly::Number>();
+  if (!one || one->real != 1 || !decay->powers.empty() || !decay->rates.empty() || !decay->lengths.empty() ||
+      decay->rise || !decay->runs.empty() || decay->term_if || decay->scale || decay->scale_if || decay->term_must ||
+      decay->scale_must || !are_pairs(s, decay->levels_here, decay->levels_there))
+    return false;
+  t.here = decay->here, t.there = decay->there;
+  t.here_mentions = mentioned(s, *t.here), t.there_mentions = mentioned(s, *t.there);
+  return true;
+}
+
+// A dimension of a part: an index of the statement, or a new one.
+struct Axis {
+  std::string name;
+  std::int64_t extent;
+  std::optional<std::size_t> old = {};
+};
+
+Frame framed(const Statement& s, const std::vector<Axis>& axes) {
+  Frame f;
+  f.map.assign(s.indices.size(), Affine::of(poly::Size(0), axes.size()));
+  for (std::size_t n = 0; n < axes.size(); ++n) {
+    f.names.push_back(axes[n].name);
+    f.hull.push_back({Affine::index(n, axes.size()), poly::Size(axes[n].extent)});
+    if (!axes[n].old) continue;
+    f.map[*axes[n].old] = Affine::index(n, axes.size());
+    f.map[*axes[n].old].constant = poly::Size(low(s, *axes[n].old));
+  }
+  return f;
+}
+
+class Chunks {
+ public:
+  Chunks(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk)
+      : s_(s),
+        t_(t),
+        chunk_(chunk),
+        length_(extent(s, t.along)),
+        values_(extent(s, t.over)),
+        count_((length_ + chunk - 1) / chunk),
+        of_chunk_(fresh_index(s, s.indices[t.along] + "_c")),
+        before_(fresh_index(s, s.indices[t.over] + "_c")) {}
+
+  Statement within_chunks() const {
+    std::vector<Axis> axes;
+    std::size_t b = 0, j = 0;
+    for (std::size_t k = 0; k < s_.indices.size(); ++k) {
+      if (k == t_.over) j = axes.size(), axes.push_back({s_.indices[k], chunk_});
+      else if (k != t_.along) axes.push_back({s_.indices[k], extent(s_, k), k});
+      else b = axes.size(), axes.push_back({of_chunk_, count_}), axes.push_back({s_.indices[k], chunk_});
+    }
+    Frame f = framed(s_, axes);
+    const Affine place = place_at(b, 0, b + 1, axes.size()), value = value_at(b, j, axes.size());
+    f.map[t_.along] = from_end(t_.along, place, t_.along_down);
+    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
+    Statement part = seen_in(s_, f, [](const Affine&) { return false; });
+    bound(part, place, count_ * chunk_ - 1, length_);
+    bound(part, value, t_.c + count_ * chunk_ - 1, values_, t_.c);
+    part.domain.push_back(not_after(b + 1, j, axes.size()));
+    return part;
+  }
+
+  Halves parts(const Program& program, const FactoredProduct& product, TensorId first) {
+    program_ = &program, product_ = &product, first_ = first;
+    const TensorId of_chunks = totals(t_.there ? weighed_values() : -1),
+                   states = after_chunks(of_chunks, t_.there ? decays() : -1);
+    read_states(states, t_.there ? largest_before() : -1);
+    add_whole(within_chunks(), "_near");
+    Statement sum = both();
+    return {std::move(made_), std::move(sum)};
+  }
+
+ private:
+  // Which factors are multiplied with the weight, and which are not.
+  struct Sides { std::vector<ProductFactor> weighed, others; Mentions mentions; };
+
+  Sides sides(const std::vector<ProductFactor>& factors, const Mentions& weight) const {
+    Sides found{{}, {}, weight};
+    for (const ProductFactor& f : factors) (within(f.mentions, weight) ? found.weighed : found.others).push_back(f);
+    if (found.others.size() < 2) return found;
+    const auto larger = std::ranges::find_if(
+        found.others, [&](const ProductFactor& f) { return f.role == Role::Times && within(weight, f.mentions); });
+    if (larger == found.others.end()) return found;
+    found.mentions = larger->mentions;
+    found.weighed.push_back(*larger);
+    found.others.erase(larger);
+    return found;
+  }
+
+  // The indices in the order of the dimensions of what is read.
+  Indices order_of(const Mentions& mentions) const {
+    Indices order;
+    const auto place = [&](std::size_t k) {
+      if (mentions[k] && std::ranges::find(order, k) == order.end()) order.push_back(k);
+    };
+    std::vector<std::pair<std::size_t, const Access*>> reads;
+    for (const Access& read : s_.reads) {
+      Mentions found(mentions.size(), false);
+      for (const Affine& e : read.element) for (std::size_t k = 0; k < found.size(); ++k) found[k] = found[k] || codegen::mentions(e, k);
+      if (within(found, mentions)) reads.emplace_back(std::ranges::count(found, true), &read);
+    }
+    std::ranges::stable_sort(reads, std::greater<>(), [](const auto& read) { return read.first; });
+    for (const auto& [rank, read] : reads)
+      for (const Affine& e : read->element) for (std::size_t k = 0; k < mentions.size(); ++k) if (codegen::mentions(e, k)) place(k);
+    for (std::size_t k = 0; k < mentions.size(); ++k) place(k);
+    return order;
+  }
+
+  TensorId next() const { return first_ + static_cast<TensorId>(made_.size()); }
+
+  // Axes of a part whose outputs are these indices, a triangle's index as its chunk, and the place in it if `places`.
+  std::vector<Axis> axes_of(const Indices& order, bool places) const {
+    std::vector<Axis> axes;
+    for (const std::size_t k : order) {
+      if (k != t_.along && k != t_.over) {
+        axes.push_back({s_.indices[k], extent(s_, k), k});
+        continue;
+      }
+      axes.push_back({k == t_.along ? of_chunk_ : before_, count_ - 1});
+      if (places) axes.push_back({s_.indices[k], chunk_});
+    }
+    return axes;
+  }
+  static std::size_t find(const std::vector<Axis>& axes, const std::string& name) {
+    return static_cast<std::size_t>(std::ranges::find(axes, name, &Axis::name) - axes.begin());
+  }
+
+  // Place p, counted upwards, of the chunk after the b-th.
+  Affine place_at(std::size_t b, std::int64_t later, std::size_t i, std::size_t count) const {
+    Affine p = Affine::index(b, count).times(poly::Size(chunk_)).plus(Affine::index(i, count));
+    p.constant = poly::Size(later * chunk_);
+    return p;
+  }
+  Affine value_at(std::size_t a, std::size_t j, std::size_t count) const {
+    Affine u = place_at(a, 0, j, count);
+    u.constant = poly::Size(t_.c);
+    return u;
+  }
+  // The last value of chunk a.
+  Affine end_of(std::size_t a, std::size_t count) const {
+    Affine u = Affine::index(a, count).times(poly::Size(chunk_));
+    u.constant = poly::Size(t_.c + chunk_ - 1);
+    return u;
+  }
+  Affine from_end(std::size_t k, Affine e, bool down) const {
+    if (down) e = e.times(poly::Size(-1));
+    e.constant = poly::Size(e.constant.get() + low(s_, k) + (down ? extent(s_, k) - 1 : 0));
+    return e;
+  }
+  static void bound(Statement& part, const Affine& e, std::int64_t most, std::int64_t end, std::int64_t least = 0) {
+    if (least < 0 || most >= end) part.domain.push_back({e, poly::Size(end)});
+  }
+
+  // The expression where the frame says, with reads of its own.
+  Expr add(Statement& part, const Expr& e, const std::vector<Affine>& map) const {
+    std::vector<int> at;
+    for (const Access& read : s_.reads) {
+      at.push_back(static_cast<int>(part.reads.size()));
+      Access seen = read;
+      for (Affine& element : seen.element) element = element.compose(map, part.indices.size());
+      part.reads.push_back(std::move(seen));
+    }
+    return seen_from(e, map, part.indices.size(), at);
+  }
+  static Expr read(Statement& part, TensorId id, DType type, std::vector<std::size_t> axes) {
+    Access access{id, {}};
+    for (const std::size_t a : axes) access.element.push_back(Affine::index(a, part.indices.size()));
+    part.reads.push_back(std::move(access));
+    return poly::Read{static_cast<int>(part.reads.size()) - 1, type};
+  }
+
+  Statement empty(const Frame& f, Aggregation how, DType type) const {
+    Statement part = s_;
+    part.indices = f.names, part.domain = f.hull, part.reads.clear();
+    part.aggregation = how, part.ties = {}, part.keep = {}, part.held.reset();
+    part.value = poly::Number{type};
+    part.kernel_name.clear();
+    return part;
+  }
+  // Written over its first axes.
+  TensorId make(Statement part, const Frame& f, std::size_t rank, const std::string& suffix) {
+    const TensorId id = next();
+    poly::Tensor tensor{suffix, part.value.type(), {}, s_.span};
+    for (std::size_t d = 0; d < rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
+    if (part.aggregation == Aggregation::Assign) {
+      part.target = {id, {}};
+      for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, f.count()));
+      part.fill = poly::Number{part.value.type()};
+    } else {
+      write_part(part, id, rank);
+    }
+    drop_unused(part);
+    made_.push_back({std::move(part), std::move(tensor)});
+    return id;
+  }
+  // The sum of the last two tensors.
+  Statement both() const {
+    const poly::Tensor& target = program_->tensor(s_.target.tensor);
+    const std::size_t rank = target.shape.size();
+    Frame f;
+    for (std::size_t d = 0; d < rank; ++d) {
+      f.names.push_back(fmt::format("c{}", d));
+      f.hull.push_back({Affine::index(d, rank), target.shape[d]});
+    }
+    Statement part = empty(f, Aggregation::Assign, target.dtype);
+    part.kernel_name = s_.kernel_name;
+    part.fill = poly::Number{target.dtype};
+    part.target = {s_.target.tensor, {}};
+    for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, rank));
+    const DType type = s_.value.type();
+    const Expr before = read(part, next() - 2, made_[made_.size() - 2].temporary.dtype, in_order(rank)),
+               near = read(part, next() - 1, type, in_order(rank));
+    part.value = in_type(apply_to(Op::Add, near, in_type(before, type)), target.dtype);
+    return part;
+  }
+
+  Expr anchor(Statement& part, const Frame& f, std::size_t a) const {
+    std::vector<Affine> map = f.map;
+    map[t_.over] = from_end(t_.over, end_of(a, f.count()), t_.over_down);
+    return add(part, *t_.there, map);
+  }
+
+  Sides of_values() const { return sides(t_.before, t_.there_mentions); }
+
+  // X[a, j, d] = K * exp(there - there at the end of the chunk)
+  TensorId weighed_values() {
+    const Sides side = of_values();
+    const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
+    const std::size_t a = find(axes, before_);
+    Frame f = framed(s_, axes);
+    const Affine value = value_at(a, a + 1, axes.size());
+    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
+    Statement part = empty(f, Aggregation::Assign, t_.type);
+    bound_values(part, value);
+    const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f.map);
+    const Expr there = add(part, *t_.there, f.map);
+    part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, anchor(part, f, a))));
+    return make(std::move(part), f, axes.size(), "_weighed");
+  }
+  void bound_values(Statement& part, const Affine& value) const {
+    bound(part, value, t_.c + (count_ - 1) * chunk_ - 1, values_, t_.c);
+  }
+
+  // Where a chunk's values are, of a state's dimensions.
+  std::vector<Axis> state_axes() const {
+    std::vector<Axis> axes;
+    for (const std::size_t k : t_.state)
+      axes.push_back(k == t_.along ? Axis{of_chunk_, count_ - 1} : Axis{s_.indices[k], extent(s_, k), k});
+    return axes;
+  }
+
+  // C[a, d, e] = +(X[a, j, d] * V[j, e])
+  TensorId totals(TensorId weighed) {
+    std::vector<Axis> axes = state_axes();
+    const std::size_t rank = axes.size(), a = find(axes, of_chunk_);
+    axes.push_back({s_.indices[t_.over], chunk_});
+    Frame f = framed(s_, axes);
+    const Affine value = value_at(a, rank, axes.size());
+    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
+    Statement part = empty(f, Aggregation::Sum, t_.type);
+    bound_values(part, value);
+    if (weighed < 0) {
+      part.value = add(part, joined(*product_, alike(t_.before), t_.type), f.map);
+    } else {
+      const Sides side = of_values();
+      std::vector<std::size_t> at;
+      for (const std::size_t k : order_of(side.mentions)) {
+        if (k == t_.over) at.push_back(a), at.push_back(rank);
+        else at.push_back(find(axes, s_.indices[k]));
+      }
+      part.value = read(part, weighed, t_.type, at);
+      if (!side.others.empty())
+        part.value = apply_to(
+            Op::Mul, part.value, add(part, joined(*product_, alike(side.others), t_.type), f.map));
+    }
+    return make(std::move(part), f, rank, "_chunks");
+  }
+  // In an order that does not depend on the text: equal states are made once.
+  std::vector<ProductFactor> alike(std::vector<ProductFactor> factors) const {
+    const auto tensors = [&](const ProductFactor& f) {
+      std::vector<TensorId> ids;
+      for (const Expr& part : poly::parts(f.value))
+        if (const auto* read = part.as<poly::Read>()) ids.push_back(s_.reads[static_cast<std::size_t>(read->read)].tensor);
+      return ids;
+    };
+    std::ranges::stable_sort(factors, std::less<>(), tensors);
+    return factors;
+  }
+
+  // D[b, a, d] = exp(there at the end of a - there at the end of b), a <= b
+  TensorId decays() {
+    std::vector<Axis> axes;
+    for (const Axis& axis : axes_of(order_of(t_.there_mentions), false)) {
+      if (axis.name == before_) axes.push_back({of_chunk_, count_ - 1});
+      axes.push_back(axis);
+    }
+    const Frame f = framed(s_, axes);
+    const std::size_t b = find(axes, of_chunk_);
+    Statement part = empty(f, Aggregation::Assign, t_.type);
+    part.domain.push_back(not_after(b, b + 1, axes.size()));
+    const Expr first = anchor(part, f, b + 1), last = anchor(part, f, b);
+    part.value = exponential(apply_to(Op::Sub, first, last));
+    return make(std::move(part), f, axes.size(), "_decays");
+  }
+
+  // P[b, d, e] = +(C[a, d, e]), a <= b, each of them times D[b, a, d]
+  TensorId after_chunks(TensorId totals, TensorId decays) {
+    std::vector<Axis> axes = state_axes();
+    const std::size_t rank = axes.size(), b = find(axes, of_chunk_);
+    axes.push_back({before_, count_ - 1});
+    const Frame f = framed(s_, axes);
+    Statement part = empty(f, Aggregation::Sum, t_.type);
+    part.domain.push_back(not_after(b, rank, axes.size()));
+    std::vector<std::size_t> at;
+    for (std::size_t d = 0; d < rank; ++d) at.push_back(d == b ? rank : d);
+    part.value = read(part, totals, t_.type, at);
+    if (decays >= 0) {
+      at.clear();
+      for (const std::size_t k : order_of(t_.there_mentions)) {
+        if (k == t_.over) at.push_back(b), at.push_back(rank);
+        else at.push_back(find(axes, s_.indices[k]));
+      }
+      part.value = apply_to(Op::Mul, read(part, decays, t_.type, at), part.value);
+    }
+    return make(std::move(part), f, rank, "_states");
+  }
+  static poly::Range not_after(std::size_t b, std::size_t a, std::size_t count) {
+    return {Affine::index(b, count).plus(Affine::index(a, count).times(poly::Size(-1))), std::nullopt};
+  }
+
+  // The largest exponent there of all values up to the end of a chunk.
+  TensorId largest_before() {
+    std::vector<Axis> axes = axes_of(order_of(t_.there_mentions), false);
+    const std::size_t rank = axes.size(), a = find(axes, before_);
+    axes.push_back({s_.indices[t_.over], chunk_});
+    Frame f = framed(s_, axes);
+    const Affine value = value_at(a, rank, axes.size());
+    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
+    Statement part = empty(f, Aggregation::Max, DType::F64);
+    bound_values(part, value);
+    part.value = add(part, *t_.there, f.map);
+    const TensorId largest = make(std::move(part), f, rank, "_largest");
+
+    axes[rank] = {fresh_index(s_, before_ + "_"), count_ - 1};
+    const Frame g = framed(s_, axes);
+    Statement running = empty(g, Aggregation::Max, DType::F64);
+    running.domain.push_back(not_after(a, rank, axes.size()));
+    std::vector<std::size_t> at;
+    for (std::size_t d = 0; d < rank; ++d) at.push_back(d == a ? rank : d);
+    running.value = read(running, largest, DType::F64, at);
+    return make(std::move(running), g, rank, "_reached");
+  }
+
+  // exp(here + there at the end of the chunk before): NaN where some exponential of the text is no f32, or exponents
+  // have risen too far before this chunk.
+  Expr weight_after(Statement& part, const Frame& f, std::size_t b, TensorId reached) const {
+    std::vector<std::size_t> at;
+    for (const std::size_t k : order_of(t_.there_mentions))
+      at.push_back(k == t_.over ? b
+                                : static_cast<std::size_t>(
+                                      std::ranges::find(part.indices, s_.indices[k]) - part.indices.begin()));
+    const Expr largest = read(part, reached, DType::F64, at), here = add(part, *t_.here, f.map),
+               end = anchor(part, f, b);
+    const Expr fits = all_of(is_at_most(apply_to(Op::Add, here, largest), largest_exponent),
+        is_at_most(apply_to(Op::Sub, largest, end), largest_rise));
+    return poly::Apply{Op::Select,
+        {fits, exponential(apply_to(Op::Add, here, end)), number(std::numeric_limits<double>::quiet_NaN())},
+        DType::F64};
+  }
+
+  Expr guarded(const std::vector<ProductFactor>& factors) const {
+    std::optional<FiniteGuard> guard;
+    if (const auto all = all_finite(factors); all && lang::is_float(t_.type)) guard = FiniteGuard{*all};
+    return joined(*product_, factors, t_.type, guard);
+  }
+
+  // A frame whose index of the triangle is place i of the chunk after b.
+  Frame later(const std::vector<Axis>& axes, Affine& place) const {
+    Frame f = framed(s_, axes);
+    const std::size_t b = find(axes, of_chunk_);
+    place = place_at(b, 1, b + 1, axes.size());
+    f.map[t_.along] = from_end(t_.along, place, t_.along_down);
+    return f;
+  }
+  // Where a tensor over `order`, of chunks, is read by a part with these indices.
+  std::vector<std::size_t> places(const Statement& part, const Indices& order) const {
+    const auto find = [&](const std::string& name) {
+      return static_cast<std::size_t>(std::ranges::find(part.indices, name) - part.indices.begin());
+    };
+    std::vector<std::size_t> at;
+    for (const std::size_t k : order) {
+      if (k == t_.along) at.push_back(find(of_chunk_));
+      at.push_back(find(s_.indices[k]));
+    }
+    return at;
+  }
+
+  // W[b, i, d] = Q * exp(here + there at the end of the chunk before)
+  TensorId weighed_reader(const Sides& side, TensorId reached) {
+    const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
+    Affine place;
+    const Frame f = later(axes, place);
+    Statement part = empty(f, Aggregation::Assign, t_.type);
+    bound(part, place, count_ * chunk_ - 1, length_);
+    part.value = add(part, guarded(side.weighed), f.map);
+    if (t_.here) part.value = apply_to(Op::Mul, part.value, weight_after(part, f, find(axes, of_chunk_), reached));
+    return make(std::move(part), f, axes.size(), "_reader");
+  }
+
+  // F[32*b + 32 + i, e] = +(W[b, i, d] * P[b, d, e]). A weight that is one for a whole sum is multiplied with that.
+  void read_states(TensorId states, TensorId reached) {
+    Sides side = of_readers();
+    const TensorId reader = side.weighed.empty() && !t_.here ? -1 : weighed_reader(side, reached);
+    Indices outputs, sums;
+    for (std::size_t k = 0; k < s_.indices.size(); ++k)
+      if (k != t_.over) (is_output_index(s_, k) ? outputs : sums).push_back(k);
+    const bool of_sums = reader >= 0 && !sums.empty() &&
+        std::ranges::none_of(sums, [&](std::size_t k) { return bool(side.mentions[k]); });
+    std::vector<Axis> axes = axes_of(outputs, true);
+    const std::size_t rank = axes.size();
+    for (const std::size_t k : sums) axes.push_back({s_.indices[k], extent(s_, k), k});
+    Affine place;
+    const Frame f = later(axes, place);
+    Statement part = empty(f, sums.empty() ? Aggregation::Assign : Aggregation::Sum, t_.type);
+    bound(part, place, count_ * chunk_ - 1, length_);
+    std::vector<std::size_t> at;
+    for (const std::size_t k : t_.state) at.push_back(find(axes, k == t_.along ? of_chunk_ : s_.indices[k]));
+    part.value = read(part, states, t_.type, at);
+    const auto weigh = [&](Statement& by) {
+      by.value = apply_to(Op::Mul, read(by, reader, t_.type, places(by, order_of(side.mentions))), by.value);
+    };
+    if (reader >= 0 && !of_sums) weigh(part);
+    if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f.map), part.value);
+    if (product_->negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
+    if (!of_sums) return write_whole(std::move(part), f);
+
+    const TensorId whole_sums = make(std::move(part), f, rank, "_unweighed");
+    axes.resize(rank);
+    const Frame g = later(axes, place);
+    Statement weighed = empty(g, Aggregation::Assign, t_.type);
+    bound(weighed, place, count_ * chunk_ - 1, length_);
+    weighed.value = read(weighed, whole_sums, t_.type, in_order(rank));
+    weigh(weighed);
+    write_whole(std::move(weighed), g);
+  }
+
+  // Factors that a product of matrices reads from a tensor of their own: all in f64, and told to be finite once.
+  Sides of_readers() const {
+    if (t_.here) return sides(t_.after, together(t_.here_mentions, t_.there_mentions, t_.over));
+    if (t_.after.size() == 1) return {t_.after, {}, t_.after[0].mentions};
+    return {{}, t_.after, {}};
+  }
+
+  void write_whole(Statement part, const Frame& f) {
+    part.target = s_.target;
+    for (Affine& e : part.target.element) e = e.compose(f.map, f.count());
+    add_whole(std::move(part), "_before");
+  }
+  void add_whole(Statement part, const std::string& suffix) {
+    poly::Tensor tensor = program_->tensor(s_.target.tensor);
+    tensor.name = suffix, tensor.dtype = part.value.type();
+    part.target.tensor = next();
+    part.fill = poly::Number{tensor.dtype};
+    part.kernel_name.clear();
+    drop_unused(part);
+    made_.push_back({std::move(part), std::move(tensor)});
+  }
+
+  const Statement& s_;
+  const ChunkedTriangle& t_;
+  std::int64_t chunk_, length_, values_, count_;       // of a chunk, elements, values, chunks
+  std::string of_chunk_, before_;
+  const Program* program_ = nullptr;
+  const FactoredProduct* product_ = nullptr;
+  TensorId first_ = 0;
+  std::vector<HalfSum> made_;
+};
+
+}  // namespace
+
+std::optional<ChunkedTriangle> chunked_triangle(
+    const Program& program, const Statement& s, const FactoredProduct& product, std::size_t over) {
+  if (s.aggregation != Aggregation::Sum || product.op != Op::Mul || s.domain.size() != s.indices.size() + 1)
+    return std::nullopt;
+  if (const auto* fill = std::get_if<poly::Number>(&s.fill); !fill || !is_zero(Expr(*fill))) return std::nullopt;
+  const auto halves = halves_of_sum(program, s, product, static_cast<TensorId>(program.tensors.size()), {over});
+  if (!halves || halves->inner.size() != 1 || halves->as_many_points) return std::nullopt;
+  const Statement& state = halves->inner[0].statement;
+  const auto scan = scan_of(state);
+  if (!scan || !scan->steady() || scan->further || scan->all_but_one || scan->c > 0) return std::nullopt;
+  const auto of = [&](std::size_t k) {
+    return static_cast<std::size_t>(std::ranges::find(s.indices, state.indices[k]) - s.indices.begin());
+  };
+  ChunkedTriangle t;
+  t.along = of(scan->along), t.over = over, t.along_down = scan->along_down, t.over_down = scan->over_down;
+  t.c = scan->c;
+  if (extent(s, t.along) + t.c > extent(s, over)) return std::nullopt;
+  std::vector<ProductFactor> weights;
+  for (const ProductFactor& f : product.factors) {
+    if (f.role == Role::When) return std::nullopt;
+    if (!f.mentions[over]) t.after.push_back(f);
+    else (f.mentions[t.along] ? weights : t.before).push_back(f);
+  }
+  t.type = weights.empty() ? halves->inner[0].temporary.dtype : DType::F64;
+  for (const Affine& e : state.target.element) {
+    const auto k = e.single_index();
+    if (!k) return std::nullopt;
+    t.state.push_back(of(*k));
+  }
+  if (!weights.empty() && !take_decay(s, product, weights, t)) return std::nullopt;
+  return t;
+}
+
+Statement sum_in_chunks(const Statement& s, const ChunkedTriangle& triangle, std::int64_t chunk) {
+  return Chunks(s, triangle, chunk).within_chunks();
+}
+
+Halves chunks_of(const Program& program, const Statement& s, const FactoredProduct& product,
+    const ChunkedTriangle& triangle, std::int64_t chunk, TensorId first) {
+  return Chunks(s, triangle, chunk).parts(program, product, first);
+}
+
+}  // namespace tilec::codegen
