@@ -30,8 +30,6 @@ using Mentions = std::vector<bool>;
 using Role = ProductFactor::Role;
 
 constexpr double largest_exponent = 88.72;             // of an exponential that f32 holds
-constexpr double largest_rise = 200;                   // of exponents before a chunk: f64 holds all products with
-                                                       // exponentials of such
 
 bool within(const Mentions& a, const Mentions& b) {
   for (std::size_t k = 0; k < a.size(); ++k) if (a[k] && !b[k]) return false;
@@ -52,27 +50,7 @@ Mentions mentioned(const Statement& s, const Expr& e) {
 
 Expr number(double value) { return poly::Number{DType::F64, 0, value}; }
 Expr apply_to(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, a.type()}; }
-Expr all_of(const Expr& a, const Expr& b) { return poly::Apply{Op::And, {a, b}, DType::Bool}; }
-Expr is_at_most(const Expr& a, double b) { return poly::Apply{Op::Le, {a, number(b)}, DType::Bool}; }
 Expr exponential(const Expr& e) { return poly::Apply{Op::Exp, {e}, DType::F64}; }
-
-const poly::Read* read_in(const Expr& e) {
-  const auto* cast = e.as<poly::Cast>();
-  return cast ? read_in(cast->operand) : e.as<poly::Read>();
-}
-
-// Whether the exponents here and there are of the same tensors, so that a weight is one where both are at one place.
-bool are_pairs(const Statement& s, const std::vector<Level>& here, const std::vector<Level>& there) {
-  const auto tensor = [&](const Level& level) {
-    const auto* read = read_in(level.value);
-    return read ? s.reads[static_cast<std::size_t>(read->read)].tensor : TensorId{-1};
-  };
-  return here.size() == there.size() && std::ranges::all_of(here, [&](const Level& a) {
-    return tensor(a) >= 0 && std::ranges::any_of(there, [&](const Level& b) {
-      return tensor(b) == tensor(a) && b.minus != a.minus && b.times == a.times;
-    });
-  });
-}
 
 // Exponentials of f32 over both indices of the triangle, and nothing else.
 bool take_decay(const Statement& s, const FactoredProduct& product, const std::vector<ProductFactor>& weights,
@@ -88,11 +66,11 @@ bool take_decay(const Statement& s, const FactoredProduct& product, const std::v
     const Mentions found = mentioned(s, e);
     return Reach{found[t.along], found[t.over]};
   });
-  if (!decay || !decay->here || !decay->there || decay->written != DType::F32) return false;
+  if (!decay || !decay->here || !decay->there) return false;
   const auto* one = decay->term.as<poly::Number>();
   if (!one || one->real != 1 || !decay->powers.empty() || !decay->rates.empty() || !decay->lengths.empty() ||
       decay->rise || !decay->runs.empty() || decay->term_if || decay->scale || decay->scale_if || decay->term_must ||
-      decay->scale_must || !are_pairs(s, decay->levels_here, decay->levels_there))
+      decay->scale_must)
     return false;
   t.here = decay->here, t.there = decay->there;
   t.here_mentions = mentioned(s, *t.here), t.there_mentions = mentioned(s, *t.there);
@@ -152,9 +130,11 @@ class Chunks {
 
   Halves parts(const Program& program, const FactoredProduct& product, TensorId first) {
     program_ = &program, product_ = &product, first_ = first;
-    const TensorId of_chunks = totals(t_.there ? weighed_values() : -1),
-                   states = after_chunks(of_chunks, t_.there ? decays() : -1);
-    read_states(states, t_.there ? largest_before() : -1);
+    const bool fades = t_.there.has_value();
+    const TensorId largest = fades ? largest_in_chunks() : -1, reached = fades ? largest_up_to(largest) : -1,
+                   weighed = fades ? weighed_values(largest) : -1, own = totals(weighed),
+                   states = after_chunks(own, fades ? decays(largest, reached) : -1);
+    read_states(states, reached);
     add_whole(within_chunks(), "_near");
     Statement sum = both();
     return {std::move(made_), std::move(sum)};
@@ -224,12 +204,6 @@ class Chunks {
   Affine value_at(std::size_t a, std::size_t j, std::size_t count) const {
     Affine u = place_at(a, 0, j, count);
     u.constant = poly::Size(t_.c);
-    return u;
-  }
-  // The last value of chunk a.
-  Affine end_of(std::size_t a, std::size_t count) const {
-    Affine u = Affine::index(a, count).times(poly::Size(chunk_));
-    u.constant = poly::Size(t_.c + chunk_ - 1);
     return u;
   }
   Affine from_end(std::size_t k, Affine e, bool down) const {
@@ -304,16 +278,20 @@ class Chunks {
     return part;
   }
 
-  Expr anchor(Statement& part, const Frame& f, std::size_t a) const {
-    std::vector<Affine> map = f.map;
-    map[t_.over] = from_end(t_.over, end_of(a, f.count()), t_.over_down);
-    return add(part, *t_.there, map);
+  // The largest exponent there, of a chunk or of all up to it, which is at position `at` among the part's indices.
+  Expr level(Statement& part, TensorId levels, std::size_t at) const {
+    std::vector<std::size_t> axes;
+    for (const std::size_t k : order_of(t_.there_mentions)) axes.push_back(k == t_.over ? at : position(part, s_.indices[k]));
+    return read(part, levels, DType::F64, axes);
+  }
+  static std::size_t position(const Statement& part, const std::string& index) {
+    return static_cast<std::size_t>(std::ranges::find(part.indices, index) - part.indices.begin());
   }
 
   Sides of_values() const { return sides(t_.before, t_.there_mentions); }
 
-  // X[a, j, d] = K * exp(there - there at the end of the chunk)
-  TensorId weighed_values() {
+  // X[a, j, d] = K * exp(there - U[a, d])
+  TensorId weighed_values(TensorId largest) {
     const Sides side = of_values();
     const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
     const std::size_t a = find(axes, before_);
@@ -324,7 +302,7 @@ class Chunks {
     bound_values(part, value);
     const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f.map);
     const Expr there = add(part, *t_.there, f.map);
-    part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, anchor(part, f, a))));
+    part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, level(part, largest, a))));
     return make(std::move(part), f, axes.size(), "_weighed");
   }
   void bound_values(Statement& part, const Affine& value) const {
@@ -377,8 +355,8 @@ class Chunks {
     return factors;
   }
 
-  // D[b, a, d] = exp(there at the end of a - there at the end of b), a <= b
-  TensorId decays() {
+  // D[b, a, d] = exp(U[a, d] - R[b, d]), a <= b
+  TensorId decays(TensorId largest, TensorId reached) {
     std::vector<Axis> axes;
     for (const Axis& axis : axes_of(order_of(t_.there_mentions), false)) {
       if (axis.name == before_) axes.push_back({of_chunk_, count_ - 1});
@@ -388,8 +366,8 @@ class Chunks {
     const std::size_t b = find(axes, of_chunk_);
     Statement part = empty(f, Aggregation::Assign, t_.type);
     part.domain.push_back(not_after(b, b + 1, axes.size()));
-    const Expr first = anchor(part, f, b + 1), last = anchor(part, f, b);
-    part.value = exponential(apply_to(Op::Sub, first, last));
+    const Expr own = level(part, largest, b + 1), after = level(part, reached, b);
+    part.value = exponential(apply_to(Op::Sub, own, after));
     return make(std::move(part), f, axes.size(), "_decays");
   }
 
@@ -418,8 +396,8 @@ class Chunks {
     return {Affine::index(b, count).plus(Affine::index(a, count).times(poly::Size(-1))), std::nullopt};
   }
 
-  // The largest exponent there of all values up to the end of a chunk.
-  TensorId largest_before() {
+  // U[a, d] = >(there): the weights of a chunk are exp(there - U), which no exponential leaves.
+  TensorId largest_in_chunks() {
     std::vector<Axis> axes = axes_of(order_of(t_.there_mentions), false);
     const std::size_t rank = axes.size(), a = find(axes, before_);
     axes.push_back({s_.indices[t_.over], chunk_});
@@ -428,34 +406,28 @@ class Chunks {
     f.map[t_.over] = from_end(t_.over, value, t_.over_down);
     Statement part = empty(f, Aggregation::Max, DType::F64);
     bound_values(part, value);
-    part.value = add(part, *t_.there, f.map);
-    const TensorId largest = make(std::move(part), f, rank, "_largest");
-
-    axes[rank] = {fresh_index(s_, before_ + "_"), count_ - 1};
-    const Frame g = framed(s_, axes);
-    Statement running = empty(g, Aggregation::Max, DType::F64);
-    running.domain.push_back(not_after(a, rank, axes.size()));
-    std::vector<std::size_t> at;
-    for (std::size_t d = 0; d < rank; ++d) at.push_back(d == a ? rank : d);
-    running.value = read(running, largest, DType::F64, at);
-    return make(std::move(running), g, rank, "_reached");
+    // finite where all of them are -inf
+    part.value = apply_to(Op::Max, add(part, *t_.there, f.map), number(std::numeric_limits<double>::lowest()));
+    return make(std::move(part), f, rank, "_largest");
+  }
+  // R[b, d] = >(U[a, d]), a <= b
+  TensorId largest_up_to(TensorId largest) {
+    std::vector<Axis> axes = axes_of(order_of(t_.there_mentions), false);
+    const std::size_t rank = axes.size(), b = find(axes, before_);
+    axes.push_back({fresh_index(s_, before_ + "_"), count_ - 1});
+    const Frame f = framed(s_, axes);
+    Statement part = empty(f, Aggregation::Max, DType::F64);
+    part.domain.push_back(not_after(b, rank, axes.size()));
+    part.value = level(part, largest, rank);
+    return make(std::move(part), f, rank, "_reached");
   }
 
-  // exp(here + there at the end of the chunk before): NaN where some exponential of the text is no f32, or exponents
-  // have risen too far before this chunk.
+  // exp(here + R[b, d]); NaN where an exponential of the text is no f32.
   Expr weight_after(Statement& part, const Frame& f, std::size_t b, TensorId reached) const {
-    std::vector<std::size_t> at;
-    for (const std::size_t k : order_of(t_.there_mentions))
-      at.push_back(k == t_.over ? b
-                                : static_cast<std::size_t>(
-                                      std::ranges::find(part.indices, s_.indices[k]) - part.indices.begin()));
-    const Expr largest = read(part, reached, DType::F64, at), here = add(part, *t_.here, f.map),
-               end = anchor(part, f, b);
-    const Expr fits = all_of(is_at_most(apply_to(Op::Add, here, largest), largest_exponent),
-        is_at_most(apply_to(Op::Sub, largest, end), largest_rise));
+    const Expr exponent = apply_to(Op::Add, add(part, *t_.here, f.map), level(part, reached, b)),
+               fits = poly::Apply{Op::Le, {exponent, number(largest_exponent)}, DType::Bool};
     return poly::Apply{Op::Select,
-        {fits, exponential(apply_to(Op::Add, here, end)), number(std::numeric_limits<double>::quiet_NaN())},
-        DType::F64};
+        {fits, exponential(exponent), number(std::numeric_limits<double>::quiet_NaN())}, DType::F64};
   }
 
   Expr guarded(const std::vector<ProductFactor>& factors) const {
@@ -474,18 +446,15 @@ class Chunks {
   }
   // Where a tensor over `order`, of chunks, is read by a part with these indices.
   std::vector<std::size_t> places(const Statement& part, const Indices& order) const {
-    const auto find = [&](const std::string& name) {
-      return static_cast<std::size_t>(std::ranges::find(part.indices, name) - part.indices.begin());
-    };
     std::vector<std::size_t> at;
     for (const std::size_t k : order) {
-      if (k == t_.along) at.push_back(find(of_chunk_));
-      at.push_back(find(s_.indices[k]));
+      if (k == t_.along) at.push_back(position(part, of_chunk_));
+      at.push_back(position(part, s_.indices[k]));
     }
     return at;
   }
 
-  // W[b, i, d] = Q * exp(here + there at the end of the chunk before)
+  // W[b, i, d] = Q * exp(here + R[b, d])
   TensorId weighed_reader(const Sides& side, TensorId reached) {
     const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
     Affine place;

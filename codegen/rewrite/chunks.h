@@ -7,8 +7,9 @@
 //        N[32*b + i, e] = +(Q[32*b + i, d] * K[32*b + j, d] * V[32*b + j, e]), j <= i
 //        O = N + F
 //
-// All but P, which has an element for each chunk, are products of matrices. Under a decay exp(L[t, d] - L[s, d]) a
-// chunk's total decays to the end of the chunk, the state from end to end, and what reads it from there to t.
+// All but P, which has an element for each chunk, are products of matrices. Under a decay exp(L[t, d] - L[s, d]) the
+// values of a chunk are weighed against the largest of its exponents -L, states against the largest so far, and what
+// reads a state makes up for that.
 //
 // In:  a sum of products over a triangle.   Out: statements that make it, some for other such sums too.
 // Why it is allowed, and what range it has: docs/decisions/chunks.md.
