@@ -88,6 +88,7 @@ class OtherDirectives {
         with(k, other);
       }
     };
+    if (const auto* d = std::get_if<directives::Chunks>(&all_[k])) each(*d, &directives::Chunks::size);
     if (const auto* d = std::get_if<directives::Blocks>(&all_[k])) each(*d, &directives::Blocks::size);
     if (const auto* d = std::get_if<directives::Split>(&all_[k])) each(*d, &directives::Split::size);
     if (const auto* d = std::get_if<directives::Panels>(&all_[k])) each(*d, &directives::Panels::width);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "codegen/decay.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/chunk_frames.h"
 #include "codegen/scan.h"
 #include "poly/intern.h"
 
@@ -28,13 +30,6 @@ using poly::TensorId;
 using Indices = std::vector<std::size_t>;
 using Mentions = std::vector<bool>;
 using Role = ProductFactor::Role;
-
-constexpr double largest_exponent = 88.72;             // of an exponential that f32 holds
-
-bool within(const Mentions& a, const Mentions& b) {
-  for (std::size_t k = 0; k < a.size(); ++k) if (a[k] && !b[k]) return false;
-  return true;
-}
 
 // But for `without`.
 Mentions together(Mentions a, const Mentions& b, std::size_t without) {
@@ -77,56 +72,38 @@ bool take_decay(const Statement& s, const FactoredProduct& product, const std::v
   return true;
 }
 
-// A dimension of a part: an index of the statement, or a new one.
-struct Axis {
-  std::string name;
-  std::int64_t extent;
-  std::optional<std::size_t> old = {};
-};
+// Which factors are multiplied with the weight, and which are not.
+struct Sides { std::vector<ProductFactor> weighed, others; Mentions mentions; };
 
-Frame framed(const Statement& s, const std::vector<Axis>& axes) {
-  Frame f;
-  f.map.assign(s.indices.size(), Affine::of(poly::Size(0), axes.size()));
-  for (std::size_t n = 0; n < axes.size(); ++n) {
-    f.names.push_back(axes[n].name);
-    f.hull.push_back({Affine::index(n, axes.size()), poly::Size(axes[n].extent)});
-    if (!axes[n].old) continue;
-    f.map[*axes[n].old] = Affine::index(n, axes.size());
-    f.map[*axes[n].old].constant = poly::Size(low(s, *axes[n].old));
-  }
-  return f;
+Sides sides(const std::vector<ProductFactor>& factors, const Mentions& weight) {
+  Sides found{{}, {}, weight};
+  for (const ProductFactor& f : factors) (within(f.mentions, weight) ? found.weighed : found.others).push_back(f);
+  if (found.others.size() < 2) return found;
+  const auto larger = std::ranges::find_if(
+      found.others, [&](const ProductFactor& f) { return f.role == Role::Times && within(weight, f.mentions); });
+  if (larger == found.others.end()) return found;
+  found.mentions = larger->mentions;
+  found.weighed.push_back(*larger);
+  found.others.erase(larger);
+  return found;
 }
 
-class Chunks {
- public:
-  Chunks(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk)
-      : s_(s),
-        t_(t),
-        chunk_(chunk),
-        length_(extent(s, t.along)),
-        values_(extent(s, t.over)),
-        count_((length_ + chunk - 1) / chunk),
-        of_chunk_(fresh_index(s, s.indices[t.along] + "_c")),
-        before_(fresh_index(s, s.indices[t.over] + "_c")) {}
+// In an order that does not depend on the text: equal states are made once.
+std::vector<ProductFactor> alike(const Statement& s, std::vector<ProductFactor> factors) {
+  const auto tensors = [&](const ProductFactor& f) {
+    std::vector<TensorId> ids;
+    for (const Expr& part : poly::parts(f.value))
+      if (const auto* read = part.as<poly::Read>())
+        ids.push_back(s.reads[static_cast<std::size_t>(read->read)].tensor);
+    return ids;
+  };
+  std::ranges::stable_sort(factors, std::less<>(), tensors);
+  return factors;
+}
 
-  Statement within_chunks() const {
-    std::vector<Axis> axes;
-    std::size_t b = 0, j = 0;
-    for (std::size_t k = 0; k < s_.indices.size(); ++k) {
-      if (k == t_.over) j = axes.size(), axes.push_back({s_.indices[k], chunk_});
-      else if (k != t_.along) axes.push_back({s_.indices[k], extent(s_, k), k});
-      else b = axes.size(), axes.push_back({of_chunk_, count_}), axes.push_back({s_.indices[k], chunk_});
-    }
-    Frame f = framed(s_, axes);
-    const Affine place = place_at(b, 0, b + 1, axes.size()), value = value_at(b, j, axes.size());
-    f.map[t_.along] = from_end(t_.along, place, t_.along_down);
-    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
-    Statement part = seen_in(s_, f, [](const Affine&) { return false; });
-    bound(part, place, count_ * chunk_ - 1, length_);
-    bound(part, value, t_.c + count_ * chunk_ - 1, values_, t_.c);
-    part.domain.push_back(not_after(b + 1, j, axes.size()));
-    return part;
-  }
+class Chunks : ChunkFrames {
+ public:
+  using ChunkFrames::ChunkFrames;
 
   Halves parts(const Program& program, const FactoredProduct& product, TensorId first) {
     program_ = &program, product_ = &product, first_ = first;
@@ -141,106 +118,8 @@ class Chunks {
   }
 
  private:
-  // Which factors are multiplied with the weight, and which are not.
-  struct Sides { std::vector<ProductFactor> weighed, others; Mentions mentions; };
-
-  Sides sides(const std::vector<ProductFactor>& factors, const Mentions& weight) const {
-    Sides found{{}, {}, weight};
-    for (const ProductFactor& f : factors) (within(f.mentions, weight) ? found.weighed : found.others).push_back(f);
-    if (found.others.size() < 2) return found;
-    const auto larger = std::ranges::find_if(
-        found.others, [&](const ProductFactor& f) { return f.role == Role::Times && within(weight, f.mentions); });
-    if (larger == found.others.end()) return found;
-    found.mentions = larger->mentions;
-    found.weighed.push_back(*larger);
-    found.others.erase(larger);
-    return found;
-  }
-
-  // The indices in the order of the dimensions of what is read.
-  Indices order_of(const Mentions& mentions) const {
-    Indices order;
-    const auto place = [&](std::size_t k) {
-      if (mentions[k] && std::ranges::find(order, k) == order.end()) order.push_back(k);
-    };
-    std::vector<std::pair<std::size_t, const Access*>> reads;
-    for (const Access& read : s_.reads) {
-      Mentions found(mentions.size(), false);
-      for (const Affine& e : read.element) for (std::size_t k = 0; k < found.size(); ++k) found[k] = found[k] || codegen::mentions(e, k);
-      if (within(found, mentions)) reads.emplace_back(std::ranges::count(found, true), &read);
-    }
-    std::ranges::stable_sort(reads, std::greater<>(), [](const auto& read) { return read.first; });
-    for (const auto& [rank, read] : reads)
-      for (const Affine& e : read->element) for (std::size_t k = 0; k < mentions.size(); ++k) if (codegen::mentions(e, k)) place(k);
-    for (std::size_t k = 0; k < mentions.size(); ++k) place(k);
-    return order;
-  }
-
   TensorId next() const { return first_ + static_cast<TensorId>(made_.size()); }
 
-  // Axes of a part whose outputs are these indices, a triangle's index as its chunk, and the place in it if `places`.
-  std::vector<Axis> axes_of(const Indices& order, bool places) const {
-    std::vector<Axis> axes;
-    for (const std::size_t k : order) {
-      if (k != t_.along && k != t_.over) {
-        axes.push_back({s_.indices[k], extent(s_, k), k});
-        continue;
-      }
-      axes.push_back({k == t_.along ? of_chunk_ : before_, count_ - 1});
-      if (places) axes.push_back({s_.indices[k], chunk_});
-    }
-    return axes;
-  }
-  static std::size_t find(const std::vector<Axis>& axes, const std::string& name) {
-    return static_cast<std::size_t>(std::ranges::find(axes, name, &Axis::name) - axes.begin());
-  }
-
-  // Place p, counted upwards, of the chunk after the b-th.
-  Affine place_at(std::size_t b, std::int64_t later, std::size_t i, std::size_t count) const {
-    Affine p = Affine::index(b, count).times(poly::Size(chunk_)).plus(Affine::index(i, count));
-    p.constant = poly::Size(later * chunk_);
-    return p;
-  }
-  Affine value_at(std::size_t a, std::size_t j, std::size_t count) const {
-    Affine u = place_at(a, 0, j, count);
-    u.constant = poly::Size(t_.c);
-    return u;
-  }
-  Affine from_end(std::size_t k, Affine e, bool down) const {
-    if (down) e = e.times(poly::Size(-1));
-    e.constant = poly::Size(e.constant.get() + low(s_, k) + (down ? extent(s_, k) - 1 : 0));
-    return e;
-  }
-  static void bound(Statement& part, const Affine& e, std::int64_t most, std::int64_t end, std::int64_t least = 0) {
-    if (least < 0 || most >= end) part.domain.push_back({e, poly::Size(end)});
-  }
-
-  // The expression where the frame says, with reads of its own.
-  Expr add(Statement& part, const Expr& e, const std::vector<Affine>& map) const {
-    std::vector<int> at;
-    for (const Access& read : s_.reads) {
-      at.push_back(static_cast<int>(part.reads.size()));
-      Access seen = read;
-      for (Affine& element : seen.element) element = element.compose(map, part.indices.size());
-      part.reads.push_back(std::move(seen));
-    }
-    return seen_from(e, map, part.indices.size(), at);
-  }
-  static Expr read(Statement& part, TensorId id, DType type, std::vector<std::size_t> axes) {
-    Access access{id, {}};
-    for (const std::size_t a : axes) access.element.push_back(Affine::index(a, part.indices.size()));
-    part.reads.push_back(std::move(access));
-    return poly::Read{static_cast<int>(part.reads.size()) - 1, type};
-  }
-
-  Statement empty(const Frame& f, Aggregation how, DType type) const {
-    Statement part = s_;
-    part.indices = f.names, part.domain = f.hull, part.reads.clear();
-    part.aggregation = how, part.ties = {}, part.keep = {}, part.held.reset();
-    part.value = poly::Number{type};
-    part.kernel_name.clear();
-    return part;
-  }
   // Written over its first axes.
   TensorId make(Statement part, const Frame& f, std::size_t rank, const std::string& suffix) {
     const TensorId id = next();
@@ -278,92 +157,52 @@ class Chunks {
     return part;
   }
 
-  // The largest exponent there, of a chunk or of all up to it, which is at position `at` among the part's indices.
-  Expr level(Statement& part, TensorId levels, std::size_t at) const {
-    std::vector<std::size_t> axes;
-    for (const std::size_t k : order_of(t_.there_mentions)) axes.push_back(k == t_.over ? at : position(part, s_.indices[k]));
-    return read(part, levels, DType::F64, axes);
-  }
-  static std::size_t position(const Statement& part, const std::string& index) {
-    return static_cast<std::size_t>(std::ranges::find(part.indices, index) - part.indices.begin());
-  }
-
-  Sides of_values() const { return sides(t_.before, t_.there_mentions); }
+  Sides of_states() const { return sides(t_.before, t_.there_mentions); }
 
   // X[a, j, d] = K * exp(there - U[a, d])
   TensorId weighed_values(TensorId largest) {
-    const Sides side = of_values();
-    const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
-    const std::size_t a = find(axes, before_);
-    Frame f = framed(s_, axes);
-    const Affine value = value_at(a, a + 1, axes.size());
-    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
-    Statement part = empty(f, Aggregation::Assign, t_.type);
-    bound_values(part, value);
-    const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f.map);
-    const Expr there = add(part, *t_.there, f.map);
+    const Sides side = of_states();
+    const Axes axes = axes_of(order_of(side.mentions), true);
+    const std::size_t a = place_of(axes, before_);
+    const Frame f = values_at(axes, a, a + 1);
+    Statement part = of_values(f, Aggregation::Assign, t_.type, a, a + 1);
+    const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f);
+    const Expr there = add(part, *t_.there, f);
     part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, level(part, largest, a))));
     return make(std::move(part), f, axes.size(), "_weighed");
   }
-  void bound_values(Statement& part, const Affine& value) const {
-    bound(part, value, t_.c + (count_ - 1) * chunk_ - 1, values_, t_.c);
-  }
-
-  // Where a chunk's values are, of a state's dimensions.
-  std::vector<Axis> state_axes() const {
-    std::vector<Axis> axes;
-    for (const std::size_t k : t_.state)
-      axes.push_back(k == t_.along ? Axis{of_chunk_, count_ - 1} : Axis{s_.indices[k], extent(s_, k), k});
-    return axes;
-  }
-
   // C[a, d, e] = +(X[a, j, d] * V[j, e])
   TensorId totals(TensorId weighed) {
-    std::vector<Axis> axes = state_axes();
-    const std::size_t rank = axes.size(), a = find(axes, of_chunk_);
+    Axes axes = state_axes();
+    const std::size_t rank = axes.size(), a = place_of(axes, of_chunk_);
     axes.push_back({s_.indices[t_.over], chunk_});
-    Frame f = framed(s_, axes);
-    const Affine value = value_at(a, rank, axes.size());
-    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
-    Statement part = empty(f, Aggregation::Sum, t_.type);
-    bound_values(part, value);
+    const Frame f = values_at(axes, a, rank);
+    Statement part = of_values(f, Aggregation::Sum, t_.type, a, rank);
     if (weighed < 0) {
-      part.value = add(part, joined(*product_, alike(t_.before), t_.type), f.map);
+      part.value = add(part, joined(*product_, alike(s_, t_.before), t_.type), f);
     } else {
-      const Sides side = of_values();
+      const Sides side = of_states();
       std::vector<std::size_t> at;
       for (const std::size_t k : order_of(side.mentions)) {
         if (k == t_.over) at.push_back(a), at.push_back(rank);
-        else at.push_back(find(axes, s_.indices[k]));
+        else at.push_back(place_of(axes, s_.indices[k]));
       }
       part.value = read(part, weighed, t_.type, at);
       if (!side.others.empty())
-        part.value = apply_to(
-            Op::Mul, part.value, add(part, joined(*product_, alike(side.others), t_.type), f.map));
+        part.value =
+            apply_to(Op::Mul, part.value, add(part, joined(*product_, alike(s_, side.others), t_.type), f));
     }
     return make(std::move(part), f, rank, "_chunks");
   }
-  // In an order that does not depend on the text: equal states are made once.
-  std::vector<ProductFactor> alike(std::vector<ProductFactor> factors) const {
-    const auto tensors = [&](const ProductFactor& f) {
-      std::vector<TensorId> ids;
-      for (const Expr& part : poly::parts(f.value))
-        if (const auto* read = part.as<poly::Read>()) ids.push_back(s_.reads[static_cast<std::size_t>(read->read)].tensor);
-      return ids;
-    };
-    std::ranges::stable_sort(factors, std::less<>(), tensors);
-    return factors;
-  }
-
   // D[b, a, d] = exp(U[a, d] - R[b, d]), a <= b
   TensorId decays(TensorId largest, TensorId reached) {
-    std::vector<Axis> axes;
+    Axes axes;
     for (const Axis& axis : axes_of(order_of(t_.there_mentions), false)) {
       if (axis.name == before_) axes.push_back({of_chunk_, count_ - 1});
       axes.push_back(axis);
     }
-    const Frame f = framed(s_, axes);
-    const std::size_t b = find(axes, of_chunk_);
+    const Frame f = framed(axes);
+    const std::size_t b = place_of(axes, of_chunk_);
     Statement part = empty(f, Aggregation::Assign, t_.type);
     part.domain.push_back(not_after(b, b + 1, axes.size()));
     const Expr own = level(part, largest, b + 1), after = level(part, reached, b);
@@ -373,10 +212,10 @@ class Chunks {
 
   // P[b, d, e] = +(C[a, d, e]), a <= b, each of them times D[b, a, d]
   TensorId after_chunks(TensorId totals, TensorId decays) {
-    std::vector<Axis> axes = state_axes();
-    const std::size_t rank = axes.size(), b = find(axes, of_chunk_);
+    Axes axes = state_axes();
+    const std::size_t rank = axes.size(), b = place_of(axes, of_chunk_);
     axes.push_back({before_, count_ - 1});
-    const Frame f = framed(s_, axes);
+    const Frame f = framed(axes);
     Statement part = empty(f, Aggregation::Sum, t_.type);
     part.domain.push_back(not_after(b, rank, axes.size()));
     std::vector<std::size_t> at;
@@ -386,46 +225,40 @@ class Chunks {
       at.clear();
       for (const std::size_t k : order_of(t_.there_mentions)) {
         if (k == t_.over) at.push_back(b), at.push_back(rank);
-        else at.push_back(find(axes, s_.indices[k]));
+        else at.push_back(place_of(axes, s_.indices[k]));
       }
       part.value = apply_to(Op::Mul, read(part, decays, t_.type, at), part.value);
     }
     return make(std::move(part), f, rank, "_states");
   }
-  static poly::Range not_after(std::size_t b, std::size_t a, std::size_t count) {
-    return {Affine::index(b, count).plus(Affine::index(a, count).times(poly::Size(-1))), std::nullopt};
-  }
-
   // U[a, d] = >(there): the weights of a chunk are exp(there - U), which no exponential leaves.
   TensorId largest_in_chunks() {
-    std::vector<Axis> axes = axes_of(order_of(t_.there_mentions), false);
-    const std::size_t rank = axes.size(), a = find(axes, before_);
+    Axes axes = axes_of(order_of(t_.there_mentions), false);
+    const std::size_t rank = axes.size(), a = place_of(axes, before_);
     axes.push_back({s_.indices[t_.over], chunk_});
-    Frame f = framed(s_, axes);
-    const Affine value = value_at(a, rank, axes.size());
-    f.map[t_.over] = from_end(t_.over, value, t_.over_down);
-    Statement part = empty(f, Aggregation::Max, DType::F64);
-    bound_values(part, value);
+    const Frame f = values_at(axes, a, rank);
+    Statement part = of_values(f, Aggregation::Max, DType::F64, a, rank);
     // finite where all of them are -inf
-    part.value = apply_to(Op::Max, add(part, *t_.there, f.map), number(std::numeric_limits<double>::lowest()));
+    part.value = apply_to(Op::Max, add(part, *t_.there, f), number(std::numeric_limits<double>::lowest()));
     return make(std::move(part), f, rank, "_largest");
   }
   // R[b, d] = >(U[a, d]), a <= b
   TensorId largest_up_to(TensorId largest) {
-    std::vector<Axis> axes = axes_of(order_of(t_.there_mentions), false);
-    const std::size_t rank = axes.size(), b = find(axes, before_);
+    Axes axes = axes_of(order_of(t_.there_mentions), false);
+    const std::size_t rank = axes.size(), b = place_of(axes, before_);
     axes.push_back({fresh_index(s_, before_ + "_"), count_ - 1});
-    const Frame f = framed(s_, axes);
+    const Frame f = framed(axes);
     Statement part = empty(f, Aggregation::Max, DType::F64);
     part.domain.push_back(not_after(b, rank, axes.size()));
     part.value = level(part, largest, rank);
     return make(std::move(part), f, rank, "_reached");
   }
 
-  // exp(here + R[b, d]); NaN where an exponential of the text is no f32.
+  // exp(here + R[b, d]); NaN where an exponential of the text is infinite.
   Expr weight_after(Statement& part, const Frame& f, std::size_t b, TensorId reached) const {
-    const Expr exponent = apply_to(Op::Add, add(part, *t_.here, f.map), level(part, reached, b)),
-               fits = poly::Apply{Op::Le, {exponent, number(largest_exponent)}, DType::Bool};
+    const double largest = std::log(static_cast<double>(std::numeric_limits<float>::max()));
+    const Expr exponent = apply_to(Op::Add, add(part, *t_.here, f), level(part, reached, b)),
+               fits = poly::Apply{Op::Le, {exponent, number(largest)}, DType::Bool};
     return poly::Apply{Op::Select,
         {fits, exponential(exponent), number(std::numeric_limits<double>::quiet_NaN())}, DType::F64};
   }
@@ -436,33 +269,13 @@ class Chunks {
     return joined(*product_, factors, t_.type, guard);
   }
 
-  // A frame whose index of the triangle is place i of the chunk after b.
-  Frame later(const std::vector<Axis>& axes, Affine& place) const {
-    Frame f = framed(s_, axes);
-    const std::size_t b = find(axes, of_chunk_);
-    place = place_at(b, 1, b + 1, axes.size());
-    f.map[t_.along] = from_end(t_.along, place, t_.along_down);
-    return f;
-  }
-  // Where a tensor over `order`, of chunks, is read by a part with these indices.
-  std::vector<std::size_t> places(const Statement& part, const Indices& order) const {
-    std::vector<std::size_t> at;
-    for (const std::size_t k : order) {
-      if (k == t_.along) at.push_back(position(part, of_chunk_));
-      at.push_back(position(part, s_.indices[k]));
-    }
-    return at;
-  }
-
   // W[b, i, d] = Q * exp(here + R[b, d])
   TensorId weighed_reader(const Sides& side, TensorId reached) {
-    const std::vector<Axis> axes = axes_of(order_of(side.mentions), true);
-    Affine place;
-    const Frame f = later(axes, place);
-    Statement part = empty(f, Aggregation::Assign, t_.type);
-    bound(part, place, count_ * chunk_ - 1, length_);
-    part.value = add(part, guarded(side.weighed), f.map);
-    if (t_.here) part.value = apply_to(Op::Mul, part.value, weight_after(part, f, find(axes, of_chunk_), reached));
+    const Axes axes = axes_of(order_of(side.mentions), true);
+    const Frame f = places_at(axes);
+    Statement part = of_places(f, Aggregation::Assign, t_.type);
+    part.value = add(part, guarded(side.weighed), f);
+    if (t_.here) part.value = apply_to(Op::Mul, part.value, weight_after(part, f, place_of(axes, of_chunk_), reached));
     return make(std::move(part), f, axes.size(), "_reader");
   }
 
@@ -475,29 +288,26 @@ class Chunks {
       if (k != t_.over) (is_output_index(s_, k) ? outputs : sums).push_back(k);
     const bool of_sums = reader >= 0 && !sums.empty() &&
         std::ranges::none_of(sums, [&](std::size_t k) { return bool(side.mentions[k]); });
-    std::vector<Axis> axes = axes_of(outputs, true);
+    Axes axes = axes_of(outputs, true);
     const std::size_t rank = axes.size();
     for (const std::size_t k : sums) axes.push_back({s_.indices[k], extent(s_, k), k});
-    Affine place;
-    const Frame f = later(axes, place);
-    Statement part = empty(f, sums.empty() ? Aggregation::Assign : Aggregation::Sum, t_.type);
-    bound(part, place, count_ * chunk_ - 1, length_);
+    const Frame f = places_at(axes);
+    Statement part = of_places(f, sums.empty() ? Aggregation::Assign : Aggregation::Sum, t_.type);
     std::vector<std::size_t> at;
-    for (const std::size_t k : t_.state) at.push_back(find(axes, k == t_.along ? of_chunk_ : s_.indices[k]));
+    for (const std::size_t k : t_.state) at.push_back(place_of(axes, k == t_.along ? of_chunk_ : s_.indices[k]));
     part.value = read(part, states, t_.type, at);
     const auto weigh = [&](Statement& by) {
       by.value = apply_to(Op::Mul, read(by, reader, t_.type, places(by, order_of(side.mentions))), by.value);
     };
     if (reader >= 0 && !of_sums) weigh(part);
-    if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f.map), part.value);
+    if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f), part.value);
     if (product_->negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
     if (!of_sums) return write_whole(std::move(part), f);
 
     const TensorId whole_sums = make(std::move(part), f, rank, "_unweighed");
     axes.resize(rank);
-    const Frame g = later(axes, place);
-    Statement weighed = empty(g, Aggregation::Assign, t_.type);
-    bound(weighed, place, count_ * chunk_ - 1, length_);
+    const Frame g = places_at(axes);
+    Statement weighed = of_places(g, Aggregation::Assign, t_.type);
     weighed.value = read(weighed, whole_sums, t_.type, in_order(rank));
     weigh(weighed);
     write_whole(std::move(weighed), g);
@@ -525,10 +335,6 @@ class Chunks {
     made_.push_back({std::move(part), std::move(tensor)});
   }
 
-  const Statement& s_;
-  const ChunkedTriangle& t_;
-  std::int64_t chunk_, length_, values_, count_;       // of a chunk, elements, values, chunks
-  std::string of_chunk_, before_;
   const Program* program_ = nullptr;
   const FactoredProduct* product_ = nullptr;
   TensorId first_ = 0;
@@ -571,7 +377,7 @@ std::optional<ChunkedTriangle> chunked_triangle(
 }
 
 Statement sum_in_chunks(const Statement& s, const ChunkedTriangle& triangle, std::int64_t chunk) {
-  return Chunks(s, triangle, chunk).within_chunks();
+  return ChunkFrames(s, triangle, chunk).within_chunks();
 }
 
 Halves chunks_of(const Program& program, const Statement& s, const FactoredProduct& product,

@@ -257,7 +257,8 @@ class Factoring {
     if (choice.chunk) {
       const std::size_t over = choice.summed.front();
       r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
-      halves = chunks_of(program_, s, product, chunked_triangle(program_, s, product, over).value(), choice.chunk, first);
+      const ChunkedTriangle triangle = chunked_triangle(program_, s, product, over).value();
+      halves = chunks_of(program_, s, product, triangle, choice.chunk, first);
     } else {
       directives::Factor done{target_name(program_, s), {}};
       for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);

@@ -122,6 +122,10 @@ class Directives {
         if (random_.chance(6)) return Reach{name};
         if (random_.chance(3))
           return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
+        if (!sums.empty() && random_.chance(3)) {
+          const std::size_t k = random_.pick(sums);
+          return Chunks{name, s.indices[k], up_to(extent(k), random_)};
+        }
         Factor factor{name, {}};
         for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);
         return factor.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(factor);
