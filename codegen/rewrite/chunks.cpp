@@ -47,13 +47,61 @@ Expr number(double value) { return poly::Number{DType::F64, 0, value}; }
 Expr apply_to(Op op, const Expr& a, const Expr& b) { return poly::Apply{op, {a, b}, a.type()}; }
 Expr exponential(const Expr& e) { return poly::Apply{Op::Exp, {e}, DType::F64}; }
 
-// Exponentials of f32 over both indices of the triangle, and nothing else.
+// What a length has of one index, and of all else if `rest`.
+Expr part_of(const Length& length, std::size_t index, bool rest) {
+  const auto* e = length.index.as<poly::Index>();
+  Affine own = e->value;
+  for (std::size_t k = 0; k < own.coefficients.size(); ++k) if (k != index) own.coefficients[k] = poly::Size(0);
+  if (!rest) own.constant = poly::Size(0);
+  const Expr count = in_type(poly::Index{std::move(own), e->type}, DType::F64);
+  return apply_to(Op::Add, apply_to(Op::Mul, number(length.times), count), number(rest ? length.plus : 0));
+}
+
+// Decays by a number for each step, as exponents on both sides of the triangle.
+class Sloped {
+ public:
+  explicit Sloped(ChunkedTriangle& t) : t_(t) {}
+
+  bool add(const Rate& rate) {
+    if (!is_whole(rate.length, false)) return false;
+    add(rate.rate, rate.length);
+    return true;
+  }
+  bool add(const Power& power) {
+    if (!is_whole(power.exponent, true)) return false;
+    // 0 to the power of 0 is 1, and every other power of it less than any f32
+    const Expr size = apply_to(Op::Max, poly::Apply{Op::Abs, {power.base}, DType::F64}, number(1e-300));
+    add(poly::Apply{Op::Log, {size}, DType::F64}, power.exponent);
+    const Expr is_negative = poly::Apply{Op::Lt, {power.base, number(0)}, DType::Bool},
+               sign = poly::Apply{Op::Select, {is_negative, number(-1), number(1)}, DType::F64};
+    multiply(t_.here_sign, apply_to(Op::Pow, sign, part_of(power.exponent, t_.along, true)));
+    multiply(t_.there_sign, apply_to(Op::Pow, sign, part_of(power.exponent, t_.over, false)));
+    return true;
+  }
+
+ private:
+  static bool is_whole(const Length& length, bool steps) {
+    const auto* e = length.index.as<poly::Index>();
+    return e && e->value.divisor.is(1) &&
+        (!steps || (std::floor(length.times) == length.times && std::floor(length.plus) == length.plus));
+  }
+  void add(const Expr& slope, const Length& length) {
+    join(t_.here, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.along, true)));
+    join(t_.there, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.over, false)));
+  }
+  static void multiply(std::optional<Expr>& all, const Expr& e) { join(all, Op::Mul, e); }
+  static void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? apply_to(op, *all, e) : e; }
+
+  ChunkedTriangle& t_;
+};
+
+// Exponentials and powers of f32 over both indices of the triangle, and nothing else.
 bool take_decay(const Statement& s, const FactoredProduct& product, const std::vector<ProductFactor>& weights,
     ChunkedTriangle& t) {
   const auto is_f32 = [](const ProductFactor& f) {
     return f.role == Role::Times && std::ranges::all_of(poly::parts(f.value), [](const Expr& part) {
       const auto* apply = part.as<poly::Apply>();
-      return !apply || apply->op != Op::Exp || apply->type == DType::F32;
+      return !apply || (apply->op != Op::Exp && apply->op != Op::Pow) || apply->type == DType::F32;
     });
   };
   if (s.value.type() != DType::F32 || !std::ranges::all_of(weights, is_f32)) return false;
@@ -61,13 +109,16 @@ bool take_decay(const Statement& s, const FactoredProduct& product, const std::v
     const Mentions found = mentioned(s, e);
     return Reach{found[t.along], found[t.over]};
   });
-  if (!decay || !decay->here || !decay->there) return false;
-  const auto* one = decay->term.as<poly::Number>();
-  if (!one || one->real != 1 || !decay->powers.empty() || !decay->rates.empty() || !decay->lengths.empty() ||
-      decay->rise || !decay->runs.empty() || decay->term_if || decay->scale || decay->scale_if || decay->term_must ||
-      decay->scale_must)
+  const auto* one = decay ? decay->term.as<poly::Number>() : nullptr;
+  if (!one || one->real != 1 || !decay->lengths.empty() || decay->rise || !decay->runs.empty() || decay->term_if ||
+      decay->scale || decay->scale_if || decay->term_must || decay->scale_must)
     return false;
   t.here = decay->here, t.there = decay->there;
+  Sloped sloped(t);
+  if (!std::ranges::all_of(decay->rates, [&](const Rate& rate) { return sloped.add(rate); }) ||
+      !std::ranges::all_of(decay->powers, [&](const Power& power) { return sloped.add(power); }) || !t.here ||
+      !t.there)
+    return false;
   t.here_mentions = mentioned(s, *t.here), t.there_mentions = mentioned(s, *t.there);
   return true;
 }
@@ -169,6 +220,7 @@ class Chunks : ChunkFrames {
     const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f);
     const Expr there = add(part, *t_.there, f);
     part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, level(part, largest, a))));
+    if (t_.there_sign) part.value = apply_to(Op::Mul, part.value, add(part, *t_.there_sign, f));
     return make(std::move(part), f, axes.size(), "_weighed");
   }
   // C[a, d, e] = +(X[a, j, d] * V[j, e])
@@ -259,14 +311,13 @@ class Chunks : ChunkFrames {
     const double largest = std::log(static_cast<double>(std::numeric_limits<float>::max()));
     const Expr exponent = apply_to(Op::Add, add(part, *t_.here, f), level(part, reached, b)),
                fits = poly::Apply{Op::Le, {exponent, number(largest)}, DType::Bool};
-    return poly::Apply{Op::Select,
+    const Expr weight = poly::Apply{Op::Select,
         {fits, exponential(exponent), number(std::numeric_limits<double>::quiet_NaN())}, DType::F64};
+    return t_.here_sign ? apply_to(Op::Mul, weight, add(part, *t_.here_sign, f)) : weight;
   }
 
   Expr guarded(const std::vector<ProductFactor>& factors) const {
-    std::optional<FiniteGuard> guard;
-    if (const auto all = all_finite(factors); all && lang::is_float(t_.type)) guard = FiniteGuard{*all};
-    return joined(*product_, factors, t_.type, guard);
+    return joined(*product_, lang::is_float(t_.type) ? each_finite(factors, t_.type) : factors, t_.type);
   }
 
   // W[b, i, d] = Q * exp(here + R[b, d])

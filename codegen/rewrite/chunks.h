@@ -11,6 +11,8 @@
 // values of a chunk are weighed against the largest of its exponents -L, states against the largest so far, and what
 // reads a state makes up for that.
 //
+// Powers pow(A, t - s) and exp((t - s) * A) are such decays, with signs where A is negative.
+//
 // In:  a sum of products over a triangle.   Out: statements that make it, some for other such sums too.
 // Why it is allowed, and what range it has: docs/decisions/chunks.md.
 #pragma once
@@ -31,8 +33,9 @@ struct ChunkedTriangle {
   bool along_down = false, over_down = false;          // counted from the end
   std::int64_t c = 0;                                  // element p sums values up to p + c <= p
   std::vector<ProductFactor> before, after;            // factors of a state, and of what reads it
-  std::optional<poly::Expr> there, here;               // the decay exp(here + there), f64; its exponents' indices:
-  std::vector<bool> there_mentions, here_mentions;
+  std::optional<poly::Expr> there, here;               // the decay exp(here + there), f64
+  std::optional<poly::Expr> there_sign, here_sign;     // 1 or -1, which it is multiplied with
+  std::vector<bool> there_mentions, here_mentions;     // of both
   std::vector<std::size_t> state;                      // dimensions of a state, `along` among them: of which chunk
   lang::DType type = lang::DType::F32;                 // of states
 };

@@ -84,25 +84,44 @@ bool is_zero(const Expr& e) {
 
 Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }
 
+namespace {
+
+Expr none(DType type) { return poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()}; }
+
+// Whether a factor is finite, a divisor neither 0 nor NaN. Nothing where that is known, or asked already.
+std::optional<Expr> is_finite(const ProductFactor& f) {
+  if (f.role == Role::When || !lang::is_float(f.value.type())) return std::nullopt;
+  if (const auto* number = f.value.as<poly::Number>();
+      number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0))
+    return std::nullopt;
+  const auto* asked = f.value.as<poly::Apply>();
+  if (const auto* other = asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() : nullptr;
+      other && std::isnan(other->real))
+    return std::nullopt;
+  if (f.role == Role::Times) return poly::Apply{Op::IsFinite, {f.value}, DType::Bool};
+  const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
+  return poly::Apply{Op::Gt, {size, zero}, DType::Bool};
+}
+
+}  // namespace
+
 std::optional<Expr> all_finite(const std::vector<ProductFactor>& factors) {
   std::optional<Expr> all;
-  for (const ProductFactor& f : factors) {
-    if (f.role == Role::When || !lang::is_float(f.value.type())) continue;
-    if (const auto* number = f.value.as<poly::Number>();
-        number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0))
-      continue;
-    const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
-    // neither 0 nor NaN
-    const Expr one = f.role == Role::Times ? Expr(poly::Apply{Op::IsFinite, {f.value}, DType::Bool})
-                                           : Expr(poly::Apply{Op::Gt, {size, zero}, DType::Bool});
-    all = all ? Expr(poly::Apply{Op::And, {*all, one}, DType::Bool}) : one;
-  }
+  for (const ProductFactor& f : factors)
+    if (const auto one = is_finite(f)) all = all ? Expr(poly::Apply{Op::And, {*all, *one}, DType::Bool}) : *one;
   return all;
+}
+
+std::vector<ProductFactor> each_finite(std::vector<ProductFactor> factors, DType type) {
+  for (ProductFactor& f : factors)
+    if (const auto one = is_finite(f))
+      f.value = poly::Apply{Op::Select, {*one, in_type(f.value, type), none(type)}, type};
+  return factors;
 }
 
 Expr FiniteGuard::operator()(const Expr& value) const {
   const DType type = value.type();
-  Expr otherwise = poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()};
+  Expr otherwise = none(type);
   if (reached)
     otherwise = poly::Apply{Op::Select,
         {Expr(poly::Apply{Op::Ne, {*reached, Expr(poly::Number{reached->type()})}, DType::Bool}), otherwise,

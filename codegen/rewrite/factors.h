@@ -35,6 +35,9 @@ poly::Expr in_type(const poly::Expr& e, lang::DType type);
 // Whether all factors are finite and no divisor is 0 or NaN, where that may be otherwise.
 std::optional<poly::Expr> all_finite(const std::vector<ProductFactor>& factors);
 
+// The same of each by itself: what is not finite is NaN.
+std::vector<ProductFactor> each_finite(std::vector<ProductFactor> factors, lang::DType type);
+
 // Inf·(1 - 1) is Inf·0, but Inf·1 - Inf·1 is no number: a sum of products with one factor that is not finite is none,
 // or infinite. It is none here, since the temporary may be anything; and 0 where conditions leave nothing to sum.
 struct FiniteGuard {

@@ -60,9 +60,12 @@ bool decays(const Statement& s) {
   return scan ? scan->decays : values_apart(s).has_value();
 }
 
+// Also one that is NaN where it is not finite.
 bool is_read(const Expr& e) {
-  const auto* cast = e.as<poly::Cast>();
-  return cast ? is_read(cast->operand) : e.as<poly::Read>() != nullptr;
+  if (const auto* cast = e.as<poly::Cast>()) return is_read(cast->operand);
+  const auto* asked = e.as<poly::Apply>();
+  return asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() && is_read(asked->operands[1])
+                                          : e.as<poly::Read>() != nullptr;
 }
 
 // A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
@@ -276,12 +279,14 @@ class Cutting {
       }
       rest.reads.push_back(std::move(read));
     }
-    std::vector<ProductFactor> factors = out_;
+    // several factors are asked one by one: they may leave further sums
+    const bool each = guard && !guard->reached && out_.size() > 1;
+    std::vector<ProductFactor> factors = each ? each_finite(out_, type_) : out_;
     const ProductFactor inner{Role::Times, poly::Read{static_cast<int>(s_.reads.size()), type_}, {}};
     // In the place of the first factor that it stands for.
     const auto first = static_cast<std::size_t>(std::find(inside_.begin(), inside_.end(), true) - inside_.begin());
     factors.insert(factors.begin() + static_cast<std::ptrdiff_t>(first), inner);
-    rest.value = in_type(joined(product_, factors, type_, guard), s_.value.type());
+    rest.value = in_type(joined(product_, factors, type_, each ? std::nullopt : guard), s_.value.type());
     if (product_.negative) rest.value = poly::Apply{Op::Neg, {rest.value}, s_.value.type()};
     drop_unused(rest);
     rest.domain.resize(s_.indices.size());

@@ -22,16 +22,33 @@ FORMS = {
         "O[t, e: T, E] = +(Q[t, d] * exp(0.5 * (A[d] * L[t, d] - A[d] * L[s, d])) * K[s, d] * V[s, e]), s <= t;",
         "s",
     ),
+    "powers": ("O[t, e: T, E] = +(Q[t, d] * pow(A[d], t - s) * K[s, d] * V[s, e]), s <= t;", "s"),
+    "powers of one": ("O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e] * pow(R[], 2*(t - s) + 1)), s < t;", "s"),
+    "powers backwards": (
+        "O[s, d: T, D] = +(Q[t, d] * (t == s ? 1.0 : pow(R[], t - s)) * V[t, e] * V[s, e]), t >= s;",
+        "t",
+    ),
+    "rates": ("O[t, e: T, E] = +(Q[t, d] * exp((s - t) * A[d] / 8) * K[s, d] * V[s, e]), s <= t;", "s"),
+    "rates and levels": (
+        "O[t, e: T, E] = +(Q[t, d] * exp((t - s) * R[] / 4 + L[t, d] - L[s, d]) * K[s, d] * V[s, e]), s <= t;",
+        "s",
+    ),
     "of two levels": ("O[t, e: T, E] = +(Q[t, d] * exp(L[t, d] - K[s, d]) * K[s, d] * V[s, e]), s <= t;", "s"),
 }
-SHAPES = {"Q": "TD", "K": "TD", "L": "TD", "V": "TE", "X": "BTD", "H": "TB", "G": "TB", "Y": "TBE", "A": "D"}
+SHAPES = {"Q": "TD", "K": "TD", "L": "TD", "V": "TE", "X": "BTD", "H": "TB", "G": "TB", "Y": "TBE", "A": "D", "R": ""}
 CHUNKS = [(5, 2), (16, 4), (37, 8), (40, 36)]          # values, and how many a chunk has
+
+
+def fades(text):
+    return "exp" in text or "pow" in text
 
 
 def values(rng, name, shape, kind):
     x = rng.standard_normal(shape)
     if name in "LH":
         x = np.cumsum({"falling": -abs(x), "rising": abs(x)}.get(kind, x), 0)
+    if name in "AR":
+        x = np.where(rng.random(shape) < 0.2, 0, np.clip(x, -1.05, 1.05))
     x = x.astype("i4" if kind == "whole" else "f4")
     return special(rng, x, 1e8) if kind == "special" else x
 
@@ -60,14 +77,14 @@ def agrees(folder, text, over, values_, chunk, kind, *more):
 @pytest.mark.parametrize("form", FORMS)
 def test_any_chunk(tmp_path, form, kind):
     text, over = FORMS[form]
-    if kind in ("falling", "rising") and "exp" not in text:
+    if kind in ("falling", "rising") and not fades(text):
         pytest.skip("no decay")
     for values_, chunk in CHUNKS:
         if "t - 3" not in text or chunk > 3:
             agrees(tmp_path, text, over, values_, chunk, kind)
 
 
-@pytest.mark.parametrize("form", [f for f in FORMS if "exp" not in FORMS[f][0] and f != "quotients"])
+@pytest.mark.parametrize("form", [f for f in FORMS if not fades(FORMS[f][0]) and f != "quotients"])
 def test_whole_numbers(tmp_path, form):
     agrees(tmp_path, *FORMS[form], 37, 8, "whole")
 
@@ -87,7 +104,7 @@ def chosen(folder, text, sizes, *more):
 
 def test_chosen_where_it_saves_most_of_the_points(tmp_path):
     """Also for what derivatives make of it; short sums and those that are scans stay."""
-    for form in ("attention", "fading", "fading heads"):
+    for form in ("attention", "fading", "fading heads", "powers"):
         text, _ = FORMS[form]
         assert len(chosen(tmp_path, text, "T=2000,D=64,E=64,B=3"[: -4 if "B" not in text else None])) == 1, form
         assert not chosen(tmp_path, text, "T=40,D=64,E=64,B=3"[: -4 if "B" not in text else None])
