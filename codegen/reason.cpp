@@ -29,6 +29,9 @@ class Reasons {
   std::string operator()(const directives::Absorb& d) const {
     return fmt::format("its sum becomes part of the sums that read it: {} are not stored", size_of(d.tensor));
   }
+  std::string operator()(const directives::Unfold&) const {
+    return "what makes its factors is written out in it: products of matrices in chunks, no scores";
+  }
   std::string operator()(const directives::Restate&) const {
     return "its conditions become bounds of the sum: only points that count are visited";
   }

@@ -412,13 +412,16 @@ std::optional<Apart> set_apart(Program& program, const Statement& s) {
 
 namespace {
 
-// The read of `id` in the reader, where both are sums of its type that read it once.
+// The read of the producer's tensor in the reader, where that is a sum of its type which reads it once.
 std::optional<std::size_t> only_read(const Program& program, const Statement& producer, const Statement& reader) {
   const TensorId id = producer.target.tensor;
   const DType type = program.tensor(id).dtype;
-  const auto sums = [&](const Statement& s) { return s.aggregation == Aggregation::Sum && s.value.type() == type; };
+  const auto is_typed = [&](const Statement& s, bool sums) {
+    return s.value.type() == type &&
+        (s.aggregation == Aggregation::Sum || (!sums && s.aggregation == Aggregation::Assign));
+  };
   const auto is = [&](const Access& read) { return read.tensor == id; };
-  if (!sums(producer) || !sums(reader) || std::ranges::count_if(reader.reads, is) != 1 ||
+  if (!is_typed(producer, false) || !is_typed(reader, true) || std::ranges::count_if(reader.reads, is) != 1 ||
       !producer.kernel_name.empty() || !lang::is_float(type))
     return std::nullopt;
   return static_cast<std::size_t>(std::ranges::find_if(reader.reads, is) - reader.reads.begin());
@@ -494,6 +497,44 @@ std::optional<Statement> merged(const Program& program, const Statement& produce
   result.domain.insert(result.domain.end(), inner.begin(), inner.end());
   drop_unused(result);
   return bounded(std::move(result));
+}
+
+namespace {
+
+// A row that bounds an output by a reduction.
+std::optional<std::pair<std::size_t, std::size_t>> triangle_in(const Statement& s) {
+  for (std::size_t row = s.indices.size(); row < s.domain.size(); ++row) {
+    std::vector<std::size_t> along, over;
+    for (std::size_t k = 0; k < s.indices.size(); ++k)
+      if (mentions(s.domain[row].value, k)) (is_output_index(s, k) ? along : over).push_back(k);
+    if (along.size() == 1 && over.size() == 1) return std::pair(along[0], over[0]);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Statement> unfolded(const Program& program, std::size_t n) {
+  constexpr std::size_t most_indices = 8;
+  Statement result = std::get<Statement>(program.nodes[n]);
+  bool changed = false;
+  for (std::size_t m = n; m-- > 0 && result.indices.size() < most_indices;) {
+    const auto* producer = std::get_if<Statement>(&program.nodes[m]);
+    const auto read = producer ? only_read(program, *producer, result) : std::nullopt;
+    if (!read) continue;
+    const auto triangle = triangle_in(result);
+    const auto is_of = [&](std::size_t k) {
+      return std::ranges::any_of(result.reads[*read].element, [&](const Affine& e) { return mentions(e, k); });
+    };
+    if (triangle ? !is_of(triangle->first) || !is_of(triangle->second)
+                 : producer->domain.size() == producer->indices.size())
+      continue;
+    auto one = merged(program, *producer, result);
+    if (!one) continue;
+    result = std::move(*one);
+    changed = true;
+  }
+  return changed && triangle_in(result) ? std::optional(std::move(result)) : std::nullopt;
 }
 
 }  // namespace tilec::codegen

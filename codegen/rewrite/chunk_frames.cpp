@@ -1,5 +1,7 @@
 #include "codegen/rewrite/chunk_frames.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <utility>
@@ -30,23 +32,38 @@ ChunkFrames::ChunkFrames(const Statement& s, const ChunkedTriangle& t, std::int6
       of_chunk_(fresh_index(s, s.indices[t.along] + "_c")),
       before_(fresh_index(s, s.indices[t.over] + "_c")) {}
 
-Statement ChunkFrames::within_chunks() const {
+ChunkFrames::Axes ChunkFrames::within_axes(const Indices& order) const {
   Axes axes;
-  std::size_t b = 0, j = 0;
-  for (std::size_t k = 0; k < s_.indices.size(); ++k) {
-    if (k == t_.over) j = axes.size(), axes.push_back({s_.indices[k], chunk_});
-    else if (k != t_.along) axes.push_back({s_.indices[k], extent(s_, k), k});
-    else b = axes.size(), axes.push_back({of_chunk_, count_}), axes.push_back({s_.indices[k], chunk_});
+  for (const std::size_t k : order) {
+    if (k == t_.along) axes.push_back({of_chunk_, count_});
+    if (k == t_.along || k == t_.over) axes.push_back({s_.indices[k], chunk_});
+    else axes.push_back({s_.indices[k], extent(s_, k), k});
   }
+  return axes;
+}
+
+Frame ChunkFrames::within_at(const Axes& axes) const {
   Frame f = framed(axes);
-  const Affine place = place_at(b, 0, b + 1, axes.size()), value = value_at(b, j, axes.size());
-  f.map[t_.along] = from_end(t_.along, place, t_.along_down);
-  f.map[t_.over] = from_end(t_.over, value, t_.over_down);
-  Statement part = seen_in(s_, f, [](const Affine&) { return false; });
-  bound(part, place, count_ * chunk_ - 1, length_);
-  bound(part, value, t_.c + count_ * chunk_ - 1, values_, t_.c);
-  part.domain.push_back(not_after(b + 1, j, axes.size()));
+  const std::size_t b = place_of(axes, of_chunk_), j = place_of(axes, s_.indices[t_.over]);
+  f.map[t_.along] = from_end(t_.along, place_at(b, 0, b + 1, axes.size()), t_.along_down);
+  f.map[t_.over] = from_end(t_.over, value_at(b, j, axes.size()), t_.over_down);
+  return f;
+}
+
+Statement ChunkFrames::of_within(const Frame& f, Statement part) const {
+  const auto at = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::ranges::find(f.names, name) - f.names.begin());
+  };
+  const std::size_t b = at(of_chunk_), j = at(s_.indices[t_.over]);
+  bound(part, place_at(b, 0, b + 1, f.count()), count_ * chunk_ - 1, length_);
+  bound(part, value_at(b, j, f.count()), t_.c + count_ * chunk_ - 1, values_, t_.c);
+  part.domain.push_back(not_after(b + 1, j, f.count()));
   return part;
+}
+
+Statement ChunkFrames::within_chunks() const {
+  const Frame f = within_at(within_axes(in_order(s_.indices.size())));
+  return of_within(f, seen_in(s_, f, [](const Affine&) { return false; }));
 }
 
 ChunkFrames::Indices ChunkFrames::order_of(const std::vector<bool>& mentions) const {
@@ -201,6 +218,57 @@ Expr ChunkFrames::level(Statement& part, TensorId levels, std::size_t at) const 
                                    : static_cast<std::size_t>(
                                          std::ranges::find(part.indices, s_.indices[k]) - part.indices.begin()));
   return read(part, levels, DType::F64, indices);
+}
+
+TensorId ChunkParts::make(Statement part, const Frame& f, std::size_t rank, const std::string& suffix) {
+  const TensorId id = next();
+  poly::Tensor tensor{suffix, part.value.type(), {}, s_.span};
+  for (std::size_t d = 0; d < rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
+  if (part.aggregation == Aggregation::Assign) {
+    part.target = {id, {}};
+    for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, f.count()));
+    part.fill = poly::Number{part.value.type()};
+  } else {
+    write_part(part, id, rank);
+  }
+  drop_unused(part);
+  made_.push_back({std::move(part), std::move(tensor)});
+  return id;
+}
+
+void ChunkParts::make_whole(Statement part, const Frame& f, const std::string& suffix) {
+  poly::Tensor tensor = program_.tensor(s_.target.tensor);
+  tensor.name = suffix, tensor.dtype = part.value.type();
+  part.target = s_.target;
+  part.target.tensor = next();
+  for (Affine& e : part.target.element) e = e.compose(f.map, f.count());
+  part.fill = poly::Number{tensor.dtype};
+  part.kernel_name.clear();
+  drop_unused(part);
+  made_.push_back({std::move(part), std::move(tensor)});
+}
+
+Halves ChunkParts::sum_of_last_two() {
+  const poly::Tensor& target = program_.tensor(s_.target.tensor);
+  const std::size_t rank = target.shape.size();
+  Frame f;
+  for (std::size_t d = 0; d < rank; ++d) {
+    f.names.push_back(fmt::format("c{}", d));
+    f.hull.push_back({Affine::index(d, rank), target.shape[d]});
+  }
+  Statement sum = empty(f, Aggregation::Assign, target.dtype);
+  sum.kernel_name = s_.kernel_name;
+  sum.fill = poly::Number{target.dtype};
+  sum.target = {s_.target.tensor, {}};
+  for (std::size_t d = 0; d < rank; ++d) sum.target.element.push_back(Affine::index(d, rank));
+  const DType type = s_.value.type();
+  const auto of = [&](std::size_t from_last) {
+    const DType own = made_[made_.size() - from_last].temporary.dtype;
+    return in_type(read(sum, next() - static_cast<TensorId>(from_last), own, in_order(rank)), type);
+  };
+  const Expr before = of(2), near = of(1);
+  sum.value = in_type(poly::Apply{lang::Op::Add, {near, before}, type}, target.dtype);
+  return {std::move(made_), std::move(sum)};
 }
 
 }  // namespace tilec::codegen

@@ -20,7 +20,7 @@ class ChunkFrames {
  public:
   ChunkFrames(const poly::Statement& s, const ChunkedTriangle& t, std::int64_t chunk);
 
-  // The sum within all chunks.
+  // The sum within all chunks, over the statement's indices and the chunk in front of its place.
   poly::Statement within_chunks() const;
 
  protected:
@@ -39,8 +39,12 @@ class ChunkFrames {
   Axes axes_of(const Indices& order, bool places) const;
   Axes state_axes() const;
   static std::size_t place_of(const Axes& axes, const std::string& name);
+  // What is within a chunk: places i and values j of it.
+  Frame within_at(const Axes& axes) const;
+  poly::Statement of_within(const Frame& f, poly::Statement part) const;
   // Where a tensor over `order`, of chunks and places in them, is read.
   std::vector<std::size_t> places(const poly::Statement& part, const Indices& order) const;
+  Axes within_axes(const Indices& order) const;        // of all chunks
 
   Frame framed(const Axes& axes) const;
   // Values j of chunk a; elements i of the chunk after b. The parts have those that there are.
@@ -70,6 +74,27 @@ class ChunkFrames {
   poly::Affine from_end(std::size_t k, poly::Affine e, bool down) const;
   static void bound(poly::Statement& part, const poly::Affine& e, std::int64_t most, std::int64_t end,
       std::int64_t least = 0);
+};
+
+// The parts that are made, each in a tensor of its own, numbered from the first that the program has not.
+class ChunkParts : protected ChunkFrames {
+ protected:
+  ChunkParts(const poly::Program& program, const poly::Statement& s, const ChunkedTriangle& t, std::int64_t chunk,
+      poly::TensorId first)
+      : ChunkFrames(s, t, chunk), program_(program), first_(first) {}
+
+  // Written over its first axes.
+  poly::TensorId make(poly::Statement part, const Frame& f, std::size_t rank, const std::string& suffix);
+  // Written where the statement writes.
+  void make_whole(poly::Statement part, const Frame& f, const std::string& suffix);
+  Halves sum_of_last_two();
+
+ private:
+  poly::TensorId next() const { return first_ + static_cast<poly::TensorId>(made_.size()); }
+
+  const poly::Program& program_;
+  poly::TensorId first_;
+  std::vector<HalfSum> made_;
 };
 
 }  // namespace tilec::codegen

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "codegen/decay.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/chunk_frames.h"
@@ -96,16 +97,15 @@ class Sloped {
 };
 
 // Exponentials and powers of f32 over both indices of the triangle, and nothing else.
-bool take_decay(const Statement& s, const FactoredProduct& product, const std::vector<ProductFactor>& weights,
-    ChunkedTriangle& t) {
+bool take_decay(const Statement& s, const FactoredProduct& product, ChunkedTriangle& t) {
   const auto is_f32 = [](const ProductFactor& f) {
     return f.role == Role::Times && std::ranges::all_of(poly::parts(f.value), [](const Expr& part) {
       const auto* apply = part.as<poly::Apply>();
       return !apply || (apply->op != Op::Exp && apply->op != Op::Pow) || apply->type == DType::F32;
     });
   };
-  if (s.value.type() != DType::F32 || !std::ranges::all_of(weights, is_f32)) return false;
-  const auto decay = decay_of(Aggregation::Sum, joined(product, weights, DType::F32), [&](const Expr& e) {
+  if (s.value.type() != DType::F32 || !std::ranges::all_of(t.weights, is_f32)) return false;
+  const auto decay = decay_of(Aggregation::Sum, joined(product, t.weights, DType::F32), [&](const Expr& e) {
     const Mentions found = mentioned(s, e);
     return Reach{found[t.along], found[t.over]};
   });
@@ -152,62 +152,23 @@ std::vector<ProductFactor> alike(const Statement& s, std::vector<ProductFactor> 
   return factors;
 }
 
-class Chunks : ChunkFrames {
+class Chunks : ChunkParts {
  public:
-  using ChunkFrames::ChunkFrames;
+  Chunks(const Program& program, const Statement& s, const FactoredProduct& product, const ChunkedTriangle& t,
+      std::int64_t chunk, TensorId first)
+      : ChunkParts(program, s, t, chunk, first), product_(product) {}
 
-  Halves parts(const Program& program, const FactoredProduct& product, TensorId first) {
-    program_ = &program, product_ = &product, first_ = first;
+  Halves parts() {
     const bool fades = t_.there.has_value();
     const TensorId largest = fades ? largest_in_chunks() : -1, reached = fades ? largest_up_to(largest) : -1,
                    weighed = fades ? weighed_values(largest) : -1, own = totals(weighed),
                    states = after_chunks(own, fades ? decays(largest, reached) : -1);
     read_states(states, reached);
-    add_whole(within_chunks(), "_near");
-    Statement sum = both();
-    return {std::move(made_), std::move(sum)};
+    make_near();
+    return sum_of_last_two();
   }
 
  private:
-  TensorId next() const { return first_ + static_cast<TensorId>(made_.size()); }
-
-  // Written over its first axes.
-  TensorId make(Statement part, const Frame& f, std::size_t rank, const std::string& suffix) {
-    const TensorId id = next();
-    poly::Tensor tensor{suffix, part.value.type(), {}, s_.span};
-    for (std::size_t d = 0; d < rank; ++d) tensor.shape.push_back(*f.hull[d].extent);
-    if (part.aggregation == Aggregation::Assign) {
-      part.target = {id, {}};
-      for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, f.count()));
-      part.fill = poly::Number{part.value.type()};
-    } else {
-      write_part(part, id, rank);
-    }
-    drop_unused(part);
-    made_.push_back({std::move(part), std::move(tensor)});
-    return id;
-  }
-  // The sum of the last two tensors.
-  Statement both() const {
-    const poly::Tensor& target = program_->tensor(s_.target.tensor);
-    const std::size_t rank = target.shape.size();
-    Frame f;
-    for (std::size_t d = 0; d < rank; ++d) {
-      f.names.push_back(fmt::format("c{}", d));
-      f.hull.push_back({Affine::index(d, rank), target.shape[d]});
-    }
-    Statement part = empty(f, Aggregation::Assign, target.dtype);
-    part.kernel_name = s_.kernel_name;
-    part.fill = poly::Number{target.dtype};
-    part.target = {s_.target.tensor, {}};
-    for (std::size_t d = 0; d < rank; ++d) part.target.element.push_back(Affine::index(d, rank));
-    const DType type = s_.value.type();
-    const Expr before = read(part, next() - 2, made_[made_.size() - 2].temporary.dtype, in_order(rank)),
-               near = read(part, next() - 1, type, in_order(rank));
-    part.value = in_type(apply_to(Op::Add, near, in_type(before, type)), target.dtype);
-    return part;
-  }
-
   Sides of_states() const { return sides(t_.before, t_.there_mentions); }
 
   // X[a, j, d] = K * exp(there - U[a, d])
@@ -217,7 +178,7 @@ class Chunks : ChunkFrames {
     const std::size_t a = place_of(axes, before_);
     const Frame f = values_at(axes, a, a + 1);
     Statement part = of_values(f, Aggregation::Assign, t_.type, a, a + 1);
-    const Expr factors = add(part, joined(*product_, side.weighed, t_.type), f);
+    const Expr factors = add(part, joined(product_, side.weighed, t_.type), f);
     const Expr there = add(part, *t_.there, f);
     part.value = apply_to(Op::Mul, factors, exponential(apply_to(Op::Sub, there, level(part, largest, a))));
     if (t_.there_sign) part.value = apply_to(Op::Mul, part.value, add(part, *t_.there_sign, f));
@@ -231,7 +192,7 @@ class Chunks : ChunkFrames {
     const Frame f = values_at(axes, a, rank);
     Statement part = of_values(f, Aggregation::Sum, t_.type, a, rank);
     if (weighed < 0) {
-      part.value = add(part, joined(*product_, alike(s_, t_.before), t_.type), f);
+      part.value = add(part, joined(product_, alike(s_, t_.before), t_.type), f);
     } else {
       const Sides side = of_states();
       std::vector<std::size_t> at;
@@ -242,7 +203,7 @@ class Chunks : ChunkFrames {
       part.value = read(part, weighed, t_.type, at);
       if (!side.others.empty())
         part.value =
-            apply_to(Op::Mul, part.value, add(part, joined(*product_, alike(s_, side.others), t_.type), f));
+            apply_to(Op::Mul, part.value, add(part, joined(product_, alike(s_, side.others), t_.type), f));
     }
     return make(std::move(part), f, rank, "_chunks");
   }
@@ -317,7 +278,7 @@ class Chunks : ChunkFrames {
   }
 
   Expr guarded(const std::vector<ProductFactor>& factors) const {
-    return joined(*product_, lang::is_float(t_.type) ? each_finite(factors, t_.type) : factors, t_.type);
+    return joined(product_, lang::is_float(t_.type) ? each_finite(factors, t_.type) : factors, t_.type);
   }
 
   // W[b, i, d] = Q * exp(here + R[b, d])
@@ -352,8 +313,8 @@ class Chunks : ChunkFrames {
     };
     if (reader >= 0 && !of_sums) weigh(part);
     if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f), part.value);
-    if (product_->negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
-    if (!of_sums) return write_whole(std::move(part), f);
+    if (product_.negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
+    if (!of_sums) return make_whole(std::move(part), f, "_before");
 
     const TensorId whole_sums = make(std::move(part), f, rank, "_unweighed");
     axes.resize(rank);
@@ -361,7 +322,40 @@ class Chunks : ChunkFrames {
     Statement weighed = of_places(g, Aggregation::Assign, t_.type);
     weighed.value = read(weighed, whole_sums, t_.type, in_order(rank));
     weigh(weighed);
-    write_whole(std::move(weighed), g);
+    make_whole(std::move(weighed), g, "_before");
+  }
+
+  // The sum within chunks. Weights that it would compute again for each element side by side come first.
+  void make_near() {
+    const Frame f = within_at(within_axes(in_order(s_.indices.size())));
+    Statement part = within_chunks();
+    if (weighs_again()) {
+      Mentions mentions(s_.indices.size(), false);
+      for (std::size_t k = 0; k < mentions.size(); ++k) mentions[k] = t_.here_mentions[k] || t_.there_mentions[k];
+      Indices order = order_of(mentions);
+      std::ranges::stable_partition(order, [&](std::size_t k) { return k != t_.over; });  // side by side
+      const Frame of_weights = within_at(within_axes(order));
+      Statement weights = of_within(of_weights, empty(of_weights, Aggregation::Assign, DType::F32));
+      weights.value = add(weights, joined(product_, t_.weights, DType::F32), of_weights);
+      const TensorId made = make(std::move(weights), of_weights, of_weights.count(), "_weights");
+      std::vector<ProductFactor> others;
+      for (const ProductFactor& factor : product_.factors)
+        if (!factor.mentions[t_.over] || !factor.mentions[t_.along]) others.push_back(factor);
+      part.reads.clear();
+      part.value = apply_to(Op::Mul, read(part, made, DType::F32, places(part, order)),
+          add(part, joined(product_, others, DType::F32), f));
+      if (product_.negative) part.value = poly::Apply{Op::Neg, {part.value}, DType::F32};
+    }
+    make_whole(std::move(part), f, "_near");
+  }
+  bool weighs_again() const {
+    bool again = false;
+    for (std::size_t k = 0; k < s_.indices.size() && t_.here; ++k) {
+      const bool weighs = t_.here_mentions[k] || t_.there_mentions[k], output = is_output_index(s_, k);
+      if (weighs && k != t_.over && !output) return false;
+      again = again || (!weighs && output && extent(s_, k) >= model::least_side_of_product);
+    }
+    return again;
   }
 
   // Factors that a product of matrices reads from a tensor of their own: all in f64, and told to be finite once.
@@ -371,25 +365,7 @@ class Chunks : ChunkFrames {
     return {{}, t_.after, {}};
   }
 
-  void write_whole(Statement part, const Frame& f) {
-    part.target = s_.target;
-    for (Affine& e : part.target.element) e = e.compose(f.map, f.count());
-    add_whole(std::move(part), "_before");
-  }
-  void add_whole(Statement part, const std::string& suffix) {
-    poly::Tensor tensor = program_->tensor(s_.target.tensor);
-    tensor.name = suffix, tensor.dtype = part.value.type();
-    part.target.tensor = next();
-    part.fill = poly::Number{tensor.dtype};
-    part.kernel_name.clear();
-    drop_unused(part);
-    made_.push_back({std::move(part), std::move(tensor)});
-  }
-
-  const Program* program_ = nullptr;
-  const FactoredProduct* product_ = nullptr;
-  TensorId first_ = 0;
-  std::vector<HalfSum> made_;
+  const FactoredProduct& product_;
 };
 
 }  // namespace
@@ -411,19 +387,18 @@ std::optional<ChunkedTriangle> chunked_triangle(
   t.along = of(scan->along), t.over = over, t.along_down = scan->along_down, t.over_down = scan->over_down;
   t.c = scan->c;
   if (extent(s, t.along) + t.c > extent(s, over)) return std::nullopt;
-  std::vector<ProductFactor> weights;
   for (const ProductFactor& f : product.factors) {
     if (f.role == Role::When) return std::nullopt;
     if (!f.mentions[over]) t.after.push_back(f);
-    else (f.mentions[t.along] ? weights : t.before).push_back(f);
+    else (f.mentions[t.along] ? t.weights : t.before).push_back(f);
   }
-  t.type = weights.empty() ? halves->inner[0].temporary.dtype : DType::F64;
+  t.type = t.weights.empty() ? halves->inner[0].temporary.dtype : DType::F64;
   for (const Affine& e : state.target.element) {
     const auto k = e.single_index();
     if (!k) return std::nullopt;
     t.state.push_back(of(*k));
   }
-  if (!weights.empty() && !take_decay(s, product, weights, t)) return std::nullopt;
+  if (!t.weights.empty() && !take_decay(s, product, t)) return std::nullopt;
   return t;
 }
 
@@ -433,7 +408,7 @@ Statement sum_in_chunks(const Statement& s, const ChunkedTriangle& triangle, std
 
 Halves chunks_of(const Program& program, const Statement& s, const FactoredProduct& product,
     const ChunkedTriangle& triangle, std::int64_t chunk, TensorId first) {
-  return Chunks(s, triangle, chunk).parts(program, product, first);
+  return Chunks(program, s, product, triangle, chunk, first).parts();
 }
 
 }  // namespace tilec::codegen

@@ -32,7 +32,7 @@ struct ChunkedTriangle {
   std::size_t along = 0, over = 0;
   bool along_down = false, over_down = false;          // counted from the end
   std::int64_t c = 0;                                  // element p sums values up to p + c <= p
-  std::vector<ProductFactor> before, after;            // factors of a state, and of what reads it
+  std::vector<ProductFactor> before, after, weights;   // factors of a state, of what reads it, and of both
   std::optional<poly::Expr> there, here;               // the decay exp(here + there), f64
   std::optional<poly::Expr> there_sign, here_sign;     // 1 or -1, which it is multiplied with
   std::vector<bool> there_mentions, here_mentions;     // of both

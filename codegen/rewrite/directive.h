@@ -2,6 +2,8 @@
 //
 //   inline E                            E is computed where it is read (inline.h)
 //   absorb A                            the sum A goes into the sums that read it (factor.h)
+//   unfold O                            what makes O's factors over both indices of its triangle is written out in it
+//                                       (restate.h)
 //   restate C                           conditions of C's sum become rows, its index the form that the value reads
 //                                       (restate.h)
 //   reach M                             the running extreme M has an element for each value, in a tensor of its own
@@ -59,6 +61,12 @@ struct Absorb {
   std::string tensor;
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Absorb&) const = default;
+};
+struct Unfold {
+  static constexpr const char* word = "unfold";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Unfold&) const = default;
 };
 struct Restate {
   static constexpr const char* word = "restate";
@@ -182,10 +190,10 @@ struct Share {
 
 }  // namespace directives
 
-using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Restate, directives::Reach,
-    directives::Logs, directives::Factor, directives::Chunks, directives::Online, directives::Terms, directives::Blocks,
-    directives::Windows, directives::Pairs, directives::Split, directives::Copy, directives::Stage, directives::Tile,
-    directives::Panels, directives::Finish, directives::Share>;
+using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
+    directives::Reach, directives::Logs, directives::Factor, directives::Chunks, directives::Online, directives::Terms,
+    directives::Blocks, directives::Windows, directives::Pairs, directives::Split, directives::Copy, directives::Stage,
+    directives::Tile, directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose

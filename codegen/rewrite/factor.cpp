@@ -116,14 +116,8 @@ void absorb_at(Program& program, std::size_t n, Readers readers) {
   program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(n));
 }
 
-// The statement at n told by running sums, in front of it; products that nobody reads any more go. Where the first of
-// the sums is then.
-std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
-  Program& program = r.program;
-  while (r.strides.size() < program.tensors.size())
-    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
-  program.nodes[n] = std::move(told.sum);
-  insert(program, n, std::move(told.before));
+// Statements before n that nobody reads any more go. Where the one at n is then.
+std::size_t drop_unread(Program& program, std::size_t n) {
   for (std::size_t at = n; at-- > 0;) {
     const auto* s = std::get_if<Statement>(&program.nodes[at]);
     if (!s || is_output(program, s->target.tensor)) continue;
@@ -134,6 +128,16 @@ std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
     --n;
   }
   return n;
+}
+
+// The statement at n told by running sums, in front of it. Where the first of the sums is then.
+std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
+  Program& program = r.program;
+  while (r.strides.size() < program.tensors.size())
+    r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
+  program.nodes[n] = std::move(told.sum);
+  insert(program, n, std::move(told.before));
+  return drop_unread(program, n);
 }
 
 void part_at(Rewriting& r, std::size_t n, Apart apart) {
@@ -170,6 +174,10 @@ class Factoring {
         continue;
       }
       restate(n);
+      if (unfold(n)) {
+        --n;
+        continue;
+      }
       if (reached(n) || parted(n)) {
         --n;
         continue;
@@ -225,6 +233,21 @@ class Factoring {
       return;
     r_.done.push_back(directives::Restate{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
+  }
+
+  // A sum whose factors other statements make is written out where it then goes in chunks.
+  bool unfold(std::size_t& n) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    std::optional<Statement> other = unfolded(program_, n);
+    if (!other) return false;
+    const FactorChoice choice = choose_factors(program_, *other);
+    const bool is_product = is_matrix_product(s) && s.domain.size() == s.indices.size();
+    const double written = choose_factors(program_, s).cost * (is_product ? model::product_point / 2 : 1);  // of f32
+    if (!choice.chunk || choice.cost > model::factored_share * written) return false;
+    r_.done.push_back(directives::Unfold{target_name(program_, s)});
+    program_.nodes[n] = std::move(*other);
+    n = drop_unread(program_, n);
+    return true;
   }
 
   // A sum that other sums read as a factor goes into them, where all of them together then cost less.
@@ -289,6 +312,19 @@ Refusal apply(Rewriting& r, const directives::Absorb& directive) {
   if (!readers || readers->empty())
     return fmt::format("`{}` is no sum that only sums read, each as a factor", directive.tensor);
   absorb_at(r.program, *n, std::move(*readers));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Unfold& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  std::optional<Statement> other = unfolded(r.program, *n);
+  if (!other)
+    return fmt::format(
+        "`{}` sums over no triangle with a factor over both of its indices that a statement makes", directive.tensor);
+  r.program.nodes[*n] = std::move(*other);
+  static_cast<void>(drop_unread(r.program, *n));
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -68,24 +68,6 @@ bool is_read(const Expr& e) {
                                           : e.as<poly::Read>() != nullptr;
 }
 
-// A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
-bool is_matrix_product(const Statement& s) {
-  const auto* product = s.value.as<poly::Apply>();
-  if (s.aggregation != poly::Aggregation::Sum || s.reads.size() != 2 || !product || product->op != lang::Op::Mul ||
-      !std::ranges::all_of(product->operands, is_read))
-    return false;
-  bool rows = false, columns = false, summed = false;
-  for (std::size_t k = 0; k < s.indices.size(); ++k) {
-    if (extent(s, k) < model::least_side_of_product) continue;
-    const auto in = [&](const Access& read) {
-      return std::ranges::any_of(read.element, [&](const Affine& e) { return mentions(e, k); });
-    };
-    const bool a = in(s.reads[0]), b = in(s.reads[1]), out = is_output_index(s, k);
-    rows = rows || (out && a && !b), columns = columns || (out && b && !a), summed = summed || (!out && a && b);
-  }
-  return rows && columns && summed;
-}
-
 class Cutting {
  public:
   // `id`: the tensor that the first temporary will be.
@@ -317,6 +299,23 @@ class Cutting {
 };
 
 }  // namespace
+
+bool is_matrix_product(const Statement& s) {
+  const auto* product = s.value.as<poly::Apply>();
+  if (s.aggregation != poly::Aggregation::Sum || s.reads.size() != 2 || !product || product->op != lang::Op::Mul ||
+      !std::ranges::all_of(product->operands, is_read))
+    return false;
+  bool rows = false, columns = false, summed = false;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) {
+    if (extent(s, k) < model::least_side_of_product) continue;
+    const auto in = [&](const Access& read) {
+      return std::ranges::any_of(read.element, [&](const Affine& e) { return mentions(e, k); });
+    };
+    const bool a = in(s.reads[0]), b = in(s.reads[1]), out = is_output_index(s, k);
+    rows = rows || (out && a && !b), columns = columns || (out && b && !a), summed = summed || (!out && a && b);
+  }
+  return rows && columns && summed;
+}
 
 std::optional<Halves> halves_of_sum(const Program& program, const Statement& s, const FactoredProduct& product,
     TensorId id, const Indices& summed, bool quotients) {

@@ -32,6 +32,9 @@ struct Halves {
 std::optional<Halves> halves_of_sum(const poly::Program& program, const poly::Statement& s,
     const FactoredProduct& product, poly::TensorId id, const std::vector<std::size_t>& summed, bool quotients = false);
 
+// A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
+bool is_matrix_product(const poly::Statement& s);
+
 // Of the temporaries.
 double bytes_of(const Halves& halves);
 

@@ -61,6 +61,7 @@ using Refusal = std::optional<std::string>;
 Refusal apply(Rewriting& r, const Directive& directive);
 Refusal apply(Rewriting& r, const directives::Inline& directive);
 Refusal apply(Rewriting& r, const directives::Absorb& directive);
+Refusal apply(Rewriting& r, const directives::Unfold& directive);
 Refusal apply(Rewriting& r, const directives::Restate& directive);
 Refusal apply(Rewriting& r, const directives::Reach& directive);
 Refusal apply(Rewriting& r, const directives::Logs& directive);

@@ -120,6 +120,7 @@ class Directives {
       case RewriteStage::Inline: return Inline{name};
       case RewriteStage::Sums: {
         if (random_.chance(6)) return Reach{name};
+        if (random_.chance(6)) return Unfold{name};
         if (random_.chance(3))
           return random_.chance(2) ? codegen::Directive(Absorb{name}) : codegen::Directive(Restate{name});
         if (!sums.empty() && random_.chance(3)) {

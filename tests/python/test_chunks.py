@@ -57,14 +57,14 @@ def inputs_of(text):
     return {n: shape for n, shape in SHAPES.items() if f"{n}[" in text}
 
 
-def agrees(folder, text, over, values_, chunk, kind, *more):
+def agrees(folder, text, over, values_, chunk, kind, *more, before=""):
     rng = np.random.default_rng(len(text) + values_)
     of = {"T": values_, "D": int(rng.integers(1, 6)), "E": int(rng.integers(2, 20)), "B": int(rng.integers(1, 4))}
     inputs = inputs_of(text)
     dtype = "i32" if kind == "whole" else "f32"
     header = ", ".join(f"{dtype} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
     (folder / "f.tile").write_text(f"function f({header}) -> (O) {{ {text} }}\n")
-    (folder / "f.plan").write_text(f"chunks O  over {over}  by {chunk}\n")
+    (folder / "f.plan").write_text(f"{before}chunks O  over {over}  by {chunk}\n")
     words = saved(folder, {n: values(rng, n, [of[c] for c in shape], kind) for n, shape in inputs.items()})
     done = tilec(folder, "run", "f.tile", *words, "--plan", "f.plan", "--check", *more)
     if "E0515" in done.stderr or "no OpenCL" in done.stderr:
@@ -129,6 +129,18 @@ STEPS = {
     "a reset": lambda rng, n: np.where(np.arange(n) == 700, -np.inf, -0.01),
     "one infinity": lambda rng, n: np.where(np.arange(n) == 704, np.inf, 0.0),
 }
+
+
+MASKED = """S[t, s: T, T] = +(Q[t, d] * K[s, d]);
+  W[t, s: T, T] = =(S[t, s] * pow(R[], t - s)), s <= t;
+  O[t, e: T, E] = +(W[t, s] * V[s, e]);"""
+
+
+def test_scores_of_several_statements_are_written_out(tmp_path):
+    assert chosen(tmp_path, MASKED, "T=4000,D=16,E=16") and not chosen(tmp_path, MASKED, "T=300,D=64,E=64")
+    assert len(chosen(tmp_path, MASKED, "T=4000,D=16,E=16", "--grad")) == 3
+    for kind in ("plain", "special"):
+        agrees(tmp_path, MASKED, "s", 37, 8, kind, before="unfold O\n")
 
 
 @pytest.mark.parametrize("steps", STEPS)
