@@ -239,6 +239,7 @@ TensorId ChunkParts::make(Statement part, const Frame& f, std::size_t rank, cons
 void ChunkParts::make_whole(Statement part, const Frame& f, const std::string& suffix) {
   poly::Tensor tensor = program_.tensor(s_.target.tensor);
   tensor.name = suffix, tensor.dtype = part.value.type();
+  wholes_.push_back(next());
   part.target = s_.target;
   part.target.tensor = next();
   for (Affine& e : part.target.element) e = e.compose(f.map, f.count());
@@ -248,7 +249,7 @@ void ChunkParts::make_whole(Statement part, const Frame& f, const std::string& s
   made_.push_back({std::move(part), std::move(tensor)});
 }
 
-Halves ChunkParts::sum_of_last_two() {
+Halves ChunkParts::sum_of_wholes() {
   const poly::Tensor& target = program_.tensor(s_.target.tensor);
   const std::size_t rank = target.shape.size();
   Frame f;
@@ -262,12 +263,13 @@ Halves ChunkParts::sum_of_last_two() {
   sum.target = {s_.target.tensor, {}};
   for (std::size_t d = 0; d < rank; ++d) sum.target.element.push_back(Affine::index(d, rank));
   const DType type = s_.value.type();
-  const auto of = [&](std::size_t from_last) {
-    const DType own = made_[made_.size() - from_last].temporary.dtype;
-    return in_type(read(sum, next() - static_cast<TensorId>(from_last), own, in_order(rank)), type);
-  };
-  const Expr before = of(2), near = of(1);
-  sum.value = in_type(poly::Apply{lang::Op::Add, {near, before}, type}, target.dtype);
+  std::optional<Expr> all;
+  for (const TensorId id : wholes_) {
+    const DType own = made_[static_cast<std::size_t>(id - first_)].temporary.dtype;
+    const Expr one = in_type(read(sum, id, own, in_order(rank)), type);
+    all = all ? Expr(poly::Apply{lang::Op::Add, {*all, one}, type}) : one;
+  }
+  sum.value = in_type(*all, target.dtype);
   return {std::move(made_), std::move(sum)};
 }
 

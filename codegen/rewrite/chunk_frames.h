@@ -85,9 +85,9 @@ class ChunkParts : protected ChunkFrames {
 
   // Written over its first axes.
   poly::TensorId make(poly::Statement part, const Frame& f, std::size_t rank, const std::string& suffix);
-  // Written where the statement writes.
+  // Written where the statement writes, which becomes the sum of all of these.
   void make_whole(poly::Statement part, const Frame& f, const std::string& suffix);
-  Halves sum_of_last_two();
+  Halves sum_of_wholes();
 
  private:
   poly::TensorId next() const { return first_ + static_cast<poly::TensorId>(made_.size()); }
@@ -95,6 +95,7 @@ class ChunkParts : protected ChunkFrames {
   const poly::Program& program_;
   poly::TensorId first_;
   std::vector<HalfSum> made_;
+  std::vector<poly::TensorId> wholes_;
 };
 
 }  // namespace tilec::codegen

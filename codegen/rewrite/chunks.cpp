@@ -165,7 +165,7 @@ class Chunks : ChunkParts {
                    states = after_chunks(own, fades ? decays(largest, reached) : -1);
     read_states(states, reached);
     make_near();
-    return sum_of_last_two();
+    return sum_of_wholes();
   }
 
  private:

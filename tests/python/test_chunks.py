@@ -70,7 +70,7 @@ def agrees(folder, text, over, values_, chunk, kind, *more, before=""):
     if "E0515" in done.stderr or "no OpenCL" in done.stderr:
         pytest.skip(done.stderr)
     said = done.stdout + done.stderr
-    assert "agrees" in said or ("cannot be compared" in said and kind == "special"), said
+    assert "agrees" in said or ("cannot be compared" in said and kind == "special"), (done.returncode, said)
 
 
 @pytest.mark.parametrize("kind", ["plain", "special", "falling", "rising"])
