@@ -51,7 +51,8 @@ double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t
     if (k != t.over) reads *= static_cast<double>(extent(s, k));
     if (is_output_index(s, k)) outputs *= static_cast<double>(extent(s, k));
   }
-  const double of_state = 1 + model::stored_element + (t.here ? model::product_point * chunks / 2 : 0);
+  // a total and a state, each stored and read
+  const double of_state = 1 + 2 * model::stored_element + (t.here ? model::product_point * chunks / 2 : 0);
   return model::product_point * (length * state + reads) + chunks * state * of_state +
       2 * model::stored_element * outputs;
 }
@@ -68,7 +69,7 @@ std::optional<FactorChoice> in_chunks(
     const double within = choose_factors(program, sum_in_chunks(s, *triangle, first)).cost / first;
     double weights = 0;
     if (triangle->here) {
-      weights = model::rough_operations_of(lang::Op::Exp) / 2.0;
+      weights = model::rough_operations_of(lang::Op::Exp) * model::product_point / 2 / 2;  // of f32, in half the square
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (k != over && (triangle->here_mentions[k] || triangle->there_mentions[k]))
           weights *= static_cast<double>(extent(s, k));
