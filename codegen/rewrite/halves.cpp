@@ -60,14 +60,10 @@ bool decays(const Statement& s) {
   return scan ? scan->decays : values_apart(s).has_value();
 }
 
-bool is_read(const Expr& e) {
-  const auto* cast = e.as<poly::Cast>();
-  return cast ? is_read(cast->operand) : e.as<poly::Read>() != nullptr;
-}
-
 // A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
 bool is_matrix_product(const Statement& s) {
   const auto* product = s.value.as<poly::Apply>();
+  const auto is_read = [](const Expr& e) { return poly::below_casts(e).as<poly::Read>() != nullptr; };
   if (s.aggregation != poly::Aggregation::Sum || s.reads.size() != 2 || !product || product->op != lang::Op::Mul ||
       !std::ranges::all_of(product->operands, is_read))
     return false;
