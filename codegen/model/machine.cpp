@@ -194,13 +194,10 @@ constexpr Cycles cycles_of(lang::Op op) {
     case Sin: return {24, 32, 47, 69};
     case Cos: return {27, 38, 48, 71};
     case Tan: return {87, 360, 143, 360};
-    case Sinh: return {128, 475, 244, 455};
-    case Cosh: return {128, 475, 244, 455};
-    case Asin: return {89, 310, 122, 350};
-    case Acos: return {89, 310, 122, 350};
+    case Sinh: case Cosh: return {128, 475, 244, 455};
+    case Asin: case Acos: return {89, 310, 122, 350};
     case Atan: return {49, 290, 79, 290};
-    case Asinh: return {117, 570, 208, 630};
-    case Acosh: return {117, 570, 208, 630};
+    case Asinh: case Acosh: return {117, 570, 208, 630};
     case Atanh: return {100, 700, 186, 690};
     case Pow: return {180, 545, 340, 545};
     case Atan2: return {1540, 725, 1520, 725};
