@@ -72,7 +72,7 @@ class Behind {
   }
 
   Of target(const Statement& s) const {
-    const Of unknown{std::nullopt, {}};
+    Of unknown{std::nullopt, {}};
     const std::vector<Affine>* where = nullptr;        // the extreme's element, at a point
     std::vector<Affine> found;
     for (const poly::Access& read : s.reads) {

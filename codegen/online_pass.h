@@ -127,7 +127,8 @@ class OnlinePass {
 
   // ---- what is known before the elements (online_known.cpp)
 
-  // Divisors whose reciprocals stand for them: where sums tell that one had none, and no equality asks for bits.
+  // Whether reciprocals stand for divisors: no equality asks for the bits of a quotient, and where a divisor has none
+  // that is a normal number, sums are NaN, so that the pass begins again with divisions.
   void find_quotients();
   bool divides(const PassMember& m, std::size_t r) const;
   // What depends on the row alone is read once.

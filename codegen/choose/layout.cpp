@@ -371,7 +371,8 @@ class OnMultiprocessors : public Lying {
       const std::vector<std::size_t>& to) {
     const double of_sector = model::threads::sector / 4;
     double run = 1;
-    for (std::size_t at = to.size(); at-- > 0 && from[at] == to[at];) run *= static_cast<double>(counts[to[at]]);
+    for (std::size_t at = to.size(); at > 0 && from[at - 1] == to[at - 1]; --at)
+      run *= static_cast<double>(counts[to[at - 1]]);
     if (run > 1) return std::max(1.0, of_sector / run);
     return std::min(counts[from.back()], counts[to.back()]) < model::threads::least_to_turn ? of_sector : 1;
   }

@@ -10,7 +10,7 @@
 
 namespace tilec::codegen {
 
-// Of a fold that may be cut. Nothing: as a whole it takes less, or not clearly more.
+// Where a fold that may be cut is; nothing where it is not: whole it takes less, or not clearly more.
 std::optional<Cut> cut_by_time(const Rewriting& r, const poly::Statement& s);
 
 }  // namespace tilec::codegen
