@@ -177,7 +177,8 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
   return moves;
 }
 
-// Nothing where one of them does not grow with the distance alone, or an element has several values to begin with.
+// Each length as a line in the number of steps from a term to an element. Nothing where one is no such line, or where
+// the first element has several terms.
 std::optional<std::vector<Line>> lines_of(
     const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
   std::vector<Line> lines;
