@@ -291,7 +291,7 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
         o);
   };
   switch (op) {
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: return between(o, op);
+    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div:
     case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge: return between(o, op);
     case Op::Neg: return fmt::format("(-{})", o[0]);
     case Op::Abs: return call(function("fabs", t), o);
