@@ -8,6 +8,7 @@
 
 #include "autodiff/covers.h"
 #include "autodiff/graph.h"
+#include "poly/intern.h"
 
 namespace tilec::autodiff {
 namespace {
@@ -32,10 +33,7 @@ using Answer = std::optional<Moved>;                   // empty: not known
 
 Moved scaled(double by) { return by == 0 ? Moved{} : Moved{true, by}; }
 
-const Number* literal(const Expr& e) {
-  const auto* cast = e.as<poly::Cast>();
-  return cast ? literal(cast->operand) : e.as<Number>();
-}
+const Number* literal(const Expr& e) { return poly::below_casts(e).as<Number>(); }
 bool zero(const Number& n) { return n.integer == 0 && n.real == 0; }
 // Whether a number is as it is under that: 0 however it is scaled, an infinity whatever is added.
 bool bears(const Number& n, const Moved& moved) {
@@ -74,7 +72,7 @@ class Behind {
   }
 
   Of target(const Statement& s) const {
-    const Of unknown{std::nullopt, {}};
+    Of unknown{std::nullopt, {}};
     const std::vector<Affine>* where = nullptr;        // the extreme's element, at a point
     std::vector<Affine> found;
     for (const poly::Access& read : s.reads) {

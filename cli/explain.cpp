@@ -59,7 +59,7 @@ std::optional<std::string> form_in(const CaseValue& value) {
   const auto word = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz");
   const bool made = word != 0 && word != std::string::npos && text[word] == ':' && !is_form(text.substr(0, word));
   const std::string shown = made ? text.substr(word + 1) : text;
-  const std::string form = shown.substr(0, shown.find_first_of("=:["));
+  std::string form = shown.substr(0, shown.find_first_of("=:["));
   if (is_form(form)) return form;
   const bool vector = form.find_first_not_of("0123456789") == std::string::npos && (made || form.size() < shown.size());
   return vector && !form.empty() ? std::optional(form + "xf32") : std::nullopt;
@@ -110,7 +110,9 @@ std::optional<std::string> shapes_that_fit(const Session& session, const std::st
       try {
         if (tried.file && codegen::compile(*tried.file, tried.request(), codegen::Until::Plan, said))
           return words_of(options);
-      } catch (const UsageError&) {}                     // a call by name has to say more than this case does
+      } catch (const UsageError&) {
+        continue;                                        // a call by name has to say more than this case does
+      }
     }
   }
   return std::nullopt;

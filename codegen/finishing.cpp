@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/rewriting.h"

@@ -25,7 +25,7 @@ namespace tilec::codegen {
 
 bool finishes(const Group& group);                     // whether its last leaves finish what others sum
 
-// What a launch sums: a contraction, or a pass over an index (online.h), whose folds have an element for each row.
+// What a launch sums: a contraction, or a pass over an index (online_leaf.h), whose folds have an element for each row.
 struct SumsOfLaunch {
   std::vector<int> nodes;
   std::vector<std::string> rows = {};

@@ -9,6 +9,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -223,9 +224,7 @@ class Rewrite {
     const auto* equal = select && select->op == Op::Select ? select->operands[0].as<Apply>() : nullptr;
     if (!equal || equal->op != Op::Eq) return std::nullopt;
     const auto k = only_reduction(others);
-    const Expr* factor = &select->operands[2];
-    while (const auto* cast = factor->as<Cast>()) factor = &cast->operand;
-    const auto* factors = factor->as<poly::Read>();
+    const auto* factors = poly::below_casts(select->operands[2]).as<poly::Read>();
     if (!k || !factors || others.domain.size() != others.indices.size()) return std::nullopt;
     const Access& row = others.reads[static_cast<std::size_t>(factors->read)];
     const Statement* made = maker(program_, row.tensor);

@@ -8,7 +8,7 @@
 
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/online_cores.h"
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"

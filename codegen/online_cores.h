@@ -1,5 +1,5 @@
-// A pass (online.h) whose products and sums are multiplied by tensor cores, out of operands in shared memory in their
-// own type.
+// A pass (online_leaf.h) whose products and sums tensor cores multiply, out of operands in shared memory in their own
+// type.
 //
 //   online S  m i  n j  k d  block 1x8  lanes 32  stage 64  mma m16n8k16.bf16  S[i, j] = +(f32(Q[i, d]) * f32(K[j, d]))
 //   online E  m i  n j       block 2x1  lanes 4   stage 64  mma m16n8k16.bf16
@@ -19,7 +19,7 @@
 
 #include "codegen/matrix_instruction.h"
 #include "codegen/target_words.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 
 namespace tilec::codegen {
 

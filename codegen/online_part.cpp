@@ -1,5 +1,5 @@
 // What statements are to a pass, and how large its block is.
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
-// What all passes over an index have in common (online.h): which statements wait for the maximum, rows of a thread,
-// folds, what is told at the end (online_pass.cpp), and what a thread computes at its elements (online_elements.cpp).
-// How products are computed and where their operands lie is said by who derives from it: by threads (online.cpp), by
-// tensor cores (online_cores.cpp).
+// What all passes over an index have in common (online_leaf.h): which statements wait for the maximum, rows of a
+// thread, folds, what is told at the end (online_pass.cpp), and what a thread computes at its elements
+// (online_elements.cpp).
+// How products are computed and where their operands lie is said by who derives from it: by threads
+// (online_leaf.cpp), by tensor cores (online_cores.cpp).
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "codegen/finishing.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/ranges.h"
 #include "codegen/scalar.h"
 
@@ -126,7 +127,8 @@ class OnlinePass {
 
   // ---- what is known before the elements (online_known.cpp)
 
-  // Divisors whose reciprocals stand for them: where sums tell that one had none, and no equality asks for bits.
+  // Whether reciprocals stand for divisors: no equality asks for the bits of a quotient, and where a divisor has none
+  // that is a normal number, sums are NaN, so that the pass begins again with divisions.
   void find_quotients();
   bool divides(const PassMember& m, std::size_t r) const;
   // What depends on the row alone is read once.

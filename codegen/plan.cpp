@@ -12,7 +12,7 @@
 #include "codegen/finishing.h"
 #include "codegen/matrix_instruction.h"
 #include "codegen/part.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/rewrite.h"
 #include "codegen/tile.h"
 #include "lang/diagnostic.h"

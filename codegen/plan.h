@@ -79,7 +79,7 @@ struct TensorCores {
   std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
 };
-// simt: of a pass (online.h), as all of its group; n of the first one is what it passes over. Of products and sums
+// simt: of a pass (online_leaf.h), as all of its group; n of the first one is what it passes over. Of products and sums
 // `lanes` threads side by side have `rows` x `vectors` of m and n each, of others so many threads have a row.
 struct Online {
   static constexpr const char* word = "online";

@@ -61,7 +61,7 @@ bool reads_little(const Form& offset, const std::vector<std::pair<std::size_t, s
 // with the one before it. `inner`: dimensions that a step runs over too, with all their values. `first`: of the rows.
 std::vector<std::int64_t> lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns,
     std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner = {}, std::int64_t first = 0);
-// How many these are.
+// How many these are, by ranges of bytes: choose/ahead.cpp asks for every leaf that is weighed.
 std::int64_t count_lines_of_step(const Form& offset, int m, std::int64_t rows, int n, std::int64_t columns,
     std::int64_t bytes, const std::vector<std::pair<std::size_t, std::int64_t>>& inner);
 // Of a block's rows of m those that a step of dimension d reads and none of the few steps before it did: of a window,

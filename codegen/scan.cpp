@@ -149,15 +149,11 @@ std::optional<Scan> all_but_one(const Shape& shape, const Expr& value, const Mar
 struct Place { TensorId tensor = -1; std::vector<Form> element; };
 using PlaceOf = std::function<Place(int read)>;
 
-const poly::Read* read_below_casts(const poly::Expr& e) {
-  const auto* cast = e.as<poly::Cast>();
-  return cast ? read_below_casts(cast->operand) : e.as<poly::Read>();
-}
-
 // Whether `there` is what `here` was at an earlier element, or is at this one: the same tensor, each index in the
 // other's place. Then what rises along it and is equal at two elements is equal in between.
 bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const PlaceOf& place_of) {
-  const auto *here = read_below_casts(run.here), *there = read_below_casts(run.there);
+  const auto* here = poly::below_casts(run.here).as<poly::Read>();
+  const auto* there = poly::below_casts(run.there).as<poly::Read>();
   if (!here || !there || here->type != there->type || run.here.type() != run.there.type() ||
       scan.along_down != scan.over_down)
     return false;
@@ -181,7 +177,8 @@ bool is_earlier(const Shape& shape, const Scan& scan, const Run& run, const Plac
   return moves;
 }
 
-// Nothing where one of them does not grow with the distance alone, or an element has several values to begin with.
+// Each length as a line in the number of steps from a term to an element. Nothing where one is no such line, or where
+// the first element has several terms.
 std::optional<std::vector<Line>> lines_of(
     const std::vector<Length>& lengths, const Scan& scan, const std::vector<Dim>& dims, const FormOf& form_of) {
   std::vector<Line> lines;

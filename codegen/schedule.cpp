@@ -6,7 +6,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/choose/leaf.h"
-#include "codegen/choose/online.h"
+#include "codegen/choose/pass_tile.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/tensor_cores.h"
 #include "codegen/choose/threads.h"
@@ -19,7 +19,7 @@
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/part.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"

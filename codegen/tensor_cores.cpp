@@ -6,6 +6,7 @@
 #include "codegen/core_results.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -190,8 +191,7 @@ class OnTensorCores : CoreResults {
 }  // namespace
 
 const poly::Read* read_of(const poly::Expr& factor) {
-  if (const auto* cast = factor.as<poly::Cast>()) return read_of(cast->operand);
-  return factor.as<poly::Read>();
+  return poly::below_casts(factor).as<poly::Read>();
 }
 
 bool keeps_values(const poly::Expr& factor, DType type) {

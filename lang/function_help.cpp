@@ -146,7 +146,7 @@ constexpr Help table[] = {
         "the function goes: who calls it is told to write that, without a string the call that its body is"},
     {Attribute, "also", "[[also(\"mm, bmm\")]]", "what others call the function: `std:mm` and `tilec.std.mm` find it"},
     {Attribute, "layout", "[[layout(\"channels_last, channels_first=conv2d_nchw\")]]",
-        "the order of dimensions that the function reads, and who reads another: `--define layout=channels_first`"},
+        "the order of dimensions that the function reads, and the function that reads another: `--define layout=channels_first`"},
     {Attribute, "ask", "[[ask(\"dim\")]]",
         "what a call by name says where the first input has several dimensions, as others mean another value"},
     {Attribute, "before", "[[before(A, dim)]]", "the pack A has the dimensions in front of axis dim"},

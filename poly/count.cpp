@@ -147,28 +147,17 @@ std::int64_t capped(Wide value) { return value < countless ? static_cast<std::in
 
 // What a unit of the machine does in a step; all else is a division or a polynomial.
 bool is_simple(Op op) {
+  using enum Op;
   switch (op) {
-    case Op::Div:
-    case Op::Mod:
-    case Op::Pow:
-    case Op::Recip:
-    case Op::Sigmoid:
-    case Op::Exp:
-    case Op::Log:
-    case Op::Sqrt:
-    case Op::Erf:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Tan:
-    case Op::Asin:
-    case Op::Acos:
-    case Op::Atan:
-    case Op::Sinh:
-    case Op::Cosh:
-    case Op::Tanh:
-    case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Atan2: return false;
-    default: return true;
+    case Div: case Mod: case Recip: case Sqrt: case Pow: case Sigmoid: case Exp: case Log: case Erf:
+    case Sin: case Cos: case Tan: case Asin: case Acos: case Atan: case Atan2:
+    case Sinh: case Cosh: case Tanh: case Asinh: case Acosh: case Atanh: return false;
+    case Add: case Sub: case Mul: case Neg: case Fma: case Abs: case Max: case Min: case Relu: case Sign:
+    case Eq: case Ne: case Lt: case Le: case Gt: case Ge: case Select: case IsNan: case IsFinite:
+    case And: case Or: case Xor: case Not: case Shl: case Shr:
+    case Ceil: case Floor: case Round: case Trunc: break;
   }
+  return true;
 }
 
 std::int64_t elements(const Tensor& tensor) {

@@ -110,4 +110,9 @@ std::vector<Expr> parts(const Expr& value) {
   return all;
 }
 
+const Expr& below_casts(const Expr& value) {
+  const auto* cast = value.as<Cast>();
+  return cast ? below_casts(cast->operand) : value;
+}
+
 }  // namespace tilec::poly

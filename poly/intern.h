@@ -14,6 +14,7 @@ namespace tilec::poly {
 
 Expr interned(const Expr& value);
 std::vector<Expr> parts(const Expr& value);            // every node of it once, itself first
+const Expr& below_casts(const Expr& value);            // what is cast, however often; itself where it is no cast
 double length(const Expr& value);                      // operations and operands of its text: a node counts as often as
                                                        // it is reached
 const void* address(const Expr& value);                // of its node: what `same_as` compares

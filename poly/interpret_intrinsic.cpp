@@ -105,7 +105,7 @@ Key key_of(const Stored& keys, std::size_t at) {
   return {std::isnan(low) ? -infinity : low, std::isnan(high) ? infinity : high, value.error == 0};
 }
 
-// Errors of the positions in `order`: unbounded where a key before or after may belong on the other side.
+// Errors of the sorted positions: unbounded where the errors of the keys leave open which of two comes first.
 void uncertain_places(
     const Stored& keys, std::size_t first, const std::vector<std::int64_t>& order, bool descending, Stored& target) {
   std::vector<Key> sorted;

@@ -163,8 +163,8 @@ Api find_compiler() {
   void* library = open_library(name, a.missing);
   if (!library) return a;
   a.missing.clear();
-#define X(function, type) /* NOLINT(bugprone-macro-parentheses) */             \
-  a.function = reinterpret_cast<Pointer<type>>(dlsym(library, #function)); \
+#define X(function, ...)                                                          \
+  a.function = reinterpret_cast<decltype(a.function)>(dlsym(library, #function)); \
   if (!a.function) a.missing = name + " has no " #function;
   TILEC_NVRTC_FUNCTIONS(X)
 #undef X

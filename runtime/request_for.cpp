@@ -111,8 +111,8 @@ const lang::Input* input_around(const lang::Function* function, lang::Span span)
   return at == function->inputs.end() ? nullptr : &*at;
 }
 
-// Tensors in a GPU's memory are computed with where they lie, all on one; a target that names a GPU is that one.
-// False: none are there.
+// Makes the target the GPU in whose memory tensors lie. All have to lie on one, and it has to be the one that the
+// target names, where it names one. False: none lies on a GPU.
 bool follow_tensors(
     const std::vector<Argument>& arguments, const std::vector<Argument>& results, codegen::Target& target) {
   const Argument* first = nullptr;

@@ -15,7 +15,8 @@ namespace tilec::cli::report {
 using codegen::Origin;
 using codegen::Origins;
 
-// Places that something came from have the numbers 1, 2, … in the order of the text.
+// The places of the text that something came from, numbered 1, 2, … in their order: elements with the same number
+// light up together.
 class Links {
  public:
   explicit Links(const Origin& used);

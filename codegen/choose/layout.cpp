@@ -340,11 +340,11 @@ class OnMultiprocessors : public Lying {
     }
     const auto size = [&](TensorId id, double count) { return count * lang::bytes(program_.tensor(id).dtype); };
     for (std::size_t r = 0; r < s_.reads.size(); ++r) bytes += size(s_.reads[r].tensor, sizes_[r]);
-    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::pass::memory_bytes);
+    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::threads::memory_bytes);
     const auto copy = [&](double bytes, double apart) {
       const double l2 = model::threads::l2_bytes * target_.multiprocessors;
       cycles += model::threads::cycles_of_a_launch +
-          std::max(2 * bytes / model::pass::memory_bytes, bytes * (1 + apart) / l2);
+          std::max(2 * bytes / model::threads::memory_bytes, bytes * (1 + apart) / l2);
     };
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
       if (!layouts.reads[r].empty())
@@ -369,9 +369,10 @@ class OnMultiprocessors : public Lying {
   // runs that stay side by side, or 1 where tiles of it are turned in shared memory.
   static double sectors_apart(const std::vector<std::int64_t>& counts, const std::vector<std::size_t>& from,
       const std::vector<std::size_t>& to) {
-    const double of_sector = model::tiles::sector / 4;
+    const double of_sector = model::threads::sector / 4;
     double run = 1;
-    for (std::size_t at = to.size(); at-- > 0 && from[at] == to[at];) run *= static_cast<double>(counts[to[at]]);
+    for (std::size_t at = to.size(); at > 0 && from[at - 1] == to[at - 1]; --at)
+      run *= static_cast<double>(counts[to[at - 1]]);
     if (run > 1) return std::max(1.0, of_sector / run);
     return std::min(counts[from.back()], counts[to.back()]) < model::threads::least_to_turn ? of_sector : 1;
   }

@@ -14,7 +14,6 @@
 #include "codegen/choose/threads.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/estimates.h"
-#include "codegen/model/pairs.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/operands.h"
@@ -75,7 +74,7 @@ double cycles_of_sum_on_gpu(const Rewriting& r, const Statement& s) {
   double bytes = 0;
   for (const TensorId id : {s.reads.front().tensor, s.target.tensor})
     bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
-  return std::max(cycles_of_threads(facts(nest, {}, r.target), 1, r.target), bytes / model::pass::memory_bytes);
+  return std::max(cycles_of_threads(facts(nest, {}, r.target), 1, r.target), bytes / model::threads::memory_bytes);
 }
 
 // Cycles of the device, each statement a launch, or several where its sums are cut into parts; none where nobody

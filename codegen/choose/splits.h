@@ -10,7 +10,7 @@
 
 namespace tilec::codegen {
 
-// Of a fold that may be cut. Nothing: as a whole it takes less, or not clearly more.
+// The cut of a fold that may be cut. Nothing where the whole takes less, or not clearly more, than its parts.
 std::optional<Cut> cut_by_time(const Rewriting& r, const poly::Statement& s);
 
 }  // namespace tilec::codegen

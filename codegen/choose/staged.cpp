@@ -108,7 +108,7 @@ std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) 
 // `most` of them at a time.
 double bytes_touched(
     const Facts& f, const FlatAccess& access, const std::vector<std::size_t>& along, double most, std::int64_t bytes) {
-  constexpr auto sector = static_cast<std::int64_t>(model::tiles::sector);
+  constexpr auto sector = static_cast<std::int64_t>(model::threads::sector);
   const auto each = static_cast<double>(bytes);
   const std::int64_t apart = std::abs(stride(access, along.back()));
   if (apart != 1) return apart ? static_cast<double>(std::min(apart * bytes, sector)) : each;

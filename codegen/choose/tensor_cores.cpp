@@ -91,7 +91,7 @@ std::optional<Chosen> chosen(
                        whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
       if (i.operand == DType::F32 && stages.buffers > model::threads::buffers_of_f32) continue;
-      // its rows are whole lines
+      // `wgmma` reads rows of a whole line each
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);

@@ -74,7 +74,7 @@ double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& 
     const double count = std::min(left, std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(step)));
     const double apart = static_cast<double>(std::abs(stride(access, d)) * step) * each;
     left = std::ceil(left / count);
-    if (apart <= std::max(bytes + each, model::tiles::sector)) bytes += apart * (count - 1);
+    if (apart <= std::max(bytes + each, model::threads::sector)) bytes += apart * (count - 1);
     else apart_rows *= count;
   };
   along(leaf.n, 1);
@@ -82,7 +82,7 @@ double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& 
     if (!leaf.m().empty()) along(leaf.m(), leaf.rows);
     for (auto d = leaf.outer.rbegin(); d != leaf.outer.rend() && left > 1; ++d) along(*d, 1);
   }
-  return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::tiles::sector));
+  return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::threads::sector));
 }
 
 // Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
@@ -208,7 +208,7 @@ double cycles_of_threads(const Facts& f, double parts, const Target& target) {
   sectors += sectors_of_warp(f, f.nest.target, leaf) / values;
   const double steps = points(f) / static_cast<double>(model::threads::warp * target.multiprocessors),
                alone = values / parts / (leaf.is<forms::Reduce>() ? static_cast<double>(leaf.lanes) : 1);
-  return std::max({steps * sectors * model::tiles::sector / model::threads::l2_bytes,
+  return std::max({steps * sectors * model::threads::sector / model::threads::l2_bytes,
       steps * (1 + loads) / model::threads::issues, alone * model::tiles::of_a_step});
 }
 

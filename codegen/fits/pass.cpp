@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/online_cores.h"
 
 namespace tilec::codegen {

@@ -204,7 +204,7 @@ Value* BodyEmitter::unknown(Value* mask) {
       splat(builder_.CreateTrunc(unknown_zero_, narrow)));
 }
 
-// What lanes are compared as: not more bits than a mask needs where many of them share a vector.
+// The type that lanes of a mask are compared in: bytes where a vector has no room for 32 bits of each.
 Type* BodyEmitter::mask_element() { return lanes_ > 16 && lanes_ < 128 ? builder_.getInt8Ty() : builder_.getInt32Ty(); }
 
 Value* BodyEmitter::first_lanes(Value* count, bool inside) {
@@ -302,8 +302,8 @@ Value* BodyEmitter::load_unit(const Place& m, Value* offset) {
   return builder_.CreateAlignedLoad(type, at, align);
 }
 
-// Of the elements from `from` on, those that lanes of the mask take. Made where the mask is made, outside of the loops
-// that read under it.
+// A mask of the elements from `from` on: those are read that a lane of `mask` takes, every `stride`th. It is made where
+// `mask` is made, outside of the loops that read under it.
 Value* BodyEmitter::mask_of_part(Value* mask, std::int64_t from, std::int64_t stride) {
   const Builder::InsertPointGuard back(builder_);
   if (auto* made = llvm::dyn_cast<llvm::Instruction>(mask))

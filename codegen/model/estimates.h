@@ -27,8 +27,6 @@ inline constexpr double sorted_element = 10;           // cycles for one element
 
 // Contractions on a GPU: choose/staged.cpp, choose/threads.cpp, choose/layout.cpp.
 namespace tiles {
-inline constexpr double sector = 32;                   // bytes that the second cache gives at least: CUDA C++ Best
-                                                       // Practices Guide, "Coalesced Access to Global Memory"
 // cycles of a thread whose loads nobody else's hide, from one value of its sum to the next: four are on their way at a
 // time (59 by the machine code)
 inline constexpr double of_a_step = 60;

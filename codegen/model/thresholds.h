@@ -160,6 +160,27 @@ inline constexpr double boxes_save = 1.3;              // of a layout without: o
 // convolutions of 14 x 14 and 7 x 7 by 256 and 512 channels took 1.3 times as long in boxes.
 inline constexpr double mostly_computes = 12;
 
+// What sums of pairs must be worth: choose/pairs.cpp. Measured on 31 gradients of random contractions, both ways.
+namespace pairs {
+inline constexpr double least_summed = 4;              // terms of a pair: fewer are not worth an element that is stored
+                                                       // and read
+inline constexpr double most_points = 1.25;            // of those of the windows, which leave out pairs that do not
+                                                       // meet
+// Of the cost of the windows as they are: where their lanes meet borders, which the model of leaves counts too cheap;
+// elsewhere, as in convolutions whose lanes are channels (14 x 14, 256 channels, took 1.15 times as long).
+inline constexpr double clearly_less = 0.8, much_less = 0.42;
+inline constexpr double hardly_more = 4;               // of that cost: up to there the model is asked
+// Of what the model says of the windows. Zen 4, 26 gradients: pairs predicted at 0.75 to 1.3 of the windows took 0.75
+// to 0.92 of their time.
+inline constexpr double windows_take = 1.2;
+// Part of the last cache: of sums of pairs that are larger, what is written is gone when it is read, and the model is
+// taken at its word. Zen 5, 32 gradients that it predicts at 1 to 1.2 of the windows: pairs of 6.6 to 32 MB took 1.16
+// to 1.9 times as long as the windows, smaller ones 0.6 to 1.6.
+inline constexpr double kept_pairs = 0.2;
+// Cycles for a line of sums that is stored, and read by a window: in the second cache, the last one, memory.
+inline constexpr double in_second = 1.5, in_last = 9, in_memory = 27;
+}  // namespace pairs
+
 // Scans: scan.cpp, window.cpp (docs/decisions/scans.md).
 inline constexpr double scan_vectors = 4;              // rows side by side that are one unit
 inline constexpr double scans_wanted = 64;             // units: with a quarter of them, nothing is cut into blocks
@@ -175,6 +196,12 @@ inline constexpr std::int64_t rows_to_cut = 4;         // with fewer, long rows 
 
 // Threads of a GPU.   Of an H100, where no other origin is given.
 namespace threads {
+// Of an H100 SXM: the clock by which all cycles here are counted; what its memory moves in a second (NVIDIA's data
+// sheet), and in a cycle.
+inline constexpr double hertz = 1.755e9, memory_bytes_a_second = 3.35e12, memory_bytes = memory_bytes_a_second / hertz;
+// What a launch adds, roughly: not measured by itself. In cycles, and in what memory moves in that time.
+inline constexpr double seconds_of_a_launch = 3e-6, cycles_of_a_launch = seconds_of_a_launch * hertz,
+                        bytes_of_a_launch = seconds_of_a_launch * memory_bytes_a_second;
 inline constexpr std::int64_t operations_of_a_byte = 17;  // of f32, while memory brings one: 132 multiprocessors of an
                                                           // H100 do 256 a cycle, and 1909 bytes come
 inline constexpr std::int64_t narrow_operations = 15;  // of 16 bits by tensor cores, in the time of one of f32
@@ -194,12 +221,10 @@ inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's
                                                        // for them
 // points of an element that a block, or a thread, takes longer for than a launch
 inline constexpr double least_fold_to_cut = 4096, least_column_to_cut = 256;
-// points of an element, in one part of its sum: of a tile; of a thread
+// points of an element in one part of its sum, at least: where a tile computes it, where a thread does
 inline constexpr double least_of_a_tile_part = 256, least_of_a_column_part = 32;
-inline constexpr double bytes_of_a_launch = 10e6;      // that memory moves while one begins: 3 us
 inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the
                                                         // gradient of a layer norm takes for its 13
-inline constexpr double cycles_of_a_launch = 5265;     // 3 us at 1.755 GHz
 inline constexpr double most_cut = 4;                  // times the parts that fill the machine, where they make whole
                                                        // waves of it
 inline constexpr double fewer_steps = 0.97;            // of a staged reduction, for a stage that is shorter
@@ -251,7 +276,9 @@ inline constexpr MatrixStages matrix_stages[] = {{128, 4}, {128, 3}, {64, 4}, {6
 inline constexpr std::int64_t buffers_of_f32 = 3;      // at most, rounded to TF32: with four 4096^3 takes 901 us on an
                                                        // H200, with three 813
 inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  // with as many, each has a thread
-inline constexpr double sector = 32;                   // bytes of memory that one access takes at least
+inline constexpr double sector = 32;                   // bytes that one access takes of memory or of the second cache
+                                                       // at least: CUDA C++ Best Practices Guide, "Coalesced Access to
+                                                       // Global Memory"
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
                                                        // hide each other's latency
@@ -266,13 +293,12 @@ inline constexpr std::int64_t warp = 32;               // CUDA C++ Programming G
 inline constexpr std::int64_t sorted_row = 8192, sorting = 256;
 }  // namespace threads
 
-// Passes on GPUs (online.h).
+// Passes on GPUs (online_leaf.h).
 namespace pass {
 inline constexpr double least_bytes = 4 << 20;         // of products that memory would hold otherwise: a second cache
                                                        // has room for a few of them
 inline constexpr double rate_apart = 0.8;              // of the multiplications of a launch of its own, of those that a
                                                        // multiprocessor can do
-inline constexpr double memory_bytes = 3.35e12 / 1.755e9;  // a cycle, of an H100
 // of a multiprocessor; bytes that a block takes besides: CUDA C++ Programming Guide, "Compute Capabilities"
 inline constexpr double threads = 2048, shared_of_block = 1024;
 inline constexpr double of_turn = 400, of_element = 16;  // cycles: barriers and loads of a turn of a block that is

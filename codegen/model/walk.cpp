@@ -58,7 +58,7 @@ double Walk::entered(std::size_t at) const {
 Walk walk(const Known& statement, const Group& group, const Compute& leaf) {
   const Nest& nest = statement.nest;
   Walker walker(nest);
-  // its leaves follow each other part by part
+  // the leaves of a group are run one behind the other for each part
   for (const Loop& loop : group.loops) walker.loop(loop.index, loop.part());
   for (const Loop& loop : origins(group)) walker.loop(loop.index, 1);
   walker.made().shared = walker.made().loops.size();

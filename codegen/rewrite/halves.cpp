@@ -62,10 +62,10 @@ bool decays(const Statement& s) {
 
 // Also one that is NaN where it is not finite.
 bool is_read(const Expr& e) {
-  if (const auto* cast = e.as<poly::Cast>()) return is_read(cast->operand);
-  const auto* asked = e.as<poly::Apply>();
+  const Expr& below = poly::below_casts(e);
+  const auto* asked = below.as<poly::Apply>();
   return asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() && is_read(asked->operands[1])
-                                          : e.as<poly::Read>() != nullptr;
+                                          : below.as<poly::Read>() != nullptr;
 }
 
 class Cutting {

@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "autodiff/graph.h"
-#include "codegen/choose/online.h"
+#include "codegen/choose/pass_tile.h"
 #include "codegen/model/thresholds.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/part.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
@@ -374,7 +374,7 @@ double cycles_apart(const Rewriting& r, const std::vector<OnlineMember>& members
     const double multiplied = contracts(r.program, s)
         ? points(s) / (model::threads::issues * static_cast<double>(model::threads::warp)) / model::pass::rate_apart
         : 0;
-    cycles += std::max(multiplied / count, bytes / model::pass::memory_bytes) +
+    cycles += std::max(multiplied / count, bytes / model::threads::memory_bytes) +
         (reduces(s) ? model::threads::cycles_of_a_launch : 0);
   }
   return cycles;

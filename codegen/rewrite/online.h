@@ -2,8 +2,8 @@
 //
 //   S[i, j] = +(Q[i, d] * K[j, d]);   M[i] = >(S[i, j]);   E[i, j] = =(exp(S[i, j] - M[i]));
 //   Z[i] = +(E[i, j]);                U[i, e] = +(E[i, j] * V[j, e])
-//     ⇒  online M Z U  rows i  over j: one launch of S, M, E, Z, U (codegen/online.h). Indices of rows, and j, are
-//        called alike in all of them. What others read, too, is computed there once more, under a name of its own.
+//     ⇒  online M Z U  rows i  over j: one launch of S, M, E, Z, U (codegen/online_leaf.h). Indices of rows, and j,
+//        are called alike in all of them. What others read, too, is computed there once more, under a name of its own.
 //
 // One of the folds may be a maximum M that others read, though all of it is known at the end only: what depends on M is
 // then a product of one factor exp(x - M) and factors that do not depend on M. A sum of it for another maximum is that

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {

@@ -19,6 +19,7 @@
 
 #include "codegen/simt/grid.h"
 #include "codegen/simt/names.h"
+#include "codegen/simt/ptx.h"
 #include "codegen/simt/value.h"
 #include "lang/diagnostic.h"
 
@@ -38,6 +39,7 @@ class Kernel {
   Kernel(Unit& unit, const Loops& loops)
       : unit_(unit),
         scalars_(unit.scalars),
+        ptx_(unit.scalars),
         speller_(unit.scalars),
         loops_(loops),
         function_(loops.functions.back()),
@@ -119,6 +121,7 @@ class Kernel {
 
   Unit& unit_;
   Scalars& scalars_;
+  Ptx ptx_;
   Speller speller_;
   const Loops& loops_;
   const Function& function_;

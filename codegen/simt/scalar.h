@@ -30,17 +30,6 @@ class Scalars {
   // `type`: of the operands (of the arms of Select)
   std::string apply(Op op, DType type, std::vector<std::string> operands);
 
-  // Functions of CUDA from sm_80 on, by name.
-  std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
-  std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
-  std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
-  std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
-  // Of sm_90a.
-  std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
-                                                       // a matrix in shared memory
-  // (c, descriptors of a and b); without `a_transposed` a is in registers
-  std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns,
-      std::optional<bool> a_transposed, bool b_transposed, bool begins);
   std::string exp_below_maximum(const std::vector<std::string>& operands);
   // Max or Min of integers none of which is -x (see `apart`).
   std::string extreme(Op op, DType type, const std::vector<std::string>& operands);
@@ -48,14 +37,14 @@ class Scalars {
   std::string apart(DType type, const std::string& text);
   // (a, b, 1 / b) of f32. `any`: a may be infinite.
   std::string quotient(const std::vector<std::string>& operands, bool any);
-  std::string await_all(DType type, std::int64_t registers);  // (c)
 
+  // Defined among `helpers` the first time. Returns the name.
+  std::string helper(
+      const std::string& name, const std::string& result, const std::string& parameters, const std::string& body);
   const std::string& helpers() const { return helpers_; }
   bool uses_double() const { return uses_double_; }
 
  private:
-  std::string helper(
-      const std::string& name, const std::string& result, const std::string& parameters, const std::string& body);
   std::string function(const std::string& name, DType type) const;  // `exp` as the dialect calls it for f32 or f64
   std::string unsigned_of(DType type) const;
   std::string wrap(DType type, const std::string& text);
@@ -69,7 +58,6 @@ class Scalars {
   std::string widen(DType from);                       // f16, bf16 → f32
   std::string narrow(DType from, DType to);            // f32, f64 → f16, bf16
   std::string integer_to_bf16(DType from);
-  std::string tf32_bits();                             // name of the helper
   std::string double_to_odd();                         // f64 → f32 rounded so that a second rounding is the right one
 
   Dialect dialect_;

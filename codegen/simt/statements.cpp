@@ -146,20 +146,20 @@ void Kernel::on_tensor_cores(const std::string& what) const {
 
 void Kernel::statement(const Copy& x) {
   on_tensor_cores("a copy to `" + x.to + "`");
-  const std::string helper = scalars_.copy(place_of(x.from, scope_).type, x.count);
+  const std::string helper = ptx_.copy(place_of(x.from, scope_).type, x.count);
   say("{}(&{}, &{}, {});", helper, speller_.element(x.to, x.at, scope_), speller_.element(x.from, x.offset, scope_),
       speller_.condition(x.there, scope_));
 }
 
 void Kernel::statement(const Fragment& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
-  say("{}(&{}, &{});", scalars_.fragment(place_of(x.name, scope_).type, x.transposed),
+  say("{}(&{}, &{});", ptx_.fragment(place_of(x.name, scope_).type, x.transposed),
       speller_.element(x.name, Expr(x.first), scope_), speller_.element(x.view, x.offset, scope_));
 }
 
 void Kernel::statement(const Pack& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
-  say("{}(&{}, {}, {}, {});", scalars_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step,
+  say("{}(&{}, {}, {}, {});", ptx_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step,
       bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
 }
 
@@ -168,13 +168,13 @@ void Kernel::statement(const Multiply& x) {
   const auto at = [&](const std::string& name, std::int64_t first) {
     return "&" + speller_.element(name, Expr(first), scope_);
   };
-  say("{}({}, {}, {});", scalars_.multiply(*x.instruction), at(x.c, x.at_c), at(x.a, x.at_a), at(x.b, x.at_b));
+  say("{}({}, {}, {});", ptx_.multiply(*x.instruction), at(x.c, x.at_c), at(x.a, x.at_a), at(x.b, x.at_b));
 }
 
 void Kernel::statement(const MultiplyShared& x) {
   on_tensor_cores("the product `" + x.c + "`");
   const bool a_in_registers = place_of(x.a.view, scope_).space == Space::Private;
-  const std::string matrix = scalars_.matrix();
+  const std::string matrix = ptx_.matrix();
   std::set<std::int64_t> begun;
   const auto at = [&](const SharedMatrix& m, const Expr& begin) {
     return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel);
@@ -185,7 +185,7 @@ void Kernel::statement(const MultiplyShared& x) {
     const bool begins = x.begins && begun.insert(p.at_c).second;
     const std::string a = a_in_registers ? "&" + speller_.element(x.a.view, p.a, scope_) : at(x.a, p.a);
     say("{}(&{}, {}, {});",
-        scalars_.multiply_shared(*x.instruction, x.columns, a_transposed, x.b.transposed, begins),
+        ptx_.multiply_shared(*x.instruction, x.columns, a_transposed, x.b.transposed, begins),
         speller_.element(x.c, Expr(p.at_c), scope_), a, at(x.b, p.b));
   }
   line("asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
@@ -196,7 +196,7 @@ void Kernel::statement(const Await& x) {
   if (x.pending)
     return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
   const Place& c = place_of(x.c, scope_);
-  say("{}(&{});", scalars_.await_all(c.type, registers_.at(x.c)), speller_.element(x.c, Expr(std::int64_t{0}), scope_));
+  say("{}(&{});", ptx_.await_all(c.type, registers_.at(x.c)), speller_.element(x.c, Expr(std::int64_t{0}), scope_));
 }
 
 // ---- folds

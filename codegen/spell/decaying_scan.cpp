@@ -30,7 +30,8 @@ void follow(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v
   follows(p.falls, Op::Le);
 }
 
-// Each term so far counts as much more often as the value has risen in this step.
+// Each term is weighed by how far the value has risen since: in a step that weight grows by the step's rise, so the sum
+// grows by that times the sum of the terms.
 void rise_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
   const Expr now = s.named(body, "now", s.value(body, d.decay.rise->here, v, 0)),
              before = s.named(body, "before", d.held(p.rise, v, DType::F64));
@@ -40,7 +41,7 @@ void rise_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, 
   hold(body, p.rise, v, now);
 }
 
-// Of values that are not equal at this element nothing stays.
+// Terms count while a value stays equal: where it is not what it was an element before, the sums begin at 0.
 void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
   const DType type = d.decay.type;
   for (std::size_t r = 0; r < p.runs.size(); ++r) {

@@ -508,8 +508,11 @@ def are_neighbours(dims: "list[int]") -> bool:
     return bool(dims) and dims == list(range(dims[0], dims[0] + len(dims))) and not dims[0] < 0 <= dims[-1]
 
 
+OF_TWO_DIMENSIONS = ("swapaxes", "diagonal", "trace")        # whose texts want the first in front
+
+
 def in_order(heading: typing.Any, rank: int, named: dict) -> dict:
-    """The two dimensions of swapaxes, diagonal and trace, whose texts want the first in front."""
+    """The two dimensions of one of these, the first in front."""
     keys = ("dim1", "dim2") if "dim2" in heading.parameters else ("dim0", "dim1")
     first, second = (whole(key, heading.name, named.get(key, usual)) for usual, key in enumerate(keys))
     inside = all(-rank <= d < rank for d in (first, second))

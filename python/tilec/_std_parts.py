@@ -72,6 +72,10 @@ def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     return Text(text, arguments[:1], _spell.without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
 
 
+# Calls whose positions mean something else than the parameters of the heading in order.
+BEFORE_NAMES = {"pad": padded}
+
+
 # ---- parts of a tensor, and a dimension in parts
 
 
@@ -171,6 +175,11 @@ def side_by_side(name: str, arguments: tuple) -> "tuple[str, int]":
     if any(rank_of(each) > 1 for each in arguments[0]):
         return "concat", joined
     return ("concat", 0) if stacked is None else ("stack", stacked)
+
+
+def joins_list(name: str, arguments: tuple) -> bool:
+    """Is it concat or stack of tensors in a list?"""
+    return name in ("concat", "stack") and bool(arguments) and isinstance(arguments[0], (list, tuple))
 
 
 def joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:

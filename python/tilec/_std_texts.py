@@ -103,7 +103,7 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
     """None: the function's own text says it."""
     if not arguments:
         return None
-    if heading.name in ("concat", "stack") and isinstance(arguments[0], (list, tuple)):
+    if _parts.joins_list(heading.name, arguments):
         return _parts.joined(heading, arguments, named)
     known = {name: value for name, value in named.items() if name in heading.parameters or name in ("dim", "axis")}
     dims = known.get("dim", known.get("axis"))

@@ -158,11 +158,11 @@ class _Heading(typing.NamedTuple):
         if name in _parts_of_calls.LISTS:
             name, dim = _parts_of_calls.side_by_side(name, arguments)
             return _heading(name).meant(arguments, {**named, "dim": dim})
-        if name == "pad":
-            text = _parts_of_calls.padded(self, arguments, named)
+        if name in _parts_of_calls.BEFORE_NAMES:
+            text = _parts_of_calls.BEFORE_NAMES[name](self, arguments, named)
             if text is not None:
                 return _of_text(text.text, name), text.arguments, text.named
-        if not (arguments and isinstance(arguments[0], (list, tuple)) and name in ("concat", "stack")):
+        if not _parts_of_calls.joins_list(name, arguments):
             arguments, named = _calls.by_name(self, arguments, named)
             named = _calls.renamed(self, named)
             for each in itertools.takewhile(named.__contains__, list(self.inputs)[len(arguments) :]):
@@ -174,7 +174,7 @@ class _Heading(typing.NamedTuple):
         text = _texts_of_calls.text_of(self, arguments, named)
         if text is not None:
             return _of_text(text.text, self.name), text.arguments, text.named
-        if name in ("swapaxes", "diagonal", "trace") and arguments:
+        if name in _calls.OF_TWO_DIMENSIONS and arguments:
             named = _calls.in_order(self, _texts_of_calls.rank_of(arguments[0]), named)
         return self.with_parameters(arguments, named)
 

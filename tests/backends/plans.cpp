@@ -7,7 +7,7 @@
 #include "codegen/finishing.h"
 #include "codegen/fits.h"
 #include "codegen/fuse.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/pairs.h"

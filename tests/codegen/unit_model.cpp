@@ -365,6 +365,17 @@ TEST_CASE("of a window, a step asks for rows that no step before it has read") {
   CHECK(rows(3, 33) == std::pair<std::int64_t, std::int64_t>(0, 11));
 }
 
+TEST_CASE("a reciprocal takes as long as the division that it is") {
+  for (const char* target : {"cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:aarch64"}) {
+    const auto takes = [&](const std::string& value) {
+      const std::string text = "function (A[N]) -> (B) { B[i: N] = =(" + value + "); }";
+      return predicted(text, {{"N", 4096}}, target).of.sum.milliseconds;
+    };
+    CHECK(takes("recip(A[i])") == takes("1 / A[i]"));
+    CHECK(takes("recip(A[i])") > takes("A[i] + 1"));
+  }
+}
+
 TEST_CASE("the lines of a step are as many as are listed") {
   std::mt19937 draw(7);
   const auto upto = [&](int most) { return std::uniform_int_distribution<std::int64_t>(0, most)(draw); };

@@ -11,7 +11,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from std_errors import agree, as_tuple, program
+from std_errors import agree, as_tuple, program, shown
 
 try:
     import torch
@@ -35,11 +35,7 @@ class Case:
     scale: float = 1.0                                 # allowed error, times the usual
 
     def __str__(self):
-        shapes = [
-            "x".join(map(str, i if isinstance(i, tuple) else i.shape)) if isinstance(i, (tuple, np.ndarray)) else str(i)
-            for i in self.inputs
-        ]
-        return self.function + " " + " ".join(shapes) + "".join(" %s=%s" % item for item in self.define.items())
+        return shown(self.function, self.inputs, self.define)
 
 
 def is_float(value) -> bool:

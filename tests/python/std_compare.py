@@ -13,7 +13,7 @@ import pytest
 
 import std_errors
 import tilec
-from std_errors import ROOT, program
+from std_errors import ROOT, program, shown
 
 ALLOWED = {"float64": 1e-11, "float32": 2e-5, "float16": 4e-3}
 
@@ -32,17 +32,7 @@ class Case:
     scale: float = 1.0                                 # allowed error, times the usual
 
     def __str__(self):
-        shapes = [
-            (
-                "x".join(map(str, i))
-                if isinstance(i, tuple)
-                else "x".join(map(str, i.shape)) if isinstance(i, np.ndarray) else str(i)
-            )
-            for i in self.inputs
-        ]
-        return "%s %s" % (self.call or self.function, " ".join(shapes)) + "".join(
-            " %s=%s" % item for item in self.define.items()
-        )
+        return shown(self.call or self.function, self.inputs, self.define)
 
 
 @functools.lru_cache(maxsize=None)

@@ -26,6 +26,13 @@ def program(family: str, function: str, define: tuple = (), target: str = "cpu")
     )
 
 
+def shown(function: str, inputs: tuple, define: dict) -> str:
+    """A case of std_compare or std_cases in the titles of tests."""
+    shapes = [i if isinstance(i, tuple) else i.shape if isinstance(i, np.ndarray) else None for i in inputs]
+    given = [str(i) if shape is None else "x".join(map(str, shape)) for i, shape in zip(inputs, shapes)]
+    return " ".join([function, *given, *("%s=%s" % item for item in define.items())])
+
+
 def as_tuple(results) -> tuple:
     return results if isinstance(results, tuple) else (results,)
 

@@ -24,15 +24,6 @@ def rounded(x, kind):
     return (x.view("u4") & np.uint32(0xFFFF0000)).view("f4") if kind == "bf16" else x
 
 
-def compiled(text, target):
-    try:
-        return tilec.compile(text, target=target)
-    except tilec.Error as error:
-        if target in ("opencl", "cpu:x86-64-v3"):
-            pytest.skip(str(error))
-        raise
-
-
 def program(kind, names, body):
     """`body` over lower-case names of `kind`, which the inputs become."""
     own = "".join("V%s = %s(%s); " % (n, kind, n) for n in names) if kind == "bf16" else ""
@@ -95,7 +86,7 @@ TWO = {
 def test_of_one_argument(name, kind, target):
     body, where, derivative = ONE[name]
     x = where(magnitudes(kind))
-    got = compiled(program(kind, ["X"], body), target).grad()(x, np.ones_like(x))
+    got = tilec.compile(program(kind, ["X"], body), target=target).grad()(x, np.ones_like(x))
     with np.errstate(all="ignore"):
         agree(got, derivative(x.astype(EXACT)), kind, 8, x)
 
@@ -106,7 +97,7 @@ def test_of_one_argument(name, kind, target):
 def test_of_two_arguments(name, kind, target):
     body, by_x, by_z = TWO[name]
     x, z = (a.ravel() for a in np.meshgrid(both_signs(magnitudes(kind, 14)), magnitudes(kind, 14)))
-    dx, dz = compiled(program(kind, ["X", "Z"], body), target).grad()(x, z, np.ones_like(x))
+    dx, dz = tilec.compile(program(kind, ["X", "Z"], body), target=target).grad()(x, z, np.ones_like(x))
     with np.errstate(all="ignore"):
         agree(dx, by_x(x.astype(EXACT), z.astype(EXACT)), kind, 8, list(zip(x, z)))
         agree(dz, by_z(x.astype(EXACT), z.astype(EXACT)), kind, 8, list(zip(x, z)))
@@ -140,10 +131,10 @@ def prefixes(x, without=None):
 def test_products_and_their_gradients(rows, count, kind, target):
     x = factors(np.random.default_rng(rows * count), rows, count, kind)
     taken, inner, own = ("f32", "V", "V[i, k: N, M] = =(bf16(X[i, k])); ") if kind == "bf16" else (kind, "X", "")
-    f = compiled(
+    f = tilec.compile(
         "function f(%s X[N, M]) -> (Y) { %sR[i: N] = *(%s[i, k]); Y = %s; }"
         % (taken, own, inner, "f32(R)" if own else "R"),
-        target,
+        target=target,
     )
     with np.errstate(all="ignore"):
         agree(f(x), np.prod(x.astype(EXACT), 1), kind, 4, x)
@@ -160,10 +151,10 @@ def test_running_products_and_their_gradients(count, kind, target):
     x[:, 1] = rounded(2.0**12, kind)
     x[:, 2] = rounded(2.0**-12, kind)
     taken, inner, own = ("f32", "V", "V[i, k: N, M] = =(bf16(X[i, k])); ") if kind == "bf16" else (kind, "X", "")
-    f = compiled(
+    f = tilec.compile(
         "function f(%s X[N, M]) -> (Y) { %sR[i, t: N, M] = *(%s[i, k]), k <= t; Y = %s; }"
         % (taken, own, inner, "f32(R)" if own else "R"),
-        target,
+        target=target,
     )
     with np.errstate(all="ignore"):
         agree(f(x), prefixes(x), kind, 4, np.ravel(x))

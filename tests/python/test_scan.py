@@ -13,23 +13,14 @@ def whole(*shape, dtype="f4"):
     return RNG.integers(-3, 4, shape).astype(dtype)
 
 
-def compiled(text, target):
-    try:
-        return tilec.compile(text, target=target)
-    except tilec.Error as error:
-        if target == "opencl":
-            pytest.skip(str(error))
-        raise
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("fold", FOLDS)
 @pytest.mark.parametrize("n", [1, 2, 127, 4099, 300007])
 def test_one_row(fold, n, target):
     x = whole(n)
-    f = compiled(
+    f = tilec.compile(
         f"function (X[N]) -> (P, S, E) {{ P[j: N] = {fold}(X[k]), k <= j; S[j: N] = {fold}(X[k]), k >= j; E[j: N] = {fold}(X[k]), k < j default 7; }}",
-        target,
+        target=target,
     )
     p, s, e = f(x)
     want = FOLDS[fold].accumulate(x)
@@ -45,9 +36,9 @@ def test_each_axis(shape, axis, target):
     x = whole(*shape)
     at, from_ = [["a", "b", "c"] for _ in range(2)]
     from_[axis] = "k"
-    f = compiled(
+    f = tilec.compile(
         f"function (X[A, B, C]) -> (Y) {{ Y[{', '.join(at)}: A, B, C] = +(X[{', '.join(from_)}]), k <= {at[axis]}; }}",
-        target,
+        target=target,
     )
     np.testing.assert_array_equal(f(x), np.cumsum(x, axis))
 
@@ -76,9 +67,9 @@ WINDOWS = {
 def test_windows(fold, window, n, target):
     nearest, farthest = WINDOWS[window]
     x, y = whole(n), whole(n, 3)
-    f = compiled(
+    f = tilec.compile(
         f"function (X[N], Y[N, D]) -> (O, P) {{ O[t: N] = {fold}(X[s]), {window} default 7; P[d, t: D, N] = {fold}(2*Y[s, d] + d), {window} default 7; }}",
-        target,
+        target=target,
     )
     o, p = f(x, y)
     for t in range(0, n, 1 if n < 1000 else 37):
@@ -123,7 +114,7 @@ def suffix(x):
 @pytest.mark.parametrize("t", [1, 5, 700])
 def test_gradient_of_a_state(t, target):
     k, v, ds = whole(t, 8), whole(t, 12), whole(t, 8, 12)
-    dk, dv = compiled(STATE, target).grad()(k, v, ds)
+    dk, dv = tilec.compile(STATE, target=target).grad()(k, v, ds)
     sums = suffix(ds)
     np.testing.assert_array_equal(dk, np.einsum("tde,te->td", sums, v))
     np.testing.assert_array_equal(dv, np.einsum("tde,td->te", sums, k))
@@ -134,7 +125,7 @@ def test_gradient_of_a_state(t, target):
 def test_linear_attention_and_its_gradients(t, target):
     q, k, v, do = whole(t, 4), whole(t, 4), whole(t, 6), whole(t, 6)
     state = np.cumsum(np.einsum("td,te->tde", k, v), 0)
-    f = compiled(ATTENTION, target)
+    f = tilec.compile(ATTENTION, target=target)
     np.testing.assert_array_equal(f(q, k, v), np.einsum("td,tde->te", q, state))
     back = suffix(np.einsum("td,te->tde", q, do))
     wanted = np.einsum("te,tde->td", do, state), np.einsum("tde,te->td", back, v), np.einsum("tde,td->te", back, k)

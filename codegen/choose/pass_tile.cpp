@@ -1,4 +1,4 @@
-#include "codegen/choose/online.h"
+#include "codegen/choose/pass_tile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "codegen/model/thresholds.h"
-#include "codegen/online.h"
+#include "codegen/online_leaf.h"
 #include "codegen/online_cores.h"
 #include "codegen/scalar.h"
 

@@ -1,4 +1,4 @@
-// The tile of a pass (codegen/online.h): threads, rows of a block, how much of what is passed over a turn has.
+// The tile of a pass (codegen/online_leaf.h): threads, rows of a block, how much of what is passed over a turn has.
 #pragma once
 
 #include <optional>
