@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -26,12 +27,22 @@ template <class T, std::size_t N = 8> class Few {
     else far_.push_back(element);
     ++count_;
   }
+  // Behind those that are no larger by `key`: of a list in order.
+  template <class Key> void insert(const T& element, Key key) {
+    push_back(element);
+    for (T* at = end() - 1; at != begin() && std::invoke(key, element) < std::invoke(key, at[-1]); --at)
+      std::swap(at[0], at[-1]);
+  }
   bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
   T* begin() { return count_ > N ? far_.data() : near_.data(); }
   T* end() { return begin() + count_; }
   const T* begin() const { return count_ > N ? far_.data() : near_.data(); }
   const T* end() const { return begin() + count_; }
   const T& front() const { return *begin(); }
+  const T& back() const { return end()[-1]; }
+  T& operator[](std::size_t n) { return begin()[n]; }
+  const T& operator[](std::size_t n) const { return begin()[n]; }
 
  private:
   std::array<T, N> near_ = {};

@@ -103,8 +103,9 @@ class Predictor {
   }
 
  private:
-  std::vector<Asked> asked_for(const Nest& nest, const Compute& leaf) const {
-    std::vector<Asked> asked(nest.reads.size(), Asked::Not);
+  Few<Asked, 4> asked_for(const Nest& nest, const Compute& leaf) const {
+    Few<Asked, 4> asked;
+    for (std::size_t r = 0; r < nest.reads.size(); ++r) asked.push_back(Asked::Not);
     if (leaf.ahead.empty()) return asked;
     const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty() && !asks_by_block(nest, leaf);
     const auto level = by_steps ? level_that_waits(nest, leaf) : std::nullopt;

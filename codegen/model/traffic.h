@@ -6,8 +6,11 @@
 // optimizing algorithm", 1991.)
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
+#include "codegen/model/few.h"
 #include "codegen/model/footprint.h"
 #include "codegen/model/walk.h"
 #include "codegen/nest.h"
@@ -33,14 +36,19 @@ struct Seen {
   bool stream = false, claims = false;
   bool torn = false;                                   // lines of the target come again before half of each is stored
   double sharing = 1;                                  // of the target: sharing_sets
-  std::vector<Asked> asked;                            // per read
-  std::vector<std::vector<Footprint>> touched;
-  std::vector<double> runs, side_by_side;
+  Few<Asked, 4> asked;                                 // per read
+  std::vector<Footprint> boxes;                        // of each access, those of all boxes
+  Few<double, 4> runs, side_by_side;
 
+  // Of each box.
+  std::span<const Footprint> touched(std::size_t a) const {
+    return {boxes.data() + a * walk.boxes.size(), walk.boxes.size()};
+  }
+  std::span<const Footprint> written() const { return touched(nest.reads.size()); }
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, Few<Asked, 4> asked,
     double torn_beyond);
 
 class GroupTraffic {
