@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "codegen/choose/refetched.h"
 #include "codegen/model/estimates.h"
@@ -60,13 +61,18 @@ class BlockCosts {
         turned ? std::min(all_rows_, lanes_) : std::min(all_rows_, apart ? blocks::most_rows_apart : blocks::most_rows);
     const std::int64_t most_vectors = std::min<std::int64_t>(all_vectors_, turned ? 1 : blocks::most_vectors);
     RegisterBlock best;
+    std::pair<Tiles, bool> last{};
     for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows) {
       if (!has_room(rows, least_vectors)) break;
       if (steps_ <= 1 && rows > 1 && !by_n_ && !apart) break;  // nothing is reused: plain rows
       const Tiles of_m = tiles_of_m(rows);
       const bool squares = through_squares(rows);
+      // As even as they are, more rows or vectors make the same blocks again.
+      if (std::pair now{of_m, squares}; now == std::exchange(last, now)) continue;
+      Tiles last_of_n{};
       for (std::int64_t vectors = least_vectors; vectors <= most_vectors && has_room(rows, vectors); ++vectors) {
         const Tiles of_n = balanced(all_vectors_, vectors);
+        if (of_n == std::exchange(last_of_n, of_n)) continue;
         const double cost = of_leaf(of_m, of_n, squares);
         // wider strips
         const bool tie = cost < best.cost * (1 + blocks::tie) && of_m.most == best.rows && of_n.most > best.vectors;

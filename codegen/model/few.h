@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,12 @@ template <class T, std::size_t N = 8> class Few {
   std::vector<T> far_;                                 // all of them, once there are more than N
   std::size_t count_ = 0;
 };
+
+// Puts a short list in order, equal ones as they stood: std::stable_sort asks the heap first. `less`: of two elements.
+template <class List, class Less> void sort_few(List& list, Less less) {
+  for (auto at = list.begin(); at != list.end(); ++at)
+    for (auto to = at; to != list.begin() && less(*to, *std::prev(to)); --to) std::iter_swap(to, std::prev(to));
+}
 
 // Something of each of a few tensors, by their numbers.
 template <class T> class OfTensors {
