@@ -496,8 +496,12 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, program, nest, node, target);
-      if (group.body.front().is<forms::Reduce>() && !group.loops.empty() && model::predicts_time(target))
-        choose_turns(group, why, program, nest, model::known(program, group, fused.strides, target), target);
+      if (group.body.front().is<forms::Reduce>() && !group.loops.empty() && model::predicts_time(target)) {
+        const model::KnownGroup known = model::known(program, group, fused.strides, target);
+        model::SeenGroup seen;
+        model::OneGroup predicted(program, known, target, seen);
+        choose_turns(group, why, nest, predicted, predicted.predict(group), target);
+      }
       stream(group.body.back(), program, nest, group, target);
       nest.adds = false;
       nests.push_back(std::move(nest));

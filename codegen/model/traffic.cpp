@@ -47,9 +47,9 @@ bool tears(const Seen& leaf, double reach, double element_bytes) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& compute, Few<Asked, 4> asked,
-    double torn_beyond) {
-  Seen leaf{nest, std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core, const Compute& compute,
+    Few<Asked, 4> asked, double torn_beyond) {
+  Seen leaf{nest, std::move(walk), core, compute.streams(), compute.block() && compute.block()->claims, false, 1,
       std::move(asked), {}, {}, {}};
   leaf.boxes.reserve(leaf.accesses() * leaf.walk.boxes.size());
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
@@ -77,8 +77,8 @@ Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compu
   return leaf;
 }
 
-GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all, bool on_chip)
-    : locals(kept), leaves(std::move(all)), on_chip_(on_chip) {
+GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, const SeenGroup& all, bool on_chip)
+    : locals(kept), leaves(all), on_chip_(on_chip) {
   bytes_ = lines_of(touched(false)) * line;
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
@@ -93,10 +93,10 @@ bool GroupTraffic::local(TensorId id) const { return std::ranges::find(locals, i
 
 OfTensors<Footprint> GroupTraffic::touched(bool turn) const {
   OfTensors<Footprint> most;
-  for (const Seen& leaf : leaves)
-    for (std::size_t a = 0; a < leaf.accesses(); ++a) {
-      const TensorId id = leaf.access(a).tensor;
-      const Footprint& one = leaf.touched(a)[turn || local(id) ? leaf.walk.shared : 0];
+  for (const auto& leaf : leaves)
+    for (std::size_t a = 0; a < leaf->accesses(); ++a) {
+      const TensorId id = leaf->access(a).tensor;
+      const Footprint& one = leaf->touched(a)[turn || local(id) ? leaf->walk.shared : 0];
       const auto [at, first] = most.emplace(id, one);
       if (!first && one.lines > at->lines) *at = one;
     }
@@ -139,7 +139,8 @@ std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& h
   std::vector<Moved> moved;
   moved.reserve(leaves.size());
   Few<TensorId> fetched;                               // by a leaf before: what is left of it in the turn is there
-  for (const Seen& leaf : leaves) {
+  for (const auto& one : leaves) {
+    const Seen& leaf = *one;
     std::vector<bool> there;
     if (leaves.size() > 1 && bytes_of_turn_ <= held) {
       // A turn holds all it touches, so every tensor comes once, with the first leaf that touches it.
@@ -164,9 +165,9 @@ std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& h
 
 std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
   std::vector<double> cycles;
-  for (const Seen& leaf : leaves) {
+  for (const auto& leaf : leaves) {
     double sum = 0;
-    for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(leaf, level.remembered) * level.found;
+    for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(*leaf, level.remembered) * level.found;
     cycles.push_back(sum);
   }
   return cycles;
@@ -174,10 +175,10 @@ std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
 
 std::vector<double> GroupTraffic::set_cycles() const {
   std::vector<double> cycles;
-  for (const Seen& leaf : leaves)
-    cycles.push_back(leaf.sharing <= share_freely
+  for (const auto& leaf : leaves)
+    cycles.push_back(leaf->sharing <= share_freely
             ? 0
-            : crowded * std::log2(leaf.sharing / share_freely) * leaf.written().front().lines * leaf.walk.filled);
+            : crowded * std::log2(leaf->sharing / share_freely) * leaf->written().front().lines * leaf->walk.filled);
   return cycles;
 }
 

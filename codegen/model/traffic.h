@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,11 +29,12 @@ struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, strea
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
 // goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
-// A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
+// A leaf whose loops and blocks are settled, as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
 // lines come one behind the other; and how many of them with nothing between.
 struct Seen {
   const Nest& nest;
   Walk walk;
+  double core = 0;                                     // cycles, if all data were in the first-level cache
   bool stream = false, claims = false;
   bool torn = false;                                   // lines of the target come again before half of each is stored
   double sharing = 1;                                  // of the target: sharing_sets
@@ -48,13 +50,16 @@ struct Seen {
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, Few<Asked, 4> asked,
-    double torn_beyond);
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core, const Compute& leaf,
+    Few<Asked, 4> asked, double torn_beyond);
+
+// Of each leaf of a group; null: nobody has looked at it yet. Leaves that stay are seen once for many predictions.
+using SeenGroup = std::vector<std::shared_ptr<const Seen>>;
 
 class GroupTraffic {
  public:
   // `on_chip`: locals are in no cache, but in shared memory or registers.
-  GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves, bool on_chip);
+  GroupTraffic(const std::vector<TensorId>& locals, const SeenGroup& leaves, bool on_chip);
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
@@ -68,7 +73,7 @@ class GroupTraffic {
   double bytes() const { return bytes_; }              // of the whole box
 
   const std::vector<TensorId>& locals;
-  const std::vector<Seen> leaves;
+  const SeenGroup& leaves;
 
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;
