@@ -126,7 +126,9 @@ void leave_to_turn(Nest& nest, const std::string& part, const std::string& whole
 bool Nest::empty() const { return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.extent == 0; }); }
 
 std::optional<std::size_t> Nest::dim(const std::string& name) const {
-  for (std::size_t d = 0; d < dims.size(); ++d) if (dims[d].name == name) return d;
+  if (name.empty()) return std::nullopt;
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].name.front() == name.front() && dims[d].name == name) return d;  // most differ there
   return std::nullopt;
 }
 

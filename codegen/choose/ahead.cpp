@@ -409,36 +409,33 @@ class Around {
 };
 
 // Lines of memory that a block reads or claims. Of a contraction whose steps ask, those that it claims.
-void ask_for_blocks(const Facts& f, Compute& leaf) {
-  const Around around(f, leaf);
+void ask_for_blocks(const Facts& f, Compute& leaf, const Around& around, bool by_block) {
   const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
     const auto moves = [&](const Ahead& one) { return access.offset.coefficients[*f.nest.dim(one.index)] != 0; };
     if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves)) return;
     if (auto ahead = around.ahead_of(access, bytes)) leaf.ahead.push_back(std::move(*ahead));
   };
   if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
-  if (!leaf.is<forms::Reduce>() && !asks_by_block(f.nest, leaf) && (!leaf.is<forms::Map>() || leaf.streams())) return;
+  if (!leaf.is<forms::Reduce>() && !by_block && (!leaf.is<forms::Map>() || leaf.streams())) return;
   const std::int64_t bytes = lang::bytes(f.nest.value->type());
   for (const FlatAccess& read : f.nest.reads)
     if (!around.followed(read, bytes)) ask(read, bytes);
 }
 
 // Streams that nothing asks for yet, by steps of the innermost reduction.
-void ask_for_streams(const Facts& f, Compute& leaf) {
+void ask_for_streams(const Facts& f, Compute& leaf, const Around& around, bool by_block) {
   if (leaf.k.empty()) return;
-  const Around around(f, leaf);
   const std::int64_t bytes = lang::bytes(f.nest.value->type());
   const std::size_t d = *f.nest.dim(leaf.k.back());
   const auto moves = [&](const FlatAccess& read) {
     return [&](const Ahead& one) { return read.offset.coefficients[*f.nest.dim(one.index)] != 0; };
   };
-  const bool by_blocks = asks_by_block(f.nest, leaf);
   std::int64_t step = 0;
   for (const FlatAccess& read : f.nest.reads) {
     const std::int64_t moved = std::abs(read.offset.coefficients[d]);
     if (streams_under_masks(f.nest, leaf, read, bytes)) {
-      if (!by_blocks || !around.ahead_of(read, bytes)) step = std::max(step, moved);
-    } else if (!by_blocks && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read)))
+      if (!by_block || !around.ahead_of(read, bytes)) step = std::max(step, moved);
+    } else if (!by_block && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read)))
       return;
   }
   if (!step || std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); })) return;
@@ -464,8 +461,11 @@ void look_ahead(const Facts& f, Compute& leaf) {
   leaf.ahead.clear();
   if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()))
     ask_for_rows(f, leaf);
-  if (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) ask_for_blocks(f, leaf);
-  if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf);
+  if (!leaf.is<forms::Map>() && !leaf.is<forms::Contract>() && !leaf.is<forms::Reduce>()) return;
+  const Around around(f, leaf);
+  const bool by_block = asks_by_block(f.nest, leaf);
+  ask_for_blocks(f, leaf, around, by_block);
+  if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf, around, by_block);
 }
 
 }  // namespace tilec::codegen

@@ -157,7 +157,8 @@ class BlockCosts {
         ? blocks::vector_of_l2 * streamed
         : 0;
     const double step = of_mask +
-        std::max({r * v * f_.ops / model::pipes, loads / model::pipes, panel, f_.ops ? model::latency : 1.0});
+        std::max(std::max(r * v * f_.ops / model::pipes, loads / model::pipes),
+            std::max(panel, f_.ops ? model::latency : 1.0));
     const double spread = squares ? square(f_.nest.target, r) * v
         : scattered_ ? apart_cycles(f_.nest.target, r, v) + r * v * static_cast<double>(lanes_) * blocks::scattered
                      : 0.0;
@@ -263,8 +264,9 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  if (!f.adds || !f.squares || f.nest.rows.empty()) return false;
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return f.adds && f.squares && !taps.empty() &&
+  return !taps.empty() &&
       (passes_of_taps(f.nest, f.extent, taps) <= blocks::few_taps || joined(f, n, m)) && !outputs_share_rows(f.nest);
 }
 
@@ -276,7 +278,7 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
 }
 
 bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
-  return m && f.squares && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) &&
+  return m && f.squares && turns(f.nest.target, n, *m) && rows <= lanes_for(f, f.extent[n]) &&
       (rows >= blocks::least_of_square || is_strip(f.nest.target, n, *m, rows, lanes_for(f, f.extent[n]))) &&
       std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
       std::none_of(

@@ -17,7 +17,7 @@ namespace tilec::codegen::model {
 
 template <class T, std::size_t N = 8> class Few {
  public:
-  Few() = default;
+  Few() {}                                             // none of them is cleared
   Few(std::initializer_list<T> elements) {
     for (const T& one : elements) push_back(one);
   }
@@ -46,7 +46,7 @@ template <class T, std::size_t N = 8> class Few {
   const T& operator[](std::size_t n) const { return begin()[n]; }
 
  private:
-  std::array<T, N> near_ = {};
+  std::array<T, N> near_;
   std::vector<T> far_;                                 // all of them, once there are more than N
   std::size_t count_ = 0;
 };
