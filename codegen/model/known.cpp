@@ -1,7 +1,6 @@
 #include "codegen/model/known.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <utility>
 
@@ -16,30 +15,25 @@ namespace {
 // sequence).
 double filled_part(const Nest& nest) {
   if (nest.rows.empty()) return 1;
-  constexpr std::size_t samples = 256;
+  constexpr int samples = 256;
   constexpr double golden = 0.6180339887498949;
-  std::vector<std::array<double, samples>> values(nest.rows.size());  // of each row at each point
-  for (std::size_t r = 0; r < values.size(); ++r) values[r].fill(static_cast<double>(nest.rows[r].form.constant));
-  double step = golden;
-  for (std::size_t d = 0; d < nest.dims.size(); ++d, step = step * golden + 0.1234567) {
-    if (!in_rows(nest, d)) continue;
-    std::array<double, samples> at;
-    for (std::size_t n = 0; n < samples; ++n) {
-      const double place = (static_cast<double>(n) + 0.5) * step,
-                   part = place - static_cast<double>(static_cast<std::int64_t>(place));
-      at[n] = static_cast<double>(static_cast<std::int64_t>(part * static_cast<double>(nest.dims[d].extent)));
-    }
-    for (std::size_t r = 0; r < values.size(); ++r) {
-      const auto by = static_cast<double>(nest.rows[r].form.coefficients[d]);
-      if (by != 0) for (std::size_t n = 0; n < samples; ++n) values[r][n] += at[n] * by;
-    }
-  }
   int inside = 0;
-  for (std::size_t n = 0; n < samples; ++n)
+  struct Sampled { std::size_t d; double step, extent, at; };
+  std::vector<Sampled> dims;                           // that a row mentions
+  double step = golden;
+  for (std::size_t d = 0; d < nest.dims.size(); ++d, step = step * golden + 0.1234567)
+    if (in_rows(nest, d)) dims.push_back({d, step, static_cast<double>(nest.dims[d].extent), 0});
+  for (int n = 0; n < samples; ++n) {
+    for (Sampled& dim : dims) {
+      const double place = (n + 0.5) * dim.step, part = place - static_cast<double>(static_cast<std::int64_t>(place));
+      dim.at = static_cast<double>(static_cast<std::int64_t>(part * dim.extent));
+    }
     inside += std::ranges::all_of(nest.rows, [&](const Row& row) {
-      const double value = values[static_cast<std::size_t>(&row - nest.rows.data())][n];
+      double value = static_cast<double>(row.form.constant);
+      for (const Sampled& dim : dims) value += dim.at * static_cast<double>(row.form.coefficients[dim.d]);
       return value >= 0 && (!row.extent || value < static_cast<double>(*row.extent));
     });
+  }
   return std::max(inside, 1) / static_cast<double>(samples);
 }
 
