@@ -287,7 +287,8 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
 // The loops around what asks at once, a block or a step of a fold of lanes, as ask_for_blocks sees them.
 class Around {
  public:
-  Around(const Facts& f, const Compute& leaf) : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()), n_(f.nest.dim(leaf.n)), m_(f.nest.dim(leaf.m())) {
+  Around(const Facts& f, const Compute& leaf)
+      : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()), n_(f.nest.dim(leaf.n)), m_(f.nest.dim(leaf.m())) {
     const std::size_t taps = taps_around(f.nest, leaf);
     loops_.reserve(f.extent.size());
     if (!leaf.n.empty()) add(leaf.n, leaf.vectors * leaf.lanes);

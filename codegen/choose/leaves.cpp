@@ -125,8 +125,8 @@ class Leaves {
     return least < wanted;
   }
 
-  // Other turns of one statement, and another leaf in them. Folds have theirs since `schedule`: layouts are weighed with
-  // them.
+  // Other turns of one statement, and another leaf in them. Folds have theirs since `schedule`: layouts are weighed
+  // with them.
   void choose_turns() {
     if (!now_ || group_.body.size() > 1 || group_.body.front().is<forms::Reduce>()) return;
     if (changed_) now_ = predicted_.predict(group_);

@@ -137,13 +137,13 @@ class Predictor {
     const GroupTraffic& traffic = groups_[g];
     const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2),
         usable_of_last * static_cast<double>(target_.l3)};
-    std::array<std::vector<Moved>, 3> cold, warm;
+    std::array<Few<Moved, 4>, 3> cold, warm;
     for (std::size_t c = 0; c < warm.size(); ++c) {
       if (with_bytes) cold[c] = traffic.through(caches[c], {}, c == 0);
       warm[c] = traffic.through(caches[c], left_in(caches[c], g), c == 0);
     }
-    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
-                              sets = traffic.set_cycles();
+    const Few<double, 4> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : Few<double, 4>(),
+                         sets = traffic.set_cycles();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
       if (with_bytes) leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};

@@ -135,9 +135,8 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
   return moved;
 }
 
-std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
-  std::vector<Moved> moved;
-  moved.reserve(leaves.size());
+Few<Moved, 4> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
+  Few<Moved, 4> moved;
   Few<TensorId> fetched;                               // by a leaf before: what is left of it in the turn is there
   for (const auto& one : leaves) {
     const Seen& leaf = *one;
@@ -163,8 +162,8 @@ std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& h
   return moved;
 }
 
-std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
-  std::vector<double> cycles;
+Few<double, 4> GroupTraffic::page_cycles(const Machine& machine) const {
+  Few<double, 4> cycles;
   for (const auto& leaf : leaves) {
     double sum = 0;
     for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(*leaf, level.remembered) * level.found;
@@ -173,8 +172,8 @@ std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
   return cycles;
 }
 
-std::vector<double> GroupTraffic::set_cycles() const {
-  std::vector<double> cycles;
+Few<double, 4> GroupTraffic::set_cycles() const {
+  Few<double, 4> cycles;
   for (const auto& leaf : leaves)
     cycles.push_back(leaf->sharing <= share_freely
             ? 0

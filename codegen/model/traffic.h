@@ -29,8 +29,8 @@ struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, strea
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
 // goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
-// A leaf whose loops and blocks are settled, as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
-// lines come one behind the other; and how many of them with nothing between.
+// A leaf whose loops and blocks are settled, as traffic sees it. Of each access (the reads, then the target): what each
+// box touches of it, and how many lines come one behind the other; and how many of them with nothing between.
 struct Seen {
   const Nest& nest;
   Walk walk;
@@ -63,11 +63,11 @@ class GroupTraffic {
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
-  std::vector<Moved> through(double held, const OfTensors<double>& here, bool first) const;
+  Few<Moved, 4> through(double held, const OfTensors<double>& here, bool first) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
-  std::vector<double> page_cycles(const Machine& machine) const;
+  Few<double, 4> page_cycles(const Machine& machine) const;
   // Cycles that stored lines wait for their sets, per leaf.
-  std::vector<double> set_cycles() const;
+  Few<double, 4> set_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   OfTensors<Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
