@@ -181,11 +181,11 @@ class OtherGroups {
   void add() {
     const model::KnownPlan statements = model::known(plan_, strides_, target_);
     std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t g = 0; g < plan_.groups.size(); ++g)
-      order.emplace_back(model::predicts_time(target_)
-              ? -model::OneGroup(plan_.program, statements[g], target_).predict(plan_.groups[g]).milliseconds
-              : 0,
-          g);
+    for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+      model::SeenGroup seen;
+      model::OneGroup predicted(plan_.program, statements[g], target_, seen);
+      order.emplace_back(model::predicts_time(target_) ? -predicted.predict(plan_.groups[g]).milliseconds : 0, g);
+    }
     std::ranges::sort(order);
     for (const auto& [time, g] : order) {
       at_ = g;

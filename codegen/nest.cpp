@@ -27,6 +27,7 @@ struct Shifted {
 
 Shifted hulls(const Statement& statement) {
   Shifted hull;
+  hull.begin.reserve(statement.indices.size()), hull.extent.reserve(statement.indices.size());
   for (std::size_t k = 0; k < statement.indices.size(); ++k) {
     const poly::Range& row = statement.domain.at(k);
     if (row.value.single_index() != k && !(row.value.divisor.is(1) && row.value.coefficients[k].is(1)))
@@ -125,7 +126,9 @@ void leave_to_turn(Nest& nest, const std::string& part, const std::string& whole
 bool Nest::empty() const { return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.extent == 0; }); }
 
 std::optional<std::size_t> Nest::dim(const std::string& name) const {
-  for (std::size_t d = 0; d < dims.size(); ++d) if (dims[d].name == name) return d;
+  if (name.empty()) return std::nullopt;
+  for (std::size_t d = 0; d < dims.size(); ++d)
+    if (dims[d].name.front() == name.front() && dims[d].name == name) return d;  // most differ there
   return std::nullopt;
 }
 
@@ -177,19 +180,20 @@ std::vector<std::int64_t> extents(const poly::Tensor& tensor) {
   return shape;
 }
 
-Nest nest_of(const Statement& statement, const Strides& strides, const std::set<std::string>& keep) {
-  return nest_of(statement, [&](TensorId id) { return strides[static_cast<std::size_t>(id)]; }, keep);
-}
+namespace {
 
-Nest nest_of(const Statement& statement, const StridesOf& strides, const std::set<std::string>& keep) {
+// `strides`: of a tensor.
+template <class Of> Nest nest_from(const Statement& statement, Of strides, const std::set<std::string>& keep) {
   const Shifted hull = hulls(statement);
   Nest nest;
   const auto reduced = [&](std::size_t k) {
     return std::all_of(statement.target.element.begin(), statement.target.element.end(),
         [&](const Affine& e) { return e.coefficients[k].is(0); });
   };
+  nest.dims.reserve(statement.indices.size());
   for (std::size_t k = 0; k < statement.indices.size(); ++k)
     nest.dims.push_back({statement.indices[k], hull.extent[k], reduced(k)});
+  nest.reads.reserve(statement.reads.size());
   nest.target = flatten(statement.target, strides(statement.target.tensor), hull);
   for (const poly::Access& read : statement.reads) nest.reads.push_back(flatten(read, strides(read.tensor), hull));
   for (std::size_t r = statement.indices.size(); r < statement.domain.size(); ++r) {
@@ -207,6 +211,19 @@ Nest nest_of(const Statement& statement, const StridesOf& strides, const std::se
     if (nest.dims[d].extent == 1 && !keep.count(nest.dims[d].name)) erase_dim(nest, d);
   merge_dims(nest, keep);
   return nest;
+}
+
+}  // namespace
+
+Nest nest_of(const Statement& statement, const Strides& strides, const std::set<std::string>& keep) {
+  const auto of = [&](TensorId id) -> const std::vector<std::int64_t>& {
+    return strides[static_cast<std::size_t>(id)];
+  };
+  return nest_from(statement, of, keep);
+}
+
+Nest nest_of(const Statement& statement, const StridesOf& strides, const std::set<std::string>& keep) {
+  return nest_from<const StridesOf&>(statement, strides, keep);
 }
 
 Nest fill_nest(const Program& program, const Statement& statement, const Strides& strides) {

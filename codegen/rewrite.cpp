@@ -192,13 +192,23 @@ bool reads(const poly::Node& node, TensorId id) {
 // `e` over the producer's indices, seen from the consumer: index k of the producer is map[k].
 Expr seen_from(const Expr& e, const std::vector<Affine>& map, std::size_t count, const std::vector<int>& read_at) {
   return e.match([&](const poly::Number& n) { return Expr(n); },
-      [&](const poly::Read& r) { return Expr(poly::Read{read_at[static_cast<std::size_t>(r.read)], r.type}); },
+      [&](const poly::Read& r) {
+        const int at = read_at[static_cast<std::size_t>(r.read)];
+        return at == r.read ? e : Expr(poly::Read{at, r.type});
+      },
       [&](const poly::Index& i) { return Expr(poly::Index{i.value.compose(map, count), i.type}); },
-      [&](const poly::Cast& c) { return Expr(poly::Cast{seen_from(c.operand, map, count, read_at), c.type}); },
+      [&](const poly::Cast& c) {
+        Expr operand = seen_from(c.operand, map, count, read_at);
+        return operand.same_as(c.operand) ? e : Expr(poly::Cast{std::move(operand), c.type});
+      },
       [&](const poly::Apply& a) {
         std::vector<Expr> operands;
-        for (const Expr& o : a.operands) operands.push_back(seen_from(o, map, count, read_at));
-        return Expr(poly::Apply{a.op, std::move(operands), a.type});
+        bool same = true;
+        for (const Expr& o : a.operands) {
+          operands.push_back(seen_from(o, map, count, read_at));
+          same = same && operands.back().same_as(o);
+        }
+        return same ? e : Expr(poly::Apply{a.op, std::move(operands), a.type});
       });
 }
 

@@ -459,6 +459,15 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   return group;
 }
 
+void choose_turns_of_fold(Group& group, Why& why, const poly::Program& program, const Nest& nest,
+    const Strides& strides, const Target& target) {
+  if (!group.body.front().is<forms::Reduce>() || group.loops.empty() || !model::predicts_time(target)) return;
+  const model::KnownGroup known = model::known(program, group, strides, target);
+  model::SeenGroup seen;
+  model::OneGroup predicted(program, known, target, seen);
+  choose_turns(group, why, nest, predicted, predicted.predict(group), target);
+}
+
 // `nests`: of its leaves (leaf_nest), where they are what these were chosen by.
 Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::vector<bool>& local,
     const Target& target, std::vector<Nest>& nests) {
@@ -496,8 +505,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
       Nest nest = s ? nest_of(*s, fused.strides) : reshape_nest(program, intrinsic->targets[0], intrinsic->operands[0]);
       nest.adds = program.tensor(nest.target.tensor).dtype == compute_type(nest.value->type());
       place(group, why, program, nest, node, target);
-      if (group.body.front().is<forms::Reduce>() && !group.loops.empty() && model::predicts_time(target))
-        choose_turns(group, why, program, nest, model::known(program, group, fused.strides, target), target);
+      choose_turns_of_fold(group, why, program, nest, fused.strides, target);
       stream(group.body.back(), program, nest, group, target);
       nest.adds = false;
       nests.push_back(std::move(nest));

@@ -78,6 +78,17 @@ class Tile {
     return sum.get();
   }
 
+  static std::vector<Affine> each_index(std::size_t indices, std::size_t count) {
+    std::vector<Affine> all;
+    for (std::size_t k = 0; k < indices; ++k) all.push_back(Affine::index(k, count));
+    return all;
+  }
+  // The same form while the origins, which stand behind its indices, are 0.
+  static Affine within_box(Affine e, std::size_t count) {
+    e.coefficients.resize(count);
+    return e;
+  }
+
   // `s` with the origins behind its indices, and their hulls behind its hulls. Once all sums are made, boxes of what is
   // reduced are one.
   void add_origins(Statement& s, bool behind_sums) const {
@@ -95,12 +106,10 @@ class Tile {
   Statement sum() const {
     Statement s = sum_;
     const std::size_t old = s.indices.size(), count = old + tiled_.size();
-    std::vector<Affine> map, within;                   // an index of the statement: where it stands, and within the box
-    for (std::size_t k = 0; k < old; ++k) within.push_back(Affine::index(k, count));
-    map = within;
+    std::vector<Affine> map = each_index(old, count);  // where an index of the statement stands
     for (std::size_t t = 0; t < tiled_.size(); ++t) map[tiled_[t]].coefficients[old + t] = Size(step_[tiled_[t]]);
     for (std::size_t r = 0; r < s.domain.size(); ++r)
-      s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
+      s.domain[r].value = r < old ? within_box(s.domain[r].value, count) : s.domain[r].value.compose(map, count);
     for (const std::size_t k : tiled_) s.domain[k].extent = Size(step_[k]);
     std::vector<int> same;
     for (std::size_t r = 0; r < s.reads.size(); ++r) same.push_back(static_cast<int>(r));
@@ -111,7 +120,7 @@ class Tile {
       for (Affine& e : a.element) {
         if (!local(a.tensor)) for (std::size_t k = 0; k < old; ++k) outside[k] = outside[k] || coefficient(e, k) != 0;
         const std::int64_t first = local(a.tensor) ? least(e) : 0;
-        e = e.compose(local(a.tensor) ? within : map, count);
+        e = local(a.tensor) ? within_box(e, count) : e.compose(map, count);
         e.constant = Size((poly::Exact(e.constant.get()) - first).get());
       }
     };
@@ -133,11 +142,9 @@ class Tile {
     const bool in = local(s.target.tensor);
     const TensorId id = in ? s.target.tensor : s.reads.at(0).tensor;
     const Access& own = access(id);
-    const std::vector<Affine> element = in ? s.target.element : s.reads[0].element;
+    const std::vector<Affine> element = in ? was.target.element : was.reads[0].element;
     const std::size_t old = s.indices.size(), count = old + tiled_.size();
-    std::vector<Affine> map, within;
-    for (std::size_t k = 0; k < old; ++k) within.push_back(Affine::index(k, count));
-    map = within;
+    std::vector<Affine> map = each_index(old, count);
     std::vector<Range> rows;
     for (std::size_t d = 0; d < element.size(); ++d) {
       const std::size_t k = *plain_index(element[d]);
@@ -154,9 +161,9 @@ class Tile {
       if (lowest.get() < 0 || highest.get() >= size) rows.push_back({map[k], Size(size)});
     }
     for (std::size_t r = 0; r < s.domain.size(); ++r)
-      s.domain[r].value = s.domain[r].value.compose(r < old ? within : map, count);
+      s.domain[r].value = r < old ? within_box(s.domain[r].value, count) : s.domain[r].value.compose(map, count);
     const auto see = [&](Access& a) {
-      for (Affine& e : a.element) e = e.compose(a.tensor == id ? within : map, count);
+      for (Affine& e : a.element) e = a.tensor == id ? within_box(e, count) : e.compose(map, count);
     };
     see(s.target);
     see(s.reads[0]);

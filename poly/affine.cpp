@@ -99,7 +99,7 @@ Affine Affine::compose(std::span<const Affine> map, std::size_t new_count) const
       form = form.plus(map[k].times(coefficients[k]));
       continue;
     }
-    form.constant = form.constant + map[k].constant * coefficients[k];
+    if (!map[k].constant.is(0)) form.constant = form.constant + map[k].constant * coefficients[k];
     for (std::size_t j = 0; j < new_count; ++j)
       if (!map[k].coefficients[j].is(0))
         form.coefficients[j] = form.coefficients[j] + map[k].coefficients[j] * coefficients[k];

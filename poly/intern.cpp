@@ -101,9 +101,31 @@ double length(const Expr& value) {
   return length_of(value, known);
 }
 
-Expr interned(const Expr& value) { return Interner().of(value); }
+namespace {
+
+// Whether it is one operation at most, of different reads: most values are, and hundreds of them are looked at while
+// one contraction is planned.
+bool is_of_reads(const Expr& value) {
+  if (value.as<Read>()) return true;
+  const auto* apply = value.as<Apply>();
+  if (apply == nullptr) return false;
+  for (std::size_t a = 0; a < apply->operands.size(); ++a) {
+    if (!apply->operands[a].as<Read>()) return false;
+    for (std::size_t b = 0; b < a; ++b) if (apply->operands[a] == apply->operands[b]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Expr interned(const Expr& value) { return is_of_reads(value) ? value : Interner().of(value); }
 
 std::vector<Expr> parts(const Expr& value) {
+  if (is_of_reads(value)) {
+    std::vector<Expr> all{value};
+    if (const auto* apply = value.as<Apply>()) all.insert(all.end(), apply->operands.begin(), apply->operands.end());
+    return all;
+  }
   std::set<const void*> seen;
   std::vector<Expr> all;
   collect(value, seen, all);

@@ -155,28 +155,37 @@ bool Size::Factor::operator<(const Factor& other) const {
 // As of sums whose constant is the first term, unless it is 0.
 bool Size::operator<(const Size& other) const {
   if (constant_ != other.constant_) {
-    if (constant_ == 0) return terms_.empty();
-    if (other.constant_ == 0) return !other.terms_.empty();
+    if (constant_ == 0) return !terms_;
+    if (other.constant_ == 0) return other.terms_ != nullptr;
     return constant_ < other.constant_;
   }
   return std::lexicographical_compare(
-      terms_.begin(), terms_.end(), other.terms_.begin(), other.terms_.end(), [](const Term& a, const Term& b) {
+      terms().begin(), terms().end(), other.terms().begin(), other.terms().end(), [](const Term& a, const Term& b) {
         return a.factors != b.factors ? a.factors < b.factors : a.coefficient < b.coefficient;
       });
 }
 
 Size Size::named(std::string name) {
   Size size;
-  size.terms_.push_back({1, {Factor{Kind::Name, std::move(name), {}}}});
+  size.set_terms({{1, {Factor{Kind::Name, std::move(name), {}}}}});
   return size;
+}
+
+const std::vector<Size::Term>& Size::none() {
+  static const std::vector<Term> terms;
+  return terms;
+}
+
+void Size::set_terms(std::vector<Term> terms) {
+  terms_ = terms.empty() ? nullptr : std::make_shared<const std::vector<Term>>(std::move(terms));
 }
 
 std::int64_t Size::not_bound() const { throw lang::InternalError(fmt::format("size `{}` is not bound", print())); }
 
 const Size::Factor* Size::lone_factor() const {
-  if (constant_ != 0 || terms_.size() != 1 || terms_[0].coefficient != 1 || terms_[0].factors.size() != 1)
+  if (constant_ != 0 || terms().size() != 1 || terms()[0].coefficient != 1 || terms()[0].factors.size() != 1)
     return nullptr;
-  return &terms_[0].factors[0];
+  return &terms()[0].factors[0];
 }
 
 Size Size::operator-() const { return Size(0) - *this; }
@@ -184,14 +193,14 @@ Size Size::operator-() const { return Size(0) - *this; }
 Size operator+(const Size& a, const Size& b) {
   const Operation operation{a, "+", &b};
   Size result = narrow(Wide{a.constant_} + b.constant_, operation);
-  if (!a.terms_.empty() || !b.terms_.empty()) result.terms_ = terms_of_sum(a, 1, b, operation);
+  if (a.terms_ || b.terms_) result.set_terms(terms_of_sum(a, 1, b, operation));
   return result;
 }
 
 Size operator-(const Size& a, const Size& b) {
   const Operation operation{a, "-", &b};
   Size result = narrow(Wide{a.constant_} - b.constant_, operation);
-  if (!a.terms_.empty() || !b.terms_.empty()) result.terms_ = terms_of_sum(a, -1, b, operation);
+  if (a.terms_ || b.terms_) result.set_terms(terms_of_sum(a, -1, b, operation));
   return result;
 }
 
@@ -203,7 +212,7 @@ Size operator*(const Size& a, const Size& b) {
   Polynomial product;
   add_product(product, polynomial_of(a), polynomial_of(b), operation);
   Size result = constant_of(product, operation);
-  result.terms_ = terms_of(product, operation);
+  result.set_terms(terms_of(product, operation));
   return result;
 }
 
@@ -276,7 +285,7 @@ std::vector<Size> extremes(Size::Kind kind, const std::vector<Size>& arguments) 
 Size Size::apply(Kind kind, std::vector<Size> arguments) {
   const auto make = [](Kind k, std::vector<Size> parts) -> Size {
     Size size;
-    size.terms_.push_back({1, {Factor{k, "", std::move(parts)}}});
+    size.set_terms({{1, {Factor{k, "", std::move(parts)}}}});
     return size;
   };
   switch (kind) {
@@ -315,7 +324,7 @@ Size Size::apply(Kind kind, std::vector<Size> arguments) {
 
 std::set<std::string> Size::names() const {
   std::set<std::string> all;
-  for (const auto& term : terms_)
+  for (const auto& term : terms())
     for (const auto& factor : term.factors) {
       if (factor.kind == Kind::Name) all.insert(factor.name);
       for (const auto& argument : factor.arguments) all.merge(argument.names());
@@ -327,7 +336,7 @@ Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
   if (value()) return *this;
   const Operation operation{*this};
   Polynomial sum{{{}, constant_}};
-  for (const auto& term : terms_) {
+  for (const auto& term : terms()) {
     Polynomial product{{{}, term.coefficient}};
     for (const auto& factor : term.factors) {
       Size replaced;
@@ -354,7 +363,7 @@ Size Size::substitute(const std::map<std::string, std::int64_t>& values) const {
     for (const auto& [factors, coefficient] : product) add_term(sum, factors, coefficient, operation);
   }
   Size result = constant_of(sum, operation);
-  result.terms_ = terms_of(sum, operation);
+  result.set_terms(terms_of(sum, operation));
   return result;
 }
 
@@ -426,7 +435,7 @@ std::string Size::print(bool as_calls) const {
     text += part;
   };
   for (const bool negative : {false, true}) {
-    for (const auto& term : terms_) {
+    for (const auto& term : terms()) {
       if ((term.coefficient < 0) != negative) continue;
       auto part = print_term(term, as_calls);
       if (text.empty() && term.coefficient == -1 && !as_calls && is_division(term)) part.insert(0, "(").append(")");

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,12 +42,12 @@ class Size {
   static Size apply(Kind kind, std::vector<Size> arguments);  // folds when it can
 
   // when no name is left
-  std::optional<std::int64_t> value() const { return terms_.empty() ? std::optional(constant_) : std::nullopt; }
+  std::optional<std::int64_t> value() const { return terms_ ? std::nullopt : std::optional(constant_); }
   // value(), or InternalError: use only on bound programs
-  std::int64_t get() const { return terms_.empty() ? constant_ : not_bound(); }
-  bool is(std::int64_t v) const { return terms_.empty() && constant_ == v; }
+  std::int64_t get() const { return terms_ ? not_bound() : constant_; }
+  bool is(std::int64_t v) const { return !terms_ && constant_ == v; }
   std::int64_t constant() const { return constant_; }
-  const std::vector<Term>& terms() const { return terms_; }  // the others
+  const std::vector<Term>& terms() const { return terms_ ? *terms_ : none(); }  // the others
   const Factor* lone_factor() const;                   // what the size consists of, if it is one factor and nothing
                                                        // else
   std::set<std::string> names() const;
@@ -59,14 +60,18 @@ class Size {
   friend Size operator-(const Size&, const Size&);
   friend Size operator*(const Size&, const Size&);
   friend Size operator/(const Size&, const Size&);     // truncates toward zero
-  bool operator==(const Size&) const = default;
+  bool operator==(const Size& other) const { return constant_ == other.constant_ && has_terms_of(other); }
   bool operator<(const Size& other) const;             // an order for containers, not of values
 
  private:
   [[noreturn]] std::int64_t not_bound() const;
+  static const std::vector<Term>& none();
+  bool has_terms_of(const Size& other) const { return terms_ == other.terms_ || terms() == other.terms(); }
+  void set_terms(std::vector<Term> terms);
 
   std::int64_t constant_ = 0;
-  std::vector<Term> terms_;                            // sorted by factors, no zero coefficients
+  // Sorted by factors, no zero coefficients; null: there is none, as of nearly every size that is copied.
+  std::shared_ptr<const std::vector<Term>> terms_;
 };
 
 }  // namespace tilec::poly

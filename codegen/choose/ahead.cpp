@@ -287,17 +287,22 @@ void ask_for_rows(const Facts& f, Compute& leaf) {
 // The loops around what asks at once, a block or a step of a fold of lanes, as ask_for_blocks sees them.
 class Around {
  public:
-  Around(const Facts& f, const Compute& leaf) : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()) {
+  Around(const Facts& f, const Compute& leaf)
+      : f_(f), leaf_(leaf), folds_(leaf.is<forms::Reduce>()), n_(f.nest.dim(leaf.n)), m_(f.nest.dim(leaf.m())) {
     const std::size_t taps = taps_around(f.nest, leaf);
+    loops_.reserve(f.extent.size());
     if (!leaf.n.empty()) add(leaf.n, leaf.vectors * leaf.lanes);
     if (folds_) for (auto index = leaf.k.rbegin(); index != leaf.k.rend(); ++index) add(*index, 1);
     if (!leaf.m().empty()) add(leaf.m(), leaf.rows);
     if (m_inner()) std::ranges::rotate(loops_, loops_.end() - 1);
     for (std::size_t tap = taps; tap-- > 0;) add(leaf.k[tap], 1);
     for (auto index = leaf.outer.rbegin(); index != leaf.outer.rend(); ++index) add(*index, 1);
-    if (!folds_)
-      for (std::size_t k = taps; k < leaf.k.size(); ++k)
-        inner_.emplace_back(*f.nest.dim(leaf.k[k]), f.extent[*f.nest.dim(leaf.k[k])]);
+    if (folds_) return;
+    inner_.reserve(leaf.k.size());
+    for (std::size_t k = taps; k < leaf.k.size(); ++k) {
+      const std::size_t d = *f.nest.dim(leaf.k[k]);
+      inner_.emplace_back(d, f.extent[d]);
+    }
   }
 
   // What goes ahead so that as much time comes between as memory takes: blocks, else turns of a loop around them, else
@@ -328,29 +333,29 @@ class Around {
     if (!in_turn && !inner_.empty() && lines > static_cast<double>(model::ahead::most_of_block)) return std::nullopt;
     double cycles = static_cast<double>(leaf_.rows * leaf_.vectors) / 2;
     for (const auto& [d, count] : inner_) cycles *= static_cast<double>(count);
-    for (const auto& [index, turns] : loops_) {
-      if (access.offset.coefficients[*f_.nest.dim(index)] == 0 || overlaps(access.offset, index)) {
+    for (const auto& [d, turns] : loops_) {
+      if (access.offset.coefficients[d] == 0 || overlaps(access.offset, d)) {
         cycles *= turns;
         continue;
       }
       if (cycles >= std::max(model::ahead::between, model::ahead::waits * lines * model::line / model::memory_bytes))
         return std::nullopt;
-      const double fresh = lines * std::min(1.0, step_of(access, index, bytes) / model::line);
+      const double fresh = lines * std::min(1.0, step_of(access, d, bytes) / model::line);
       const double count = count_ahead(cycles, fresh), all = lines + fresh * (turns - 1);
       if (turns < model::ahead::least_turns * count && all < model::ahead::most_lines_between) {
         lines = all, cycles *= turns;
         continue;
       }
       return turns > count && lines * count <= model::ahead::most_lines_between
-          ? std::optional(Ahead{index, static_cast<std::int64_t>(count)})
+          ? std::optional(Ahead{f_.nest.dims[d].name, static_cast<std::int64_t>(count)})
           : std::nullopt;
     }
     return std::nullopt;
   }
   // Bytes from one turn of a loop to the next.
-  double step_of(const FlatAccess& access, const std::string& index, std::int64_t bytes) const {
-    const std::int64_t values = index == leaf_.n ? leaf_.vectors * leaf_.lanes : index == leaf_.m() ? leaf_.rows : 1;
-    return static_cast<double>(std::abs(access.offset.coefficients[*f_.nest.dim(index)]) * values * bytes);
+  double step_of(const FlatAccess& access, std::size_t d, std::int64_t bytes) const {
+    const std::int64_t values = d == n_ ? leaf_.vectors * leaf_.lanes : d == m_ ? leaf_.rows : 1;
+    return static_cast<double>(std::abs(access.offset.coefficients[d]) * values * bytes);
   }
   // How many take as long as memory does, of so many cycles and lines each.
   static double count_ahead(double cycles, double lines) {
@@ -381,60 +386,57 @@ class Around {
     return std::nullopt;
   }
   void add(const std::string& index, std::int64_t step) {
-    loops_.emplace_back(
-        index, std::ceil(static_cast<double>(f_.extent[*f_.nest.dim(index)]) / static_cast<double>(step)));
+    const std::size_t d = *f_.nest.dim(index);
+    loops_.emplace_back(d, std::ceil(static_cast<double>(f_.extent[d]) / static_cast<double>(step)));
   }
   int position(const std::string& index) const { return index.empty() ? -1 : static_cast<int>(*f_.nest.dim(index)); }
   bool m_inner() const { return leaf_.block() && leaf_.block()->m_inner && !leaf_.m().empty(); }
   // Whether the next turn, as that of a window, reads mostly what the block has.
-  bool overlaps(const Form& offset, const std::string& index) const {
-    const auto within = [&](const std::string& side, std::int64_t values) {
-      if (side.empty() || side == index) return false;
-      const std::int64_t step = offset.coefficients[*f_.nest.dim(side)],
-                         moved = offset.coefficients[*f_.nest.dim(index)];
-      return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f_.extent[*f_.nest.dim(side)]);
+  bool overlaps(const Form& offset, std::size_t d) const {
+    const auto within = [&](std::optional<std::size_t> side, std::int64_t values) {
+      if (!side || side == d) return false;
+      const std::int64_t step = offset.coefficients[*side], moved = offset.coefficients[d];
+      return step != 0 && moved % step == 0 && std::abs(moved / step) < std::min(values, f_.extent[*side]);
     };
-    return within(leaf_.m(), leaf_.rows) || within(leaf_.n, leaf_.vectors * leaf_.lanes);
+    return within(m_, leaf_.rows) || within(n_, leaf_.vectors * leaf_.lanes);
   }
 
   const Facts& f_;
   const Compute& leaf_;
   const bool folds_;
-  std::vector<std::pair<std::string, double>> loops_;  // innermost first, and how often they turn
+  const std::optional<std::size_t> n_, m_;
+  std::vector<std::pair<std::size_t, double>> loops_;  // innermost first, and how often they turn
   std::vector<std::pair<std::size_t, std::int64_t>> inner_;  // reductions inside a block, and their extents
 };
 
 // Lines of memory that a block reads or claims. Of a contraction whose steps ask, those that it claims.
-void ask_for_blocks(const Facts& f, Compute& leaf) {
-  const Around around(f, leaf);
+void ask_for_blocks(const Facts& f, Compute& leaf, const Around& around, bool by_block) {
   const auto ask = [&](const FlatAccess& access, std::int64_t bytes) {
     const auto moves = [&](const Ahead& one) { return access.offset.coefficients[*f.nest.dim(one.index)] != 0; };
     if (!leaves_cache(f.nest, access, bytes) || std::ranges::any_of(leaf.ahead, moves)) return;
     if (auto ahead = around.ahead_of(access, bytes)) leaf.ahead.push_back(std::move(*ahead));
   };
   if (leaf.block() && leaf.block()->claims) ask(f.nest.target, f.stored);
-  if (!leaf.is<forms::Reduce>() && !asks_by_block(f.nest, leaf) && (!leaf.is<forms::Map>() || leaf.streams())) return;
+  if (!leaf.is<forms::Reduce>() && !by_block && (!leaf.is<forms::Map>() || leaf.streams())) return;
   const std::int64_t bytes = lang::bytes(f.nest.value->type());
   for (const FlatAccess& read : f.nest.reads)
     if (!around.followed(read, bytes)) ask(read, bytes);
 }
 
 // Streams that nothing asks for yet, by steps of the innermost reduction.
-void ask_for_streams(const Facts& f, Compute& leaf) {
+void ask_for_streams(const Facts& f, Compute& leaf, const Around& around, bool by_block) {
   if (leaf.k.empty()) return;
-  const Around around(f, leaf);
   const std::int64_t bytes = lang::bytes(f.nest.value->type());
   const std::size_t d = *f.nest.dim(leaf.k.back());
   const auto moves = [&](const FlatAccess& read) {
     return [&](const Ahead& one) { return read.offset.coefficients[*f.nest.dim(one.index)] != 0; };
   };
-  const bool by_blocks = asks_by_block(f.nest, leaf);
   std::int64_t step = 0;
   for (const FlatAccess& read : f.nest.reads) {
     const std::int64_t moved = std::abs(read.offset.coefficients[d]);
     if (streams_under_masks(f.nest, leaf, read, bytes)) {
-      if (!by_blocks || !around.ahead_of(read, bytes)) step = std::max(step, moved);
-    } else if (!by_blocks && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read)))
+      if (!by_block || !around.ahead_of(read, bytes)) step = std::max(step, moved);
+    } else if (!by_block && moved && leaves_cache(f.nest, read, bytes) && std::ranges::any_of(leaf.ahead, moves(read)))
       return;
   }
   if (!step || std::ranges::any_of(leaf.ahead, [&](const Ahead& one) { return one.index == leaf.k.back(); })) return;
@@ -460,8 +462,11 @@ void look_ahead(const Facts& f, Compute& leaf) {
   leaf.ahead.clear();
   if (!leaf.k.empty() && !leaf.n.empty() && (leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()))
     ask_for_rows(f, leaf);
-  if (leaf.is<forms::Map>() || leaf.is<forms::Contract>() || leaf.is<forms::Reduce>()) ask_for_blocks(f, leaf);
-  if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf);
+  if (!leaf.is<forms::Map>() && !leaf.is<forms::Contract>() && !leaf.is<forms::Reduce>()) return;
+  const Around around(f, leaf);
+  const bool by_block = asks_by_block(f.nest, leaf);
+  ask_for_blocks(f, leaf, around, by_block);
+  if (leaf.is<forms::Contract>()) ask_for_streams(f, leaf, around, by_block);
 }
 
 }  // namespace tilec::codegen

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "codegen/choose/refetched.h"
 #include "codegen/model/estimates.h"
@@ -60,13 +61,18 @@ class BlockCosts {
         turned ? std::min(all_rows_, lanes_) : std::min(all_rows_, apart ? blocks::most_rows_apart : blocks::most_rows);
     const std::int64_t most_vectors = std::min<std::int64_t>(all_vectors_, turned ? 1 : blocks::most_vectors);
     RegisterBlock best;
+    std::pair<Tiles, bool> last{};
     for (std::int64_t rows = turned ? most_rows : 1; rows <= most_rows; ++rows) {
       if (!has_room(rows, least_vectors)) break;
       if (steps_ <= 1 && rows > 1 && !by_n_ && !apart) break;  // nothing is reused: plain rows
       const Tiles of_m = tiles_of_m(rows);
       const bool squares = through_squares(rows);
+      // As even as they are, more rows or vectors make the same blocks again.
+      if (std::pair now{of_m, squares}; now == std::exchange(last, now)) continue;
+      Tiles last_of_n{};
       for (std::int64_t vectors = least_vectors; vectors <= most_vectors && has_room(rows, vectors); ++vectors) {
         const Tiles of_n = balanced(all_vectors_, vectors);
+        if (of_n == std::exchange(last_of_n, of_n)) continue;
         const double cost = of_leaf(of_m, of_n, squares);
         // wider strips
         const bool tie = cost < best.cost * (1 + blocks::tie) && of_m.most == best.rows && of_n.most > best.vectors;
@@ -151,7 +157,8 @@ class BlockCosts {
         ? blocks::vector_of_l2 * streamed
         : 0;
     const double step = of_mask +
-        std::max({r * v * f_.ops / model::pipes, loads / model::pipes, panel, f_.ops ? model::latency : 1.0});
+        std::max(std::max(r * v * f_.ops / model::pipes, loads / model::pipes),
+            std::max(panel, f_.ops ? model::latency : 1.0));
     const double spread = squares ? square(f_.nest.target, r) * v
         : scattered_ ? apart_cycles(f_.nest.target, r, v) + r * v * static_cast<double>(lanes_) * blocks::scattered
                      : 0.0;
@@ -257,8 +264,9 @@ bool may_turn(const Facts& f, std::size_t n, std::size_t m) {
 }
 
 bool may_tap(const Facts& f, std::size_t n, std::optional<std::size_t> m) {
+  if (!f.adds || !f.squares || f.nest.rows.empty()) return false;
   const std::vector<std::size_t> taps = taps_of(f, n, m);
-  return f.adds && f.squares && !taps.empty() &&
+  return !taps.empty() &&
       (passes_of_taps(f.nest, f.extent, taps) <= blocks::few_taps || joined(f, n, m)) && !outputs_share_rows(f.nest);
 }
 
@@ -270,7 +278,7 @@ std::vector<std::size_t> taps_of(const Facts& f, std::size_t n, std::optional<st
 }
 
 bool turns_sums(const Facts& f, std::size_t n, std::optional<std::size_t> m, std::int64_t rows) {
-  return m && f.squares && rows <= lanes_for(f, f.extent[n]) && turns(f.nest.target, n, *m) &&
+  return m && f.squares && turns(f.nest.target, n, *m) && rows <= lanes_for(f, f.extent[n]) &&
       (rows >= blocks::least_of_square || is_strip(f.nest.target, n, *m, rows, lanes_for(f, f.extent[n]))) &&
       std::any_of(f.nest.dims.begin(), f.nest.dims.end(), [](const Dim& d) { return d.reduction; }) &&
       std::none_of(

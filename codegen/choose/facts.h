@@ -63,7 +63,10 @@ std::int64_t lanes_for(const Facts& f, std::int64_t extent);
 double access_cost(std::int64_t stride_of_lane, std::int64_t lanes);
 
 // As few blocks as do, of at most so many, and how many the largest of them then has.
-struct Tiles { std::int64_t count, most; };
+struct Tiles {
+  std::int64_t count, most;
+  bool operator==(const Tiles&) const = default;
+};
 Tiles balanced(std::int64_t extent, std::int64_t block);
 
 }  // namespace tilec::codegen

@@ -11,6 +11,7 @@
 #include "codegen/choose/scan.h"
 #include "codegen/choose/sums_in_parts.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/few.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/requests.h"
 #include "codegen/scan.h"
@@ -42,8 +43,9 @@ double lane_cost(const Facts& f, std::size_t d) {
 // Dimensions that lanes may run over, those that cost least first.
 std::vector<std::pair<double, std::size_t>> lanes_by_cost(const Facts& f) {
   std::vector<std::pair<double, std::size_t>> lanes;
+  lanes.reserve(f.extent.size());
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!f.fixed[d]) lanes.emplace_back(lane_cost(f, d), d);
-  std::ranges::stable_sort(lanes, {}, &std::pair<double, std::size_t>::first);
+  model::sort_few(lanes, [](const auto& a, const auto& b) { return a.first < b.first; });
   return lanes;
 }
 
@@ -131,6 +133,7 @@ Choice weigh_leaf(const Facts& f, int node) {
   }
   Why::Leaf why;
   const std::vector<std::pair<double, std::size_t>> lanes = lanes_by_cost(f);
+  why.lanes.reserve(lanes.size()), why.blocks.reserve(2 * lanes.size());
   for (const auto& [cycles, d] : lanes) why.lanes.push_back({nest.dims[d].name, "", 0, 0, cycles});
   const std::optional<std::size_t> lane = lanes.empty() ? std::nullopt : std::optional(lanes.front().second);
   Choice best{};
@@ -145,7 +148,7 @@ Choice weigh_leaf(const Facts& f, int node) {
     best.again = block.again;
     best.torn = block.torn;
   }
-  std::ranges::stable_sort(why.blocks, {}, &Weighed::cycles);
+  model::sort_few(why.blocks, [](const Weighed& a, const Weighed& b) { return a.cycles < b.cycles; });
   best.why = std::move(why);
   return best;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,8 +43,10 @@ struct Asked {
   const Strides& strides;
   const Target& target;
   const model::KnownGroup& statements;
+  model::OneGroup& predicted;
   double now, wait;                                    // of its milliseconds, for what must move
-  double least = model::faster_leaf * now;
+  double bar = std::numeric_limits<double>::infinity();  // nobody wants it from here on
+  double least = std::min(model::faster_leaf * now, bar);
 
   Group& in() const { return plan.groups[group]; }
   Compute& today() const { return in().body[leaf]; }
@@ -52,9 +55,9 @@ struct Asked {
 
   void take_if_faster(Compute other, const model::OneGroup::Rest& rest = [](Compute&) {}) {
     std::swap(today(), other);
-    const double with =
-        model::OneGroup(plan.program, statements, target).milliseconds_of_leaf(in(), leaf, least, wait, rest);
+    const double with = predicted.milliseconds_of_leaf(in(), leaf, least, wait, rest);
     if (with < least) {
+      predicted.keep();
       least = with;
       plan.why[group].leaves[leaf].predicted = with;
       plan.why[group].leaves[leaf].by_counts = now;
@@ -70,7 +73,7 @@ bool same_but_for_requests(Compute a, const Compute& b) {
   return a == b;
 }
 
-void choose_other_leaf(Asked asked) {
+void choose_other_leaf(Asked& asked) {
   const Nest nest = asked.nest();
   const Facts known = asked.facts_of(nest);
   for (Compute& leaf : other_leaves(known, asked.today().node, model::leaves_asked_about))
@@ -80,74 +83,126 @@ void choose_other_leaf(Asked asked) {
     asked.take_if_faster(std::move(*along));
 }
 
-void halve_vectors(Asked asked) {
+void halve_vectors(Asked& asked) {
   const Nest nest = asked.nest();
   if (std::optional<Compute> half = with_half_vectors(asked.facts_of(nest), asked.today()))
     asked.take_if_faster(std::move(*half));
 }
 
-// Asks about the leaves of a group that may be others and take long enough. Whether some leaf may be another one.
-bool ask_each(Plan& plan, std::size_t g, const model::KnownGroup& statements, const Strides& strides,
-    const Target& target, const std::function<void(Asked)>& ask) {
-  if (std::ranges::none_of(plan.groups[g].body, may_change)) return false;
-  const model::PlanPrediction::Of today =
-      model::OneGroup(plan.program, statements, target).predict(plan.groups[g]);
-  for (std::size_t l = 0; l < plan.groups[g].body.size(); ++l)
-    if (may_change(plan.groups[g].body[l]) && today.leaves[l].milliseconds >= model::worth_asking)
-      ask({plan, g, l, strides, target, statements, today.leaves[l].milliseconds,
-          today.leaves.size() == 1 ? model::least_wait(today.bytes.must, target) : 0});
-  return true;
-}
+// A group of a plan, whose leaves may be others.
+class Leaves {
+ public:
+  Leaves(Plan& plan, std::size_t g, const model::KnownGroup& statements, const Strides& strides, const Target& target,
+      model::SeenGroup& seen)
+      : plan_(plan), group_(plan.groups[g]), g_(g), statements_(statements), strides_(strides), target_(target),
+        predicted_(plan.program, statements, target, seen) {}
 
-// Whether the turns of a group of one statement are others now. Folds have theirs since `schedule`: layouts are weighed
-// with them.
-bool choose_turns_of(
-    Plan& plan, std::size_t g, const model::KnownGroup& statement, const Strides& strides, const Target& target) {
-  Group& group = plan.groups[g];
-  if (group.body.size() > 1 || group.body.front().is<forms::Reduce>()) return false;
-  return choose_turns(group, plan.why[g], plan.program,
-      nest_to_choose(statement.front().nest, plan.program, group, group.body.front(), strides), statement, target);
-}
+  // Asks about the leaves that may be others and take long enough. False: the group does not come below `wanted`, as if
+  // it were alone, with all of the caches.
+  bool ask_each(const std::function<void(Asked&)>& ask, double wanted = std::numeric_limits<double>::infinity()) {
+    if (std::ranges::none_of(group_.body, may_change)) return true;
+    now_ = predicted_.predict(group_);
+    const auto asks = [&](std::size_t l) {
+      return may_change(group_.body[l]) && now_->leaves[l].milliseconds >= model::worth_asking;
+    };
+    double least = now_->milliseconds;                 // of those asked already as they are, of the others at least
+    const auto least_of = [&](std::size_t l) {
+      return asks(l) ? now_->leaves[l].core / model::leaves_save : now_->leaves[l].milliseconds;
+    };
+    for (std::size_t l = 0; l < group_.body.size(); ++l) least -= now_->leaves[l].milliseconds - least_of(l);
+    for (std::size_t l = 0; l < group_.body.size(); ++l) {
+      if (!asks(l)) continue;
+      if (least >= wanted) return false;
+      const double now = now_->leaves[l].milliseconds;
+      least -= least_of(l);
+      Asked asked{plan_, g_, l, strides_, target_, statements_, predicted_, now,
+          group_.body.size() == 1 ? model::least_wait(now_->bytes.must, target_) : 0, wanted - least};
+      const double bar = asked.least;
+      ask(asked);
+      changed_ = changed_ || asked.least < bar;
+      least += asked.least < bar ? asked.least : now;
+    }
+    return least < wanted;
+  }
 
-void choose_leaves_of(
-    Plan& plan, std::size_t g, const model::KnownGroup& known, const Strides& strides, const Target& target) {
-  if (!ask_each(plan, g, known, strides, target, choose_other_leaf) ||
-      !choose_turns_of(plan, g, known, strides, target))
-    return;
-  const model::PlanPrediction::Of now = model::OneGroup(plan.program, known, target).predict(plan.groups[g]);
-  choose_other_leaf({plan, g, 0, strides, target, known, now.leaves.front().milliseconds,
-      model::least_wait(now.bytes.must, target)});
-}
+  // Other turns of one statement, and another leaf in them. Folds have theirs since `schedule`: layouts are weighed
+  // with them.
+  void choose_turns() {
+    if (!now_ || group_.body.size() > 1 || group_.body.front().is<forms::Reduce>()) return;
+    if (changed_) now_ = predicted_.predict(group_);
+    const Nest nest =
+        nest_to_choose(statements_.front().nest, plan_.program, group_, group_.body.front(), strides_);
+    if (!codegen::choose_turns(group_, plan_.why[g_], nest, predicted_, *now_, target_)) return;
+    changed_ = true;
+    now_ = predicted_.predict(group_);
+    Asked asked{plan_, g_, 0, strides_, target_, statements_, predicted_, now_->leaves.front().milliseconds,
+        model::least_wait(now_->bytes.must, target_)};
+    choose_other_leaf(asked);
+  }
+
+  // False: as of ask_each.
+  bool choose(double wanted) {
+    if (group_.body.size() > 1) return ask_each(choose_other_leaf, wanted);
+    ask_each(choose_other_leaf);
+    choose_turns();
+    return true;
+  }
+
+  bool changed() const { return changed_; }            // whether it is another group now
+  double milliseconds() { return now_ && !changed_ ? now_->milliseconds : predicted_.predict(group_).milliseconds; }
+
+ private:
+  Plan& plan_;
+  Group& group_;
+  const std::size_t g_;
+  const model::KnownGroup& statements_;
+  const Strides& strides_;
+  const Target& target_;
+  model::OneGroup predicted_;
+  std::optional<model::PlanPrediction::Of> now_;       // of its first leaves; none: no leaf may be another one
+  bool changed_ = false;
+};
 
 }  // namespace
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
   const model::KnownPlan statements = model::known(plan, strides, target);
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) choose_leaves_of(plan, g, statements[g], strides, target);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    model::SeenGroup seen;
+    Leaves(plan, g, statements[g], strides, target, seen).choose(std::numeric_limits<double>::infinity());
+  }
 }
 
-bool choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target,
-    std::vector<model::GroupTime> times, double wanted) {
+std::optional<bool> choose_leaves(Plan& plan, const model::KnownPlan& statements, std::vector<model::SeenGroup>& seen,
+    const Strides& strides, const Target& target, std::vector<model::GroupTime> times, double wanted) {
+  for (std::size_t g = 0; g < times.size(); ++g)
+    if (times[g].milliseconds < model::worth_asking || std::ranges::none_of(plan.groups[g].body, may_change))
+      times[g].least = times[g].milliseconds;
   // Those first from which most may come off.
   std::vector<std::size_t> order = in_order(times.size());
   std::ranges::stable_sort(order, {}, [&](std::size_t g) { return times[g].least - times[g].milliseconds; });
+  bool others = false;
   for (const std::size_t g : order) {
-    if (sum(times, &model::GroupTime::least) >= wanted) return false;
-    choose_leaves_of(plan, g, statements[g], strides, target);
+    const double least = sum(times, &model::GroupTime::least);
+    if (least >= wanted) return std::nullopt;
+    Leaves leaves(plan, g, statements[g], strides, target, seen[g]);
+    if (!leaves.choose(wanted - (least - times[g].least))) return std::nullopt;
+    others = others || leaves.changed();
     if (g == order.back()) break;
     // as if it were alone, with all of the caches
-    const double now = model::OneGroup(plan.program, statements[g], target).predict(plan.groups[g]).milliseconds;
-    times[g].least = std::max(times[g].least, now);
+    times[g].least = std::max(times[g].least, leaves.milliseconds());
   }
-  return true;
+  return others;
 }
 
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target) {
   if (!model::predicts_time(target)) return;
   const model::KnownPlan statements = model::known(plan, strides, target);
-  for (std::size_t g = 0; g < plan.groups.size(); ++g)
-    ask_each(plan, g, statements[g], strides, target, halve_vectors);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    model::SeenGroup seen;
+    Leaves(plan, g, statements[g], strides, target, seen).ask_each(halve_vectors);
+  }
 }
 
 }  // namespace tilec::codegen

@@ -6,6 +6,7 @@
 // A count weighs hundreds of blocks and knows little of the caches. The model is asked about the few best.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "codegen/model/known.h"
@@ -16,10 +17,10 @@
 namespace tilec::codegen {
 
 void choose_leaves(Plan& plan, const Strides& strides, const Target& target);
-// The same of a plan whose groups take so long. False: it does not come below `wanted` milliseconds, whatever the
-// leaves are that were not asked about.
-bool choose_leaves(Plan& plan, const model::KnownPlan& statements, const Strides& strides, const Target& target,
-    std::vector<model::GroupTime> times, double wanted);
+// The same of a plan whose groups take so long: whether some leaves are others now. None: it does not come below
+// `wanted` milliseconds, whatever the leaves are that were not asked about. `seen`: of the leaves as they are.
+std::optional<bool> choose_leaves(Plan& plan, const model::KnownPlan& statements, std::vector<model::SeenGroup>& seen,
+    const Strides& strides, const Target& target, std::vector<model::GroupTime> times, double wanted);
 // Vectors half as long, where masks leave fewer of their lanes empty. Of what is chosen already: layouts that were
 // weighed with such vectors were others, and as often slower.
 void choose_vectors(Plan& plan, const Strides& strides, const Target& target);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "codegen/model/estimates.h"
+#include "codegen/model/few.h"
 #include "codegen/model/footprint.h"
 #include "codegen/model/thresholds.h"
 
@@ -58,7 +59,7 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
     for (const FlatAccess& read : f.nest.reads) sum += !far || from_afar(f, read) ? std::abs(stride(read, d)) : 0;
     return sum;
   };
-  std::stable_sort(k.begin(), k.end(), [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
+  model::sort_few(k, [&](std::size_t a, std::size_t b) { return weight(a) > weight(b); });
   if (k.empty()) return k;
   // Steps of `d` should not go from page to page where those of the innermost one stay on a line.
   const auto pages = [&](std::size_t d) {
@@ -108,7 +109,7 @@ std::vector<std::size_t> outer_dims(
         if (stride(read, d)) least = std::min(least, std::abs(stride(read, d)));
     return least;
   };
-  std::stable_sort(outer.begin(), outer.end(), [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
+  model::sort_few(outer, [&](std::size_t a, std::size_t b) { return apart(a) > apart(b); });
   return outer;
 }
 

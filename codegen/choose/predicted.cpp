@@ -60,15 +60,16 @@ Planned::Planned(Rewriting r)
       fused_(in_sets(std::move(r))),
       plan_(schedule(std::move(fused_), target_, nests_)),
       statements_(model::known(plan_, std::move(nests_), fused_.strides, target_)),
-      times_(model::times_of(plan_, statements_, target_)) {}
+      times_(model::times_of(plan_, statements_, target_, seen_)) {}
 
 double Planned::by_counts() const { return sum(times_, &model::GroupTime::milliseconds); }
 
 std::optional<double> Planned::time(double wanted) {
-  if (by_counts() >= model::leaves_save * wanted ||
-      !choose_leaves(plan_, statements_, fused_.strides, target_, times_, wanted))
-    return std::nullopt;
-  return sum(model::times_of(plan_, statements_, target_), &model::GroupTime::milliseconds);
+  if (by_counts() >= model::leaves_save * wanted) return std::nullopt;
+  const auto others = choose_leaves(plan_, statements_, seen_, fused_.strides, target_, times_, wanted);
+  if (!others) return std::nullopt;
+  return *others ? sum(model::times_of(plan_, statements_, target_, seen_), &model::GroupTime::milliseconds)
+                 : by_counts();
 }
 
 }  // namespace tilec::codegen

@@ -21,6 +21,8 @@ namespace tilec::codegen {
 class Planned {
  public:
   explicit Planned(Rewriting r);
+  Planned(Planned&&) = default;                        // no copies: seen_ refers to statements_
+  Planned& operator=(Planned&&) = default;
 
   double by_counts() const;
   // None where no leaves bring it below what is `wanted`. Asked once.
@@ -32,6 +34,7 @@ class Planned {
   std::vector<std::vector<Nest>> nests_;               // until they are known
   Plan plan_;
   model::KnownPlan statements_;
+  std::vector<model::SeenGroup> seen_;                 // its leaves
   std::vector<model::GroupTime> times_;                // with the leaves that counts choose
 };
 

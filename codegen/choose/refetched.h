@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "codegen/choose/facts.h"
+#include "codegen/model/few.h"
 
 namespace tilec::codegen {
 
@@ -27,14 +27,18 @@ class Refetched {
   double torn() const;
 
  private:
-  // Lines of an access that the loops from `first` on touch.
-  double lines(const FlatAccess& access, std::size_t first) const;
+  // A loop with which an access moves: values that all of its turns have, and a block; of them those on one line.
+  struct Moves { std::size_t loop; double whole, inside, side_by_side; };
+  using Moved = model::Few<Moves>;
+  Moved moved(const FlatAccess& access) const;
+  // Lines that the loops from `first` on touch.
+  static double lines(const Moved& moved, std::size_t first);
   // Of all turns of the loops, with a cache of so many bytes.
-  double fetched(const FlatAccess& access, double bytes) const;
+  double fetched(const Moved& moved, double bytes) const;
 
   const Facts& f_;
-  std::vector<std::size_t> loops_;                     // from the outermost to the innermost
-  std::vector<std::int64_t> inside_;                   // of each dimension, how many values a block has
+  model::Few<std::size_t> loops_;                      // from the outermost to the innermost
+  model::Few<std::int64_t> inside_;                    // of each dimension, how many values a block has
 };
 
 }  // namespace tilec::codegen

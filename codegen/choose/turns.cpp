@@ -13,19 +13,17 @@ namespace {
 
 class Search {
  public:
-  Search(Group& group, Why& why, const poly::Program& program, const Nest& nest, const model::KnownGroup& statement,
-      const Target& target)
+  Search(Group& group, Why& why, const Nest& nest, model::OneGroup& predicted, const Target& target)
       : group_(group),
         why_(why),
         nest_(nest),
         target_(target),
-        predicted_(program, statement, target),
+        predicted_(predicted),
         chosen_(group.body.front()),
         turns_(turns(group.loops)) {}
 
   // Whether there are other turns now.
-  bool run() {
-    const model::Prediction today = predicted_.predict(group_);
+  bool run(const model::Prediction& today) {
     const bool folds = chosen_.is<forms::Reduce>();
     if (!folds && today.milliseconds < model::worth_asking) return false;
     if (today.milliseconds <= model::near_the_least * model::least_milliseconds(today.core, today.bytes.must, target_))
@@ -115,6 +113,7 @@ class Search {
     group.body = {std::move(choice.leaf)};
     const double cost = predicted_.milliseconds(group, best_, wait_, rest);
     if (cost >= best_) return;
+    predicted_.keep();
     best_ = cost;
     group_.loops = std::move(group.loops);
     group_.body = std::move(group.body);
@@ -127,7 +126,7 @@ class Search {
   Why& why_;
   const Nest& nest_;
   const Target& target_;
-  const model::OneGroup predicted_;
+  model::OneGroup& predicted_;
   const Compute chosen_;
   const double turns_;
   double best_ = 0, wait_ = 0;                         // milliseconds; for what must move
@@ -137,12 +136,12 @@ class Search {
 
 }  // namespace
 
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Nest& nest,
-    const model::KnownGroup& statement, const Target& target) {
+bool choose_turns(Group& group, Why& why, const Nest& nest, model::OneGroup& predicted, const model::Prediction& today,
+    const Target& target) {
   const Compute& leaf = group.body.front();
   const bool has_turns = leaf.is<forms::Reduce>() || leaf.is<forms::Map>() || leaf.is<forms::Contract>();
   if (model::machine_of(target) == nullptr || group.loops.empty() || !has_turns) return false;
-  return Search(group, why, program, nest, statement, target).run();
+  return Search(group, why, nest, predicted, target).run(today);
 }
 
 }  // namespace tilec::codegen

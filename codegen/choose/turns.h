@@ -15,15 +15,15 @@
 #pragma once
 
 #include "codegen/choose/leaf.h"
-#include "codegen/model/known.h"
+#include "codegen/model/predict.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
 
 namespace tilec::codegen {
 
 // `group` has one leaf, of the nest, chosen: others take its place where the model says that they cost less. Whether
-// its turns are others now.
-bool choose_turns(Group& group, Why& why, const poly::Program& program, const Nest& nest,
-    const model::KnownGroup& statement, const Target& target);
+// its turns are others now. `today`: as it is.
+bool choose_turns(Group& group, Why& why, const Nest& nest, model::OneGroup& predicted, const model::Prediction& today,
+    const Target& target);
 
 }  // namespace tilec::codegen

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,7 @@ namespace tilec::codegen::model {
 
 template <class T, std::size_t N = 8> class Few {
  public:
-  Few() = default;
+  Few() {}                                             // none of them is cleared
   Few(std::initializer_list<T> elements) {
     for (const T& one : elements) push_back(one);
   }
@@ -26,18 +28,34 @@ template <class T, std::size_t N = 8> class Few {
     else far_.push_back(element);
     ++count_;
   }
+  // Behind those that are no larger by `key`: of a list in order.
+  template <class Key> void insert(const T& element, Key key) {
+    push_back(element);
+    for (T* at = end() - 1; at != begin() && std::invoke(key, element) < std::invoke(key, at[-1]); --at)
+      std::swap(at[0], at[-1]);
+  }
   bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
   T* begin() { return count_ > N ? far_.data() : near_.data(); }
   T* end() { return begin() + count_; }
   const T* begin() const { return count_ > N ? far_.data() : near_.data(); }
   const T* end() const { return begin() + count_; }
   const T& front() const { return *begin(); }
+  const T& back() const { return end()[-1]; }
+  T& operator[](std::size_t n) { return begin()[n]; }
+  const T& operator[](std::size_t n) const { return begin()[n]; }
 
  private:
-  std::array<T, N> near_ = {};
+  std::array<T, N> near_;
   std::vector<T> far_;                                 // all of them, once there are more than N
   std::size_t count_ = 0;
 };
+
+// Puts a short list in order, equal ones as they stood: std::stable_sort asks the heap first. `less`: of two elements.
+template <class List, class Less> void sort_few(List& list, Less less) {
+  for (auto at = list.begin(); at != list.end(); ++at)
+    for (auto to = at; to != list.begin() && less(*to, *std::prev(to)); --to) std::iter_swap(to, std::prev(to));
+}
 
 // Something of each of a few tensors, by their numbers.
 template <class T> class OfTensors {

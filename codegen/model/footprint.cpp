@@ -21,8 +21,7 @@ template <class Extent> Sides sides_of(const FlatAccess& access, std::size_t dim
   Sides sides;
   for (std::size_t d = 0; d < dims; ++d)
     if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0 && extent(d) > 1)
-      sides.push_back({stride, extent(d)});
-  std::ranges::sort(sides, {}, &Side::stride);
+      sides.insert({stride, extent(d)}, &Side::stride);
   return sides;
 }
 
@@ -32,22 +31,25 @@ Sides sides_of(const FlatAccess& access, std::span<const std::int64_t> extent) {
 
 // Sums of the sides' steps that differ: a side within what the closer ones span adds what it spans beyond them.
 double distinct(const Sides& sides) {
+  const auto grid_to = [&](const Side& last) {
+    std::int64_t grid = 0;
+    for (const Side* side = sides.begin(); side <= &last; ++side) grid = std::gcd(grid, side->stride);
+    return static_cast<double>(grid);
+  };
   double count = 1, span = 1;
-  std::int64_t grid = 0;
   for (const Side& side : sides) {
-    grid = std::gcd(grid, side.stride);
     const double further = static_cast<double>(side.stride) * static_cast<double>(side.extent - 1);
     const double apart = count * static_cast<double>(side.extent);
-    count = static_cast<double>(side.stride) >= span
-        ? apart
-        : std::min(apart, (span + further - 1) / static_cast<double>(grid) + 1);
+    count = static_cast<double>(side.stride) >= span ? apart
+                                                     : std::min(apart, (span + further - 1) / grid_to(side) + 1);
     span += further;
   }
   return count;
 }
 
 // Lines or pages, by their bytes.
-double units(const Sides& sides, double bytes, double unit) {
+double units(const Sides& sides, std::int64_t element_bytes, double unit) {
+  const auto bytes = static_cast<double>(element_bytes);
   double run = bytes, pieces = 1, span = bytes;        // bytes of a piece without holes, how many there are, and from
                                                        // the first to the last
   bool aligned = true;                                 // every piece starts where the first one does in its unit
@@ -57,7 +59,7 @@ double units(const Sides& sides, double bytes, double unit) {
     if (pieces == 1 && step <= std::max(unit, run)) run += further;
     else {
       pieces *= static_cast<double>(side.extent);
-      aligned = aligned && std::fmod(step, unit) == 0;
+      aligned = aligned && side.stride * element_bytes % static_cast<std::int64_t>(unit) == 0;
     }
     span += further;
   }
@@ -103,9 +105,8 @@ double room(const Sides& sides, std::int64_t element_bytes, double lines) {
 
 Footprint footprint(const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes) {
   const Sides sides = sides_of(access, extent);
-  const double lines = units(sides, static_cast<double>(element_bytes), line);
-  return {distinct(sides), lines, units(sides, static_cast<double>(element_bytes), page),
-      room(sides, element_bytes, lines)};
+  const double lines = units(sides, element_bytes, line);
+  return {distinct(sides), lines, units(sides, element_bytes, page), room(sides, element_bytes, lines)};
 }
 
 double elements_of(const FlatAccess& access, const Nest& nest) {

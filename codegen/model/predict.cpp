@@ -48,27 +48,52 @@ OnCore on_core(const poly::Program& program, const Known& statement, const Group
   return {std::move(loops), cycles};
 }
 
+Few<Asked, 4> asked_for(const poly::Program& program, const Nest& nest, const Compute& leaf) {
+  Few<Asked, 4> asked;
+  for (std::size_t r = 0; r < nest.reads.size(); ++r) asked.push_back(Asked::Not);
+  if (leaf.ahead.empty()) return asked;
+  const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty() && !asks_by_block(nest, leaf);
+  const auto level = by_steps ? level_that_waits(nest, leaf) : std::nullopt;
+  for (std::size_t r = 0; r < asked.size(); ++r) {
+    const FlatAccess& read = nest.reads[r];
+    const std::int64_t bytes = lang::bytes(program.tensor(read.tensor).dtype);
+    if (asks_by_stream(nest, leaf, read, bytes)) {
+      asked[r] = Asked::Steps;
+      continue;
+    }
+    if (level ? !asks_for(nest, leaf, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes))
+      continue;
+    const auto by = std::ranges::find_if(
+        leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
+    if (by == leaf.ahead.end()) continue;
+    const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
+    const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end();
+    asked[r] = !by_steps || inside || step > reach ? Asked::Steps : Asked::Early;
+  }
+  return asked;
+}
+
+std::shared_ptr<const Seen> look_at(
+    const poly::Program& program, const Known& statement, const Compute& leaf, OnCore core, const Target& target) {
+  return std::make_shared<const Seen>(seen(program, statement.nest, std::move(core.loops), core.cycles, leaf,
+      asked_for(program, statement.nest, leaf), torn_beyond * static_cast<double>(target.l2)));
+}
+
 class Predictor {
  public:
-  // `first`: what is known already of so many of the first group's leaves.
+  // `seen`: of each group; what nobody has looked at is found.
   Predictor(const poly::Program& program, std::span<const Group> plan, std::span<const KnownGroup> statements,
-      const Target& target, std::span<OnCore> first = {})
+      const Target& target, std::span<SeenGroup> seen)
       : program_(program), target_(target), machine_(machine_of(target)) {
     groups_.reserve(plan.size()), touched_.reserve(plan.size()), bytes_.reserve(plan.size());
     for (std::size_t g = 0; g < plan.size(); ++g) {
       const Group& group = plan[g];
-      first_leaf_.push_back(core_.size());
-      std::vector<Seen> leaves;
-      leaves.reserve(group.body.size());
-      for (std::size_t l = 0; l < group.body.size(); ++l) {
-        const Known& statement = statements[g][l];
-        OnCore core = g == 0 && l < first.size() ? std::move(first[l])
-                                                 : on_core(program, statement, group, group.body[l], machine_);
-        core_.push_back(core.cycles);
-        leaves.push_back(seen(program, statement.nest, std::move(core.loops), group.body[l],
-            asked_for(statement.nest, group.body[l]), torn_beyond * static_cast<double>(target.l2)));
-      }
-      const GroupTraffic& traffic = groups_.emplace_back(group.locals, std::move(leaves), group.threads > 0);
+      seen[g].resize(group.body.size());
+      for (std::size_t l = 0; l < group.body.size(); ++l)
+        if (!seen[g][l])
+          seen[g][l] = look_at(program, statements[g][l], group.body[l],
+              on_core(program, statements[g][l], group, group.body[l], machine_), target);
+      const GroupTraffic& traffic = groups_.emplace_back(group.locals, seen[g], group.threads > 0);
       touched_.push_back(traffic.touched(false));
       bytes_.push_back(traffic.bytes());
     }
@@ -103,30 +128,6 @@ class Predictor {
   }
 
  private:
-  std::vector<Asked> asked_for(const Nest& nest, const Compute& leaf) const {
-    std::vector<Asked> asked(nest.reads.size(), Asked::Not);
-    if (leaf.ahead.empty()) return asked;
-    const bool by_steps = leaf.is<forms::Contract>() && !leaf.k.empty() && !asks_by_block(nest, leaf);
-    const auto level = by_steps ? level_that_waits(nest, leaf) : std::nullopt;
-    for (std::size_t r = 0; r < asked.size(); ++r) {
-      const FlatAccess& read = nest.reads[r];
-      const std::int64_t bytes = lang::bytes(program_.tensor(read.tensor).dtype);
-      if (asks_by_stream(nest, leaf, read, bytes)) {
-        asked[r] = Asked::Steps;
-        continue;
-      }
-      if (level ? !asks_for(nest, leaf, read, *nest.dim(leaf.k[*level]), bytes) : !leaves_cache(nest, read, bytes))
-        continue;
-      const auto by = std::ranges::find_if(
-          leaf.ahead, [&](const Ahead& one) { return read.offset.coefficients[*nest.dim(one.index)] != 0; });
-      if (by == leaf.ahead.end()) continue;
-      const auto step = static_cast<double>(std::abs(read.offset.coefficients[*nest.dim(by->index)]) * bytes);
-      const bool inside = std::ranges::find(leaf.k, by->index) != leaf.k.end();
-      asked[r] = !by_steps || inside || step > reach ? Asked::Steps : Asked::Early;
-    }
-    return asked;
-  }
-
   double bytes_of(TensorId id, double count) const {
     return count * static_cast<double>(lang::bytes(program_.tensor(id).dtype));
   }
@@ -136,18 +137,18 @@ class Predictor {
     const GroupTraffic& traffic = groups_[g];
     const double caches[] = {usable * static_cast<double>(target_.l1), usable * static_cast<double>(target_.l2),
         usable_of_last * static_cast<double>(target_.l3)};
-    std::array<std::vector<Moved>, 3> cold, warm;
+    std::array<Few<Moved, 4>, 3> cold, warm;
     for (std::size_t c = 0; c < warm.size(); ++c) {
       if (with_bytes) cold[c] = traffic.through(caches[c], {}, c == 0);
       warm[c] = traffic.through(caches[c], left_in(caches[c], g), c == 0);
     }
-    const std::vector<double> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : std::vector<double>(),
-                              sets = traffic.set_cycles();
+    const Few<double, 4> pages = machine_ != nullptr ? traffic.page_cycles(*machine_) : Few<double, 4>(),
+                         sets = traffic.set_cycles();
     for (std::size_t l = 0; l < traffic.leaves.size(); ++l) {
       Prediction leaf;
       if (with_bytes) leaf.bytes = {cold[2][l].lines * line, cold[1][l].lines * line, cold[0][l].lines * line, 0};
       if (machine_ != nullptr) {
-        const double core = core_[first_leaf_[g] + l];
+        const double core = traffic.leaves[l]->core;
         leaf.core = milliseconds(core, *machine_);
         const double memory = wait(machine_->memory, warm[2][l]) + warm[2][l].torn * machine_->memory.start;
         leaf.milliseconds = milliseconds(together({core, wait(machine_->l2, warm[0][l]), wait(machine_->l3, warm[1][l]),
@@ -177,7 +178,7 @@ class Predictor {
   }
 
   double turns(std::size_t g) const {
-    const Walk& walk = groups_[g].leaves.front().walk;
+    const Walk& walk = groups_[g].leaves.front()->walk;
     return walk.shared == 0 ? 0 : walk.entered(walk.shared);
   }
 
@@ -223,8 +224,6 @@ class Predictor {
   std::vector<OfTensors<Footprint>> touched_;
   std::vector<OfTensors<double>> since_;
   std::vector<double> bytes_;
-  std::vector<double> core_;                           // cycles of each leaf, group after group
-  std::vector<std::size_t> first_leaf_;                // of each group, there
 };
 
 }  // namespace
@@ -232,11 +231,13 @@ class Predictor {
 bool predicts_time(const Target& target) { return machine_of(target) != nullptr; }
 
 PlanPrediction predict(const Plan& plan, const Strides& strides, const Target& target) {
-  return Predictor(plan.program, plan.groups, known(plan, strides, target), target).predict();
+  std::vector<SeenGroup> seen(plan.groups.size());
+  return Predictor(plan.program, plan.groups, known(plan, strides, target), target, seen).predict();
 }
 
 double milliseconds_of(const Plan& plan, const Strides& strides, const Target& target) {
-  return sum(times_of(plan, known(plan, strides, target), target), &GroupTime::milliseconds);
+  std::vector<SeenGroup> seen;
+  return sum(times_of(plan, known(plan, strides, target), target, seen), &GroupTime::milliseconds);
 }
 
 double sum(const std::vector<GroupTime>& times, double GroupTime::* of) {
@@ -245,8 +246,10 @@ double sum(const std::vector<GroupTime>& times, double GroupTime::* of) {
   return all;
 }
 
-std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target) {
-  return Predictor(plan.program, plan.groups, statements, target).times();
+std::vector<GroupTime> times_of(
+    const Plan& plan, const KnownPlan& statements, const Target& target, std::vector<SeenGroup>& seen) {
+  seen.resize(plan.groups.size());
+  return Predictor(plan.program, plan.groups, statements, target, seen).times();
 }
 
 double arithmetic(double multiply_adds, lang::DType type, const Target& target) {
@@ -268,11 +271,9 @@ double least_wait(double bytes, const Target& target) {
   return bytes > 2 * usable * static_cast<double>(target.l2) ? least_milliseconds(0, bytes, target) : 0;
 }
 
-PlanPrediction::Of OneGroup::predict(const Group& group) const {
-  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_).first_group();
-}
+PlanPrediction::Of OneGroup::predict(const Group& group) { return with(group, seen_); }
 
-double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) const {
+double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest& rest) {
   const Machine& machine = *machine_of(target_);
   std::vector<OnCore> leaves;
   double core = 0;
@@ -281,18 +282,26 @@ double OneGroup::milliseconds(Group& group, double bar, double wait, const Rest&
     core += model::milliseconds(leaves.back().cycles, machine);
     if (const double least = together({core, wait}); least >= bar) return least;
   }
-  for (Compute& leaf : group.body) rest(leaf);
-  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, leaves).first_group().milliseconds;
+  last_.clear();
+  for (std::size_t l = 0; l < group.body.size(); ++l) {
+    rest(group.body[l]);
+    last_.push_back(look_at(program_, statements_[l], group.body[l], std::move(leaves[l]), target_));
+  }
+  return with(group, last_).milliseconds;
 }
 
-double OneGroup::milliseconds_of_leaf(
-    Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) const {
+double OneGroup::milliseconds_of_leaf(Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) {
   const Machine& machine = *machine_of(target_);
   OnCore one = on_core(program_, statements_[leaf], group, group.body[leaf], &machine);
   if (const double least = together({model::milliseconds(one.cycles, machine), wait}); least >= bar) return least;
   rest(group.body[leaf]);
-  const std::span<OnCore> first(&one, leaf == 0 ? 1 : 0);
-  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, first).first_group().leaves[leaf].milliseconds;
+  last_ = seen_;
+  last_[leaf] = look_at(program_, statements_[leaf], group.body[leaf], std::move(one), target_);
+  return with(group, last_).leaves[leaf].milliseconds;
+}
+
+PlanPrediction::Of OneGroup::with(const Group& group, SeenGroup& seen) const {
+  return Predictor(program_, {&group, 1}, {&statements_, 1}, target_, {&seen, 1}).first_group();
 }
 
 }  // namespace tilec::codegen::model

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "codegen/model/known.h"
+#include "codegen/model/traffic.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -48,7 +49,9 @@ double milliseconds_of(const Plan& plan, const Strides& strides, const Target& t
 // Of each group. `least`: what other loops and blocks of its leaves hardly get below, for what a core takes for these
 // alone, and what must move.
 struct GroupTime { double milliseconds, least; };
-std::vector<GroupTime> times_of(const Plan& plan, const KnownPlan& statements, const Target& target);
+// `seen`: of each group, made where it is empty.
+std::vector<GroupTime> times_of(
+    const Plan& plan, const KnownPlan& statements, const Target& target, std::vector<SeenGroup>& seen);
 double sum(const std::vector<GroupTime>& times, double GroupTime::* of);
 double arithmetic(double multiply_adds, lang::DType type, const Target& target);  // milliseconds of full vectors
 // Below which no plan gets whose arithmetic takes so many milliseconds and whose tensors have so many bytes.
@@ -59,21 +62,29 @@ double least_wait(double bytes, const Target& target);
 // again.
 class OneGroup {
  public:
-  OneGroup(const poly::Program& program, const KnownGroup& statements, const Target& target)
-      : program_(program), statements_(statements), target_(target) {}
+  // `seen`: of its leaves as they are.
+  OneGroup(const poly::Program& program, const KnownGroup& statements, const Target& target, SeenGroup& seen)
+      : program_(program), statements_(statements), target_(target), seen_(seen) {}
 
-  // Times, and the least that must move.
-  PlanPrediction::Of predict(const Group& group) const;
+  // Times, and the least that must move: of the group as it is.
+  PlanPrediction::Of predict(const Group& group);
   // Of what takes longer than `bar`, a part of the time that is no less: on a target whose time is predicted. `wait`:
   // for what must move (least_wait). `rest`: says the rest of a leaf, which its core does not ask about.
   using Rest = std::function<void(Compute&)>;
-  double milliseconds(Group& group, double bar, double wait, const Rest& rest) const;
-  double milliseconds_of_leaf(Group& group, std::size_t leaf, double bar, double wait, const Rest& rest) const;
+  double milliseconds(Group& group, double bar, double wait, const Rest& rest);
+  // The other leaves are as they are, and predicted.
+  double milliseconds_of_leaf(Group& group, std::size_t leaf, double bar, double wait, const Rest& rest);
+  // What was asked about last is how the group is now.
+  void keep() { seen_ = std::move(last_); }
 
  private:
+  PlanPrediction::Of with(const Group& group, SeenGroup& seen) const;
+
   const poly::Program& program_;
   const KnownGroup& statements_;
   const Target& target_;
+  SeenGroup& seen_;
+  SeenGroup last_;
 };
 // A line for each group and each of its leaves, and one for the sum: milliseconds, and bytes through each level
 // (`--emit=model`).

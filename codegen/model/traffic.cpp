@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <set>
 
 #include "codegen/model/machine.h"
 #include "codegen/model/run.h"
@@ -20,14 +18,14 @@ double lines_of(const OfTensors<Footprint>& touched) {
 }
 
 // Of a box that comes once, the part that does where lines of an access crowd few sets: nothing is held around it.
-std::size_t uncrowded(const std::vector<Footprint>& boxes, std::size_t at) {
+std::size_t uncrowded(std::span<const Footprint> boxes, std::size_t at) {
   const auto crowded = [&](std::size_t box) { return boxes[box].room > boxes[box].lines; };
   while (at + 1 < boxes.size() && crowded(at + 1)) ++at;
   return at;
 }
 
 // Whether blocks store few elements of a line.
-bool scatters(const std::vector<Footprint>& target) {
+bool scatters(std::span<const Footprint> target) {
   return target.back().elements < scattered_elements * target.back().lines;
 }
 
@@ -41,7 +39,7 @@ bool tears(const Seen& leaf, double reach, double element_bytes) {
       step += element_bytes * static_cast<double>(std::abs(leaf.nest.target.offset.coefficients[d])) *
           static_cast<double>(leaf.walk.boxes[around + 1][d]);
     if (loop.count <= 1 || step == 0 || step >= line) continue;
-    const Footprint& between = leaf.touched.back()[around + 1];
+    const Footprint& between = leaf.written()[around + 1];
     return 2 * between.elements * element_bytes < between.lines * line && between.lines * line > reach;
   }
   return false;
@@ -49,25 +47,24 @@ bool tears(const Seen& leaf, double reach, double element_bytes) {
 
 }  // namespace
 
-Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& compute, std::vector<Asked> asked,
-    double torn_beyond) {
-  Seen leaf{nest, std::move(walk), compute.streams(), compute.block() && compute.block()->claims, false, 1,
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core, const Compute& compute,
+    Few<Asked, 4> asked, double torn_beyond) {
+  Seen leaf{nest, std::move(walk), core, compute.streams(), compute.block() && compute.block()->claims, false, 1,
       std::move(asked), {}, {}, {}};
+  leaf.boxes.reserve(leaf.accesses() * leaf.walk.boxes.size());
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
     const std::int64_t bytes = lang::bytes(program.tensor(access.tensor).dtype);
-    std::vector<Footprint>& boxes = leaf.touched.emplace_back();
-    boxes.reserve(leaf.walk.boxes.size());
     for (std::size_t box = 0; box < leaf.walk.boxes.size(); ++box) {
       // A loop that it does not move with leaves it what it had.
       if (box > 0 && std::ranges::none_of(leaf.walk.loops[box - 1].dims,
                          [&](std::size_t d) { return access.offset.coefficients[d] != 0; })) {
-        boxes.push_back(boxes.back());
+        leaf.boxes.push_back(Footprint(leaf.boxes.back()));
         continue;
       }
       const Footprint found = footprint(access, leaf.walk.boxes[box], bytes);
-      boxes.push_back(
+      leaf.boxes.push_back(
           {std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size), found.room});
     }
     // Of what is written, nothing is fetched ahead beyond the next line.
@@ -80,26 +77,26 @@ Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compu
   return leaf;
 }
 
-GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, std::vector<Seen> all, bool on_chip)
-    : locals(kept), leaves(std::move(all)), on_chip_(on_chip) {
+GroupTraffic::GroupTraffic(const std::vector<TensorId>& kept, const SeenGroup& all, bool on_chip)
+    : locals(kept), leaves(all), on_chip_(on_chip) {
   bytes_ = lines_of(touched(false)) * line;
   bytes_of_turn_ = lines_of(touched(true)) * line;
 }
 
 double GroupTraffic::bytes_of(const Seen& leaf, std::size_t at) const {
   double sum = 0;
-  for (const std::vector<Footprint>& boxes : leaf.touched) sum += boxes[at].lines * line;
-  return sum + (scatters(leaf.touched.back()) ? scattered_room - 1 : 0) * leaf.touched.back()[at].lines * line;
+  for (std::size_t a = 0; a < leaf.accesses(); ++a) sum += leaf.touched(a)[at].lines * line;
+  return sum + (scatters(leaf.written()) ? scattered_room - 1 : 0) * leaf.written()[at].lines * line;
 }
 
 bool GroupTraffic::local(TensorId id) const { return std::ranges::find(locals, id) != locals.end(); }
 
 OfTensors<Footprint> GroupTraffic::touched(bool turn) const {
   OfTensors<Footprint> most;
-  for (const Seen& leaf : leaves)
-    for (std::size_t a = 0; a < leaf.accesses(); ++a) {
-      const TensorId id = leaf.access(a).tensor;
-      const Footprint& one = leaf.touched[a][turn || local(id) ? leaf.walk.shared : 0];
+  for (const auto& leaf : leaves)
+    for (std::size_t a = 0; a < leaf->accesses(); ++a) {
+      const TensorId id = leaf->access(a).tensor;
+      const Footprint& one = leaf->touched(a)[turn || local(id) ? leaf->walk.shared : 0];
       const auto [at, first] = most.emplace(id, one);
       if (!first && one.lines > at->lines) *at = one;
     }
@@ -107,7 +104,7 @@ OfTensors<Footprint> GroupTraffic::touched(bool turn) const {
 }
 
 // Each time the loops outside box `at` turn, what the box touches comes once. A result is fetched, unless it is
-// streamed, and sent back. `there`: per read, whether it is there already.
+// streamed, and sent back. `there`: per read, whether it is there already; empty: none is.
 Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too,
     const OfTensors<double>* here, const std::vector<bool>& there, bool first) const {
   Moved moved;
@@ -115,17 +112,17 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
     const TensorId id = leaf.access(a).tensor;
-    if ((!written && there[a]) || ((on_chip_ || !locals_too) && local(id))) continue;
+    if ((!written && !there.empty() && there[a]) || ((on_chip_ || !locals_too) && local(id))) continue;
     if (whole_box == 0 && std::ranges::find(counted, id) != counted.end()) continue;
     counted.push_back(id);
-    const std::size_t at = first ? uncrowded(leaf.touched[a], whole_box) : whole_box;
+    const std::size_t at = first ? uncrowded(leaf.touched(a), whole_box) : whole_box;
     // how often it comes, less what is there
     double comes = leaf.walk.entered(at) * leaf.walk.filled;
     if (here != nullptr)
       if (const double* part = here->find(id)) comes *= 1 - *part;
     const double ways = written && !leaf.stream ? 2 : 1;
-    const double lines = comes * leaf.touched[a][at].lines * ways,
-                 run = std::max(1.0, std::min(leaf.touched[a][at].lines, leaf.runs[a]));
+    const double lines = comes * leaf.touched(a)[at].lines * ways,
+                 run = std::max(1.0, std::min(leaf.touched(a)[at].lines, leaf.runs[a]));
     moved.lines += lines;
     moved.streamed += written ? -beside_writes * lines : lines * std::min(1.0, leaf.side_by_side[a] / ramp);
     if (written && !leaf.stream) moved.back += lines / ways;
@@ -138,18 +135,21 @@ Moved GroupTraffic::add(const Seen& leaf, std::size_t whole_box, bool locals_too
   return moved;
 }
 
-std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
-  std::vector<Moved> moved;
-  moved.reserve(leaves.size());
-  std::set<TensorId> fetched;                          // by a leaf before: what is left of it in the turn is there
-  for (const Seen& leaf : leaves) {
-    std::vector<bool> there(leaf.nest.reads.size());
+Few<Moved, 4> GroupTraffic::through(double held, const OfTensors<double>& here, bool first) const {
+  Few<Moved, 4> moved;
+  Few<TensorId> fetched;                               // by a leaf before: what is left of it in the turn is there
+  for (const auto& one : leaves) {
+    const Seen& leaf = *one;
+    std::vector<bool> there;
     if (leaves.size() > 1 && bytes_of_turn_ <= held) {
       // A turn holds all it touches, so every tensor comes once, with the first leaf that touches it.
-      for (std::size_t r = 0; r < there.size(); ++r) there[r] = !fetched.insert(leaf.nest.reads[r].tensor).second;
+      for (const FlatAccess& read : leaf.nest.reads) {
+        there.push_back(std::ranges::find(fetched, read.tensor) != fetched.end());
+        fetched.push_back(read.tensor);
+      }
       const std::size_t outside = bytes_ <= held || leaf.walk.shared == 0 ? 0 : leaf.walk.shared - 1;
       moved.push_back(add(leaf, outside, false, outside == 0 && bytes_ <= held ? &here : nullptr, there, first));
-      fetched.insert(leaf.nest.target.tensor);
+      fetched.push_back(leaf.nest.target.tensor);
       continue;
     }
     // Neighbouring turns of the loop around the region share what they both touch: the region of that whole loop comes
@@ -162,30 +162,31 @@ std::vector<Moved> GroupTraffic::through(double held, const OfTensors<double>& h
   return moved;
 }
 
-std::vector<double> GroupTraffic::page_cycles(const Machine& machine) const {
-  std::vector<double> cycles;
-  for (const Seen& leaf : leaves) {
+Few<double, 4> GroupTraffic::page_cycles(const Machine& machine) const {
+  Few<double, 4> cycles;
+  for (const auto& leaf : leaves) {
     double sum = 0;
-    for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(leaf, level.remembered) * level.found;
+    for (const Pages& level : {machine.near, machine.far}) sum += pages_beyond(*leaf, level.remembered) * level.found;
     cycles.push_back(sum);
   }
   return cycles;
 }
 
-std::vector<double> GroupTraffic::set_cycles() const {
-  std::vector<double> cycles;
-  for (const Seen& leaf : leaves)
-    cycles.push_back(leaf.sharing <= share_freely
+Few<double, 4> GroupTraffic::set_cycles() const {
+  Few<double, 4> cycles;
+  for (const auto& leaf : leaves)
+    cycles.push_back(leaf->sharing <= share_freely
             ? 0
-            : crowded * std::log2(leaf.sharing / share_freely) * leaf.touched.back().front().lines * leaf.walk.filled);
+            : crowded * std::log2(leaf->sharing / share_freely) * leaf->written().front().lines * leaf->walk.filled);
   return cycles;
 }
 
 // As lines that a cache has lost, less those that a stream through as many lines finds anyway.
 double GroupTraffic::pages_beyond(const Seen& leaf, double remembered) const {
   const auto touched = [&](std::size_t at) {
-    return std::accumulate(leaf.touched.begin(), leaf.touched.end(), 0.0,
-        [&](double sum, const auto& boxes) { return sum + boxes[at].pages; });
+    double sum = 0;
+    for (std::size_t a = 0; a < leaf.accesses(); ++a) sum += leaf.touched(a)[at].pages;
+    return sum;
   };
   if (touched(0) <= remembered) return 0;
   std::size_t at = 0;
@@ -194,7 +195,7 @@ double GroupTraffic::pages_beyond(const Seen& leaf, double remembered) const {
   for (std::size_t a = 0; a < leaf.accesses(); ++a) {
     const bool written = a == leaf.nest.reads.size();
     if (local(leaf.access(a).tensor) || (written && (leaf.stream || leaf.claims))) continue;  // nobody waits
-    sum += std::max(0.0, leaf.touched[a][at].pages - leaf.touched[a][at].lines * line / page);
+    sum += std::max(0.0, leaf.touched(a)[at].pages - leaf.touched(a)[at].lines * line / page);
   }
   return sum * leaf.walk.entered(at) * leaf.walk.filled;
 }

@@ -6,8 +6,12 @@
 // optimizing algorithm", 1991.)
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "codegen/model/few.h"
 #include "codegen/model/footprint.h"
 #include "codegen/model/walk.h"
 #include "codegen/nest.h"
@@ -25,42 +29,51 @@ struct Moved { double lines = 0, back = 0, runs = 0, asked = 0, first = 0, strea
 // Whether lines of a read are asked for: some steps before, on pages that the core must find first; or longer, where it
 // goes on with lines that it knows.
 enum class Asked { Not, Steps, Early };
-// A leaf as traffic sees it. Of each access (the reads, then the target): what each box touches of it, and how many
-// lines come one behind the other; and how many of them with nothing between.
+// A leaf whose loops and blocks are settled, as traffic sees it. Of each access (the reads, then the target): what each
+// box touches of it, and how many lines come one behind the other; and how many of them with nothing between.
 struct Seen {
   const Nest& nest;
   Walk walk;
+  double core = 0;                                     // cycles, if all data were in the first-level cache
   bool stream = false, claims = false;
   bool torn = false;                                   // lines of the target come again before half of each is stored
   double sharing = 1;                                  // of the target: sharing_sets
-  std::vector<Asked> asked;                            // per read
-  std::vector<std::vector<Footprint>> touched;
-  std::vector<double> runs, side_by_side;
+  Few<Asked, 4> asked;                                 // per read
+  std::vector<Footprint> boxes;                        // of each access, those of all boxes
+  Few<double, 4> runs, side_by_side;
 
+  // Of each box.
+  std::span<const Footprint> touched(std::size_t a) const {
+    return {boxes.data() + a * walk.boxes.size(), walk.boxes.size()};
+  }
+  std::span<const Footprint> written() const { return touched(nest.reads.size()); }
   std::size_t accesses() const { return nest.reads.size() + 1; }
   const FlatAccess& access(std::size_t a) const { return a < nest.reads.size() ? nest.reads[a] : nest.target; }
 };
-Seen seen(const poly::Program& program, const Nest& nest, Walk walk, const Compute& leaf, std::vector<Asked> asked,
-    double torn_beyond);
+Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core, const Compute& leaf,
+    Few<Asked, 4> asked, double torn_beyond);
+
+// Of each leaf of a group; null: nobody has looked at it yet. Leaves that stay are seen once for many predictions.
+using SeenGroup = std::vector<std::shared_ptr<const Seen>>;
 
 class GroupTraffic {
  public:
   // `on_chip`: locals are in no cache, but in shared memory or registers.
-  GroupTraffic(const std::vector<TensorId>& locals, std::vector<Seen> leaves, bool on_chip);
+  GroupTraffic(const std::vector<TensorId>& locals, const SeenGroup& leaves, bool on_chip);
 
   // What passes into and out of a cache that holds as many bytes, per leaf. `here`: the part of a tensor that is in
   // this cache when the group begins. `first`: it is a first one, whose few sets lines may crowd.
-  std::vector<Moved> through(double held, const OfTensors<double>& here, bool first) const;
+  Few<Moved, 4> through(double held, const OfTensors<double>& here, bool first) const;
   // Cycles to find pages again that a core has forgotten, per leaf.
-  std::vector<double> page_cycles(const Machine& machine) const;
+  Few<double, 4> page_cycles(const Machine& machine) const;
   // Cycles that stored lines wait for their sets, per leaf.
-  std::vector<double> set_cycles() const;
+  Few<double, 4> set_cycles() const;
   // Of each tensor, the most that one of the leaves touches: of the whole box, or of what a turn leaves.
   OfTensors<Footprint> touched(bool turn) const;
   double bytes() const { return bytes_; }              // of the whole box
 
   const std::vector<TensorId>& locals;
-  const std::vector<Seen> leaves;
+  const SeenGroup& leaves;
 
  private:
   double bytes_of(const Seen& leaf, std::size_t at) const;

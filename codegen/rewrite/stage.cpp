@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/part.h"
 #include "codegen/ranges.h"
@@ -35,8 +36,10 @@ std::size_t stage_result(Rewriting& r, std::size_t n, const std::vector<std::siz
     for (std::size_t k = 0; k < sum.indices.size(); ++k) if (mentions(row, k) && !is_output_index(sum, k)) return false;
     return true;
   };
-  Statement copy = sum;
-  copy = seen_in(copy, outputs, of_outputs);
+  std::vector<poly::Access> reads = std::exchange(sum.reads, {});  // the copy has none of them
+  poly::Expr value = std::exchange(sum.value, poly::Expr(poly::Number{whole.dtype}));
+  Statement copy = seen_in(sum, outputs, of_outputs);
+  sum.reads = std::move(reads), sum.value = std::move(value);
   copy.value = poly::Read{0, whole.dtype};
   copy.aggregation = Aggregation::Assign;
   copy.kernel_name.clear();
