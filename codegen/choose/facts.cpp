@@ -117,11 +117,6 @@ double access_cost(std::int64_t stride_of_lane, std::int64_t lanes) {
   return stride_of_lane == 1 || stride_of_lane == 0 ? blocks::load : blocks::gathered_lane * static_cast<double>(lanes);
 }
 
-Tiles balanced(std::int64_t extent, std::int64_t block) {
-  const std::int64_t count = (extent + block - 1) / block;
-  return {count, (extent + count - 1) / count};
-}
-
 std::vector<std::string> names(const Nest& nest, const std::vector<std::size_t>& dims) {
   std::vector<std::string> list;
   for (const std::size_t d : dims) list.push_back(nest.dims[d].name);

@@ -67,6 +67,9 @@ struct Tiles {
   std::int64_t count, most;
   bool operator==(const Tiles&) const = default;
 };
-Tiles balanced(std::int64_t extent, std::int64_t block);
+inline Tiles balanced(std::int64_t extent, std::int64_t block) {
+  const std::int64_t count = (extent + block - 1) / block;
+  return {count, (extent + count - 1) / count};
+}
 
 }  // namespace tilec::codegen

@@ -68,9 +68,11 @@ Refetched::Moved Refetched::moved(const FlatAccess& access) const {
   Moved with;
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     const std::size_t d = loops_[l];
-    if (const std::int64_t apart = std::abs(stride(access, d)); apart != 0)
-      with.push_back({l, static_cast<double>(f_.extent[d]), static_cast<double>(inside_[d]),
-          apart < line ? static_cast<double>(line / apart) : 1});
+    const std::int64_t apart = std::abs(stride(access, d));
+    if (apart == 0) continue;
+    const std::int64_t side_by_side = std::max<std::int64_t>(1, line / apart);
+    with.push_back({l, static_cast<double>(f_.extent[d]), static_cast<double>(inside_[d]),
+        static_cast<double>(side_by_side)});
   }
   return with;
 }

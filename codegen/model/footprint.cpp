@@ -103,10 +103,17 @@ double room(const Sides& sides, std::int64_t element_bytes, double lines) {
 
 }  // namespace
 
-Footprint footprint(const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes) {
-  const Sides sides = sides_of(access, extent);
-  const double lines = units(sides, element_bytes, line);
-  return {distinct(sides), lines, units(sides, element_bytes, page), room(sides, element_bytes, lines)};
+Footprints::Footprints(const FlatAccess& access, std::int64_t element_bytes) : element_bytes_(element_bytes) {
+  for (std::size_t d = 0; d < access.offset.coefficients.size(); ++d)
+    if (const std::int64_t stride = std::abs(access.offset.coefficients[d]); stride != 0)
+      moves_.insert({stride, d}, &Moves::stride);
+}
+
+Footprint Footprints::of(std::span<const std::int64_t> extent) const {
+  Sides sides;
+  for (const auto& [stride, d] : moves_) if (extent[d] > 1) sides.push_back({stride, extent[d]});
+  const double lines = units(sides, element_bytes_, line);
+  return {distinct(sides), lines, units(sides, element_bytes_, page), room(sides, element_bytes_, lines)};
 }
 
 double elements_of(const FlatAccess& access, const Nest& nest) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "codegen/model/few.h"
 #include "codegen/model/walk.h"
 #include "codegen/nest.h"
 
@@ -16,8 +17,22 @@ namespace tilec::codegen::model {
 
 struct Footprint { double elements = 1, lines = 1, pages = 1, room = 1; };
 
-// `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or overlap without holes.
-Footprint footprint(const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes);
+// Of one access and many boxes. `extent`: of each dimension of the nest.   Exact where dimensions do not overlap, or
+// overlap without holes.
+class Footprints {
+ public:
+  Footprints(const FlatAccess& access, std::int64_t element_bytes);
+  Footprint of(std::span<const std::int64_t> extent) const;
+
+ private:
+  struct Moves { std::int64_t stride; std::size_t d; };
+  Few<Moves> moves_;                                   // shortest strides first
+  std::int64_t element_bytes_;
+};
+inline Footprint footprint(
+    const FlatAccess& access, std::span<const std::int64_t> extent, std::int64_t element_bytes) {
+  return Footprints(access, element_bytes).of(extent);
+}
 
 // Elements alone; of all of the nest.
 double elements_of(const FlatAccess& access, const Nest& nest);

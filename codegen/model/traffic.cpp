@@ -56,6 +56,7 @@ Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core
     const FlatAccess& access = leaf.access(a);
     const double size = elements(program, access.tensor);
     const std::int64_t bytes = lang::bytes(program.tensor(access.tensor).dtype);
+    const Footprints footprints(access, bytes);
     for (std::size_t box = 0; box < leaf.walk.boxes.size(); ++box) {
       // A loop that it does not move with leaves it what it had.
       if (box > 0 && std::ranges::none_of(leaf.walk.loops[box - 1].dims,
@@ -63,7 +64,7 @@ Seen seen(const poly::Program& program, const Nest& nest, Walk walk, double core
         leaf.boxes.push_back(Footprint(leaf.boxes.back()));
         continue;
       }
-      const Footprint found = footprint(access, leaf.walk.boxes[box], bytes);
+      const Footprint found = footprints.of(leaf.walk.boxes[box]);
       leaf.boxes.push_back(
           {std::min(found.elements, size), std::min(found.lines, size), std::min(found.pages, size), found.room});
     }
