@@ -6,6 +6,8 @@ import numbers
 import operator
 import typing
 
+from ._grouped import nearest as _nearest
+
 # Of each function, what may follow its inputs without a name, in PyTorch's order; `dim` stands for start_dim and
 # end_dim too. Where PyTorch and NumPy disagree, or std/ means something else, a name is asked for.
 _POSITIONS = {
@@ -100,6 +102,12 @@ _MEANT = {
     "shift": "shifts",
     "nan": "nan_value",
     "k": "diagonal",
+}
+# What PyTorch and NumPy take that no function of std/ does.
+_REFUSED = {
+    "dtype": "%s has the type that its inputs give it: convert them, instead of dtype=",
+    "where": "%s is of all elements: choose them before, with where(condition, X, …), instead of where=",
+    "initial": "%s begins with nothing: add the number to the result, instead of initial=",
 }
 # What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
 _INPUTS = {
@@ -311,10 +319,7 @@ def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     given = tuple(getattr(arguments[0], "shape", ()))
     if not sizes or given[-len(sizes) :] != sizes:
         raise TypeError("normalized_shape of %s is %r, and the input's shape %r" % (heading.name, shape, given))
-    named = {**_without(named, "normalized_shape"), "axis": -len(sizes)}
-    if heading.name == "rms_norm" and named.get("eps") is None:
-        named["eps"] = _smallest_step(arguments[0])
-    return arguments, named
+    return arguments, {**_without(named, "normalized_shape"), "axis": -len(sizes)}
 
 
 # Of each mode of PyTorch's interpolate the ranks of its images, and what it is called here.
@@ -385,9 +390,34 @@ def _new_size(shape: tuple, size: typing.Any, factor: typing.Any, recomputed: bo
     return made
 
 
-def _smallest_step(array: typing.Any) -> float:
-    """PyTorch's eps of rms_norm where none is said: that of the type it computes in."""
-    return 2.0 ** (-52 if str(array.dtype).endswith("float64") else -23)
+def refuse_unknown(heading: typing.Any, names: "list[str]") -> None:
+    """Says of all names at once why a call may not give them."""
+    told = [each % heading.name for name, each in _REFUSED.items() if name in names]
+    if {"keepdim", "keepdims"} & set(names):
+        told.append("%s keeps no dimension of 1 for those that it is over (keepdim): reshape the result" % heading.name)
+    others = [name for name in names if name not in (*_REFUSED, "keepdim", "keepdims")]
+    if others:
+        known = (*heading.inputs, *heading.parameters)
+        near = {
+            name: "axis" if name == "dim" and "axis" in heading.parameters else _nearest(name, known) for name in others
+        }
+        meant = ["%s instead of %s" % (own, name) if len(others) > 1 else own for name, own in near.items() if own]
+        told.append(
+            "%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s"
+            % (
+                heading.name,
+                " or ".join(others),
+                "did you mean %s? " % ", ".join(meant) if meant else "",
+                ", ".join(heading.inputs),
+                ", ".join(
+                    parameter if default is None else "%s=%s" % (parameter, default)
+                    for parameter, default in heading.parameters.items()
+                )
+                or "it has none",
+            )
+        )
+    if told:
+        raise TypeError("; ".join(told))
 
 
 def instead_of(name: str) -> "str | None":
@@ -449,7 +479,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
             continue
         own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)
         if name not in known and own not in known:
-            own = _input_meant(heading, name) or own
+            own = input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
@@ -463,7 +493,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     return made
 
 
-def _input_meant(heading: typing.Any, name: str) -> "str | None":
+def input_meant(heading: typing.Any, name: str) -> "str | None":
     inputs = list(heading.inputs)
     if name == "input" and inputs:
         return inputs[0]

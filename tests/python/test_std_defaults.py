@@ -208,6 +208,16 @@ def test_axis_none_sorts_all_elements_in_one_row(shape):
     np.testing.assert_array_equal(std.argsort(x, axis=None), np.argsort(x, axis=None, kind="stable"))
 
 
+@pytest.mark.parametrize("shapes", [[(2, 3), (3,)], [(2, 3)], [(), (2,)], [(0, 2), (1, 2, 2), ()], [(2, 2)] * 12])
+def test_axis_none_joins_all_elements_in_one_row(shapes):
+    given = [RNG.standard_normal(shape) for shape in shapes]
+    y, backward = std.concatenate.vjp(given, axis=None)
+    same(y, np.concatenate(given, axis=None))
+    parts = backward(y)
+    for x, part in zip(given, parts if isinstance(parts, tuple) else (parts,), strict=True):
+        same(part, x)
+
+
 def test_no_tensor_is_named():
     for call in (std.softmax, std.softmax.vjp):
         with pytest.raises(TypeError, match="missing: X"):
