@@ -145,13 +145,12 @@ _ELSEWHERE = {
     "array_split tensor_split split_with_sizes hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one,"
     " split two, and slices are the array's own",
     "block": "concat and stack take a list: concat([X, Y], dim=2)",
-    "zeta airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0":
+    "airy_ai":
     "nothing says it yet",
     "frexp nextafter spacing packbits unpackbits": "Tile reads no bits of floats",
     "real imag angle conj polar view_as_real view_as_complex": "Tile has no complex numbers: std/complex.tile has pairs, c_abs, c_arg",
     "stft istft": "dft_rows of windows that a text cuts out: X[hop*t + n] * W[n]",
     "ctc_loss": "out of scope",
-    "polygamma": "digamma and trigamma are those of 0 and 1, and derivatives of trigamma the others",
     "cholesky qr svd eig eigh eigvals eigvalsh svdvals lu solve solve_triangular inverse inv pinv lstsq det slogdet logdet"
     " matrix_rank matrix_exp cond nuclear_norm": "there are no decompositions",
     "scatter_reduce index_reduce": "scatter_elements, index_add and index_copy have it: reduction=add, mul, max, min",
@@ -217,6 +216,8 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
             " the tensor has, weight.reshape(-1%s) or weight.reshape(%s-1)"
             % (", 1" * (rank - 2), "1, " * (rank - 1))
         )
+    if heading.name == "polygamma" and len(arguments) == 2 and isinstance(arguments[0], numbers.Integral):
+        return arguments[1:], {"n": arguments[0], **named}     # torch.polygamma(n, X)
     if heading.name == "gaussian_nll_loss":
         _refuse_variance_of_rows(_first_two(arguments, named, "target")[0], _third(arguments, named, "var", "VARIANCE"))
     if heading.name.startswith("adaptive_"):
