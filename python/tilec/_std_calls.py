@@ -52,6 +52,8 @@ _POSITIONS = {
     "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
     " avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
+    "kernel_size dilation padding stride": "unfold",
+    "output_size kernel_size dilation padding stride": "fold",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_avg_pool1d_ncw"
     " adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
     " adaptive_max_pool2d_nchw_with_indices adaptive_max_pool3d_ncdhw_with_indices",

@@ -32,15 +32,10 @@ def test_which_points_are_meant(first, second, form):
     for low, high in itertools.permutations(ENDS, 2):
         text = "function f(f64 X[N]) -> (Y) { Y[i: N] = +(X[j]), %s %s %s %s %s; }" % (low, first, form, second, high)
         program = tilec.compile(text)
-        meant = np.array(
-            [
-                [
-                    RELATIONS[first](ENDS[low](i), FORMS[form](i, j)) and RELATIONS[second](FORMS[form](i, j), ENDS[high](i))
-                    for j in range(8)
-                ]
-                for i in range(8)
-            ]
-        )
+        meant = np.zeros((8, 8))
+        for i, j in np.ndindex(8, 8):
+            p = FORMS[form](i, j)
+            meant[i, j] = RELATIONS[first](ENDS[low](i), p) and RELATIONS[second](p, ENDS[high](i))
         np.testing.assert_array_equal(program(x), meant @ x, text)
         np.testing.assert_array_equal(program.grad()(x, x), meant.T @ x, text)
         np.testing.assert_array_equal(tilec.compile(program.emit("contraction"))(x), meant @ x, text)

@@ -335,6 +335,8 @@ def test_half_precision_and_integers():
         ("conv", "conv1d", {"dilation": 4}, [(1, 4, 1), (2, 1, 1)], "assert_kernel_fits_in_image_with_its_padding"),
         ("conv_nchw", "conv2d_nchw", {"padding_h": 1}, [(1, 1, 1, 2), (1, 1, 3, 3)], "assert_kernel_fits_in_image"),
         ("conv", "correlate", {}, [(3,), (4,)], "assert_kernel_fits_in_image_with_its_padding"),
+        ("conv", "conv1d", {}, [(1, 4, 1), (0, 1, 1)], "assert_kernel_has_an_element"),
+        ("movement", "unfold", {"kernel_size_h": 0}, [(1, 4, 4)], "assert_kernel_has_an_element"),
         ("conv", "conv1d_transpose", {"padding": 3}, [(1, 3, 1), (3, 1, 1)], "assert_padding_leaves_a_pixel"),
     ],
 )
