@@ -124,6 +124,67 @@ std::optional<Call> read_call(
   return call;
 }
 
+namespace {
+
+bool is_in(std::string_view line, std::string_view name) {
+  const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (std::size_t at = line.find(name); at != line.npos; at = line.find(name, at + 1))
+    if ((at == 0 || !letter(line[at - 1])) && (at + name.size() == line.size() || !letter(line[at + name.size()])))
+      return true;
+  return false;
+}
+
+// `random:3` as `random:3xi32:0..9`, `3=[0 2 1]` as `3xi32=[0 2 1]`; nullopt: it has a type, is a number or a file.
+std::optional<std::string> of_integers(const std::string& value) {
+  const bool makes = value.starts_with("random:"), repeats = value.starts_with("ones:") || value.starts_with("zeros:");
+  const std::size_t begin = makes || repeats ? value.find(':') + 1 : 0,
+                    end = std::min(value.find_first_not_of("0123456789x", begin), value.size());
+  const bool lists = begin == 0 && end > 0 && end < value.size() && value[end] == '=';
+  if (!lists && (begin == 0 || end < value.size())) return std::nullopt;
+  return value.substr(0, end) + "xi32" + (makes ? ":0..9" : value.substr(end));
+}
+
+// The inputs that a fault is about: those that the file names there, and of several those that each call on the way in
+// names too, where one does.
+std::vector<std::string> names_at(
+    const lang::Diagnostic& fault, const std::vector<Word>& words, const std::vector<lang::Source>& sources) {
+  std::vector<lang::Label> places{{fault.span, ""}};     // outermost first
+  places.insert(places.end(), fault.labels.rbegin(), fault.labels.rend());
+  if (fault.span.source != 0) places.erase(places.begin());
+  std::vector<std::string> found;
+  for (const Word& word : words) found.push_back(word.name);
+  bool first = true;
+  for (const auto& [place, text] : places) {
+    if (place.empty() || (first && place.source != 0)) continue;
+    const lang::Source& source = sources[place.source];
+    const std::string_view whole = line(source, position(source, place.begin).line);
+    const bool declares = text == "declared here" && !whole.starts_with("function");
+    const std::string_view shown =
+        declares ? whole : std::string_view(source.text).substr(place.begin, place.end - place.begin);
+    std::vector<std::string> here;
+    std::ranges::copy_if(found, std::back_inserter(here), [&](const std::string& name) { return is_in(shown, name); });
+    if (!here.empty()) found = here;
+    first = first && here.empty();
+  }
+  return first ? std::vector<std::string>() : found;
+}
+
+}  // namespace
+
+lang::Diagnostics with_integers_said(
+    const lang::Diagnostics& diagnostics, const std::vector<Word>& words, const std::vector<lang::Source>& sources) {
+  lang::Diagnostics said;
+  for (lang::Diagnostic each : diagnostics.all()) {
+    const std::vector<std::string> names = names_at(each, words, sources);
+    const auto word = names.size() == 1 ? std::ranges::find(words, names[0], &Word::name) : words.end();
+    const std::optional<std::string> value = word != words.end() ? of_integers(word->value) : std::nullopt;
+    if (value && (each.code == "E0214" || each.code == "E0231"))
+      each.hints.push_back(fmt::format("`{0}` is f32 where its word has no type: write `'{0}={1}'`", names[0], *value));
+    said.add(std::move(each));
+  }
+  return said;
+}
+
 Call with_random_inputs(const Callable& callable, Call call, std::uint64_t seed) {
   lang::Diagnostics unheard;                             // the call itself says what is wrong
   codegen::Request request;

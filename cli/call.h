@@ -31,6 +31,11 @@ void infer_derivatives(
 std::optional<Call> read_call(const runtime::Callable& callable, const std::vector<Word>& words, const Reading& reading,
     lang::Diagnostics& diagnostics);
 
+// Of a call that does not compile because an operand holds floats where integers are wanted: how the word of the input
+// that the fault is about says integers. A word without a type is f32.
+lang::Diagnostics with_integers_said(
+    const lang::Diagnostics& diagnostics, const std::vector<Word>& words, const std::vector<lang::Source>& sources);
+
 // Inputs without a value whose shape the others and the sizes tell are random ones.
 Call with_random_inputs(const runtime::Callable& callable, Call call, std::uint64_t seed);
 

@@ -149,7 +149,10 @@ int call_program(const Options& given, const std::string& text, bool shows_stage
   }
   std::vector<std::string> read;
   const std::optional<Call> call = read_call(callable, words, {given.seed, {}, &read}, session.diagnostics);
-  if (!call) return session.report();
+  if (!call) {
+    session.diagnostics = with_integers_said(session.diagnostics, words, session.sources);
+    return session.report();
+  }
   session.refuse_unsaid(shapes_of(*call));
   for (const std::string& path : read) session.files.reads(path);
   for (const Word& word : call->outputs) request.outputs.push_back(word.name);  // others are not computed

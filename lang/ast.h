@@ -124,10 +124,11 @@ using Attribute = Word;
 struct Target { std::optional<Name> dtype; Name name; Span span; };  // `f32 Y`
 
 enum class AggregationSyntax { Sum, Product, Max, Min, Assign, Named };
-// 0 <= p < e  ·  p <= e  ·  p >= e  ·  p == e  ·  p < e (which keeps Tile's hidden 0 <= p)
+// 0 <= p < e  ·  l < p <= e  ·  p <= e  ·  p >= e  ·  p == e  ·  p < e (which keeps Tile's hidden 0 <= p)
 struct Constraint {
   enum class Form { Less, LessEqual, GreaterEqual, Equal, BetweenLess, BetweenLessEqual } form;
   std::optional<Expr> low;                             // of the two Between forms
+  bool strict = false;                                 // of these: `low < p`, not `low <= p`
   Expr polynomial, bound;
   Span span;
 };

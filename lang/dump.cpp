@@ -103,7 +103,8 @@ class Tree {
 
   void constraint(const Constraint& k) {
     static constexpr std::string_view names[] = {"<", "<=", ">=", "==", "<= <", "<= <="};
-    node(fmt::format("constraint {}", names[static_cast<int>(k.form)]), [&] {
+    const std::string_view name = names[static_cast<int>(k.form)];
+    node(fmt::format("constraint {}", k.strict ? fmt::format("<{}", name.substr(2)) : name), [&] {
       if (k.low) expression(*k.low);
       expression(k.polynomial);
       expression(k.bound);

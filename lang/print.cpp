@@ -172,7 +172,8 @@ std::string constraint(const Constraint& c) {
     case LessEqual: return p + " <= " + side(c.bound);
     case GreaterEqual: return p + " >= " + side(c.bound);
     case Equal: return p + " == " + side(c.bound);
-    default: return side(*c.low) + " <= " + p + (c.form == BetweenLess ? " < " : " <= ") + side(c.bound);
+    default:
+      return side(*c.low) + (c.strict ? " < " : " <= ") + p + (c.form == BetweenLess ? " < " : " <= ") + side(c.bound);
   }
 }
 

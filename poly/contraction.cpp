@@ -114,6 +114,22 @@ void add_between(const Affine& low, const Affine& form, const Affine& high, std:
   rows.push_back(positive(minus(high, form)));
 }
 
+// low <= form < high, or with < and <= in their place. On integers l < p is l + 1 <= p, and p <= e is p < e + 1; with
+// fractions the two rows are kept apart.
+void add_chain(
+    const lang::Constraint& c, const Affine& low, const Affine& form, const Affine& high, std::vector<Range>& rows) {
+  const bool closed = c.form == Form::BetweenLessEqual;
+  const auto one_more = [](const Affine& a, bool more) {
+    return more ? a.plus(Affine::of(1, a.coefficients.size())) : a;
+  };
+  if (form.divisor.is(1) && low.divisor.is(1) && high.divisor.is(1))
+    return add_between(one_more(low, c.strict), form, one_more(high, closed), rows);
+  if (!closed && !c.strict) return add_between(low, form, high, rows);
+  const Affine above = minus(form, low), below = minus(high, form);
+  rows.push_back(c.strict ? positive(above) : not_negative(above));
+  rows.push_back(closed ? not_negative(below) : positive(below));
+}
+
 void add_tile_form(const Affine& form, const Affine& bound, std::vector<Range>& rows) {
   if (bound.is_constant() && bound.divisor.is(1)) rows.push_back({form, bound.constant});
   else rows.insert(rows.end(), {Range{form, std::nullopt}, positive(minus(bound, form))});
@@ -130,13 +146,8 @@ bool add_constraint(
       case Form::LessEqual: rows.push_back(not_negative(minus(*bound, *form))); break;
       case Form::GreaterEqual: rows.push_back(not_negative(minus(*form, *bound))); break;
       case Form::Equal: rows.push_back({numerator(minus(*form, *bound)), Size(1)}); break;
-      case Form::BetweenLess: add_between(*low, *form, *bound, rows); break;
-      case Form::BetweenLessEqual:
-        // On integers p <= e is p < e + 1; with fractions the two rows are kept apart.
-        if (form->divisor.is(1) && low->divisor.is(1) && bound->divisor.is(1))
-          add_between(*low, *form, bound->plus(Affine::of(1, indices.size())), rows);
-        else rows.insert(rows.end(), {not_negative(minus(*form, *low)), not_negative(minus(*bound, *form))});
-        break;
+      case Form::BetweenLess:
+      case Form::BetweenLessEqual: add_chain(c, *low, *form, *bound, rows); break;
     }
   } catch (const SizeError& error) {
     scope.diagnostics.report(c.span, messages::size_arithmetic, error.what());

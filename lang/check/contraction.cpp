@@ -17,18 +17,6 @@
 namespace tilec::lang::checking {
 namespace {
 
-// `3 < i < 5` reads as `3 < (i < 5)`.
-bool strict_twice(Names& here, const Constraint& k) {
-  const Binary* upper = k.form == Constraint::Form::Less ? k.bound.as<Binary>() : nullptr;
-  if (!upper || (upper->op != Op::Lt && upper->op != Op::Le)) return false;
-  const Number* low = k.polynomial.as<Number>();
-  const std::string from = low ? fmt::format("{}", low->integer + 1) : print(k.polynomial) + " + 1";
-  here.diagnostics.report(k.span, messages::not_affine, "`<` in front of a comparison")
-      .hint(fmt::format(
-          "write `{} <= {} {} {}`", from, print(upper->left), info(upper->op).symbol, print(upper->right)));
-  return true;
-}
-
 // `-inf` is the number, and there is no `-T` of a tensor; so not where `inf` is one.
 void default_value(Names& here, const Default& d) {
   const auto* name = std::get_if<Name>(&d.value);
@@ -125,7 +113,6 @@ void contraction(Names& here, const Contraction& c) {
   if (half && !half->otherwise) half_select(here, *half);
   else expression(here, c.body, Role::Body);
   for (const Constraint& k : c.constraints) {
-    if (strict_twice(here, k)) continue;
     if (k.low) affine(here, *k.low, Role::Constraint);
     affine(here, k.polynomial, Role::Constraint);
     affine(here, k.bound, Role::Constraint);

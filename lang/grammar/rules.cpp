@@ -210,6 +210,19 @@ constexpr auto compare = [](auto form) {
     x3::_val(context).form = form;
   };
 };
+// `p < e`; of `l < p <= e` the bound is the comparison `p <= e`, which bounds nothing else.
+constexpr auto less_or_chain = [](auto& context) {
+  Constraint& c = x3::_val(context);
+  c.bound = std::move(x3::_attr(context));
+  c.form = Constraint::Form::Less;
+  const Binary* chain = c.bound.template as<Binary>();
+  if (!chain || (chain->op != Op::Lt && chain->op != Op::Le)) return;
+  c.form = chain->op == Op::Lt ? Constraint::Form::BetweenLess : Constraint::Form::BetweenLessEqual;
+  c.low = std::move(c.polynomial);
+  c.strict = true;
+  c.polynomial = chain->left;
+  c.bound = Expr(chain->right);
+};
 // `f32 Y`: the name read first was a type, if it is lower-case.
 constexpr auto typed = [](auto& context) {
   Target& target = x3::_val(context);
@@ -258,7 +271,7 @@ const auto constraint_def = placed[affine[put(&Constraint::polynomial)] >>
             -(at_most >> sum[between(Constraint::Form::BetweenLessEqual)] |
                 less >> sum[between(Constraint::Form::BetweenLess)]) |
         at_least >> sum[compare(Constraint::Form::GreaterEqual)] | twice >> sum[compare(Constraint::Form::Equal)] |
-        less >> expr[compare(Constraint::Form::Less)]]];
+        less >> expr[less_or_chain]]];
 const auto default_clause_def =
     placed[Keyword("`default`") >> named("a number or a name")[minus >> name[minus_inf] |
                                        signed_number[put(&Default::value)] | name[put(&Default::value)]]];

@@ -6,6 +6,8 @@ import numbers
 import operator
 import typing
 
+from ._grouped import nearest as _nearest
+
 # Of each function, what may follow its inputs without a name, in PyTorch's order; `dim` stands for start_dim and
 # end_dim too. Where PyTorch and NumPy disagree, or std/ means something else, a name is asked for.
 _POSITIONS = {
@@ -50,6 +52,8 @@ _POSITIONS = {
     "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
     " avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
+    "kernel_size dilation padding stride": "unfold",
+    "output_size kernel_size dilation padding stride": "fold",
     "output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_avg_pool1d_ncw"
     " adaptive_avg_pool2d_nchw adaptive_avg_pool3d_ncdhw adaptive_max_pool1d_ncw_with_indices"
     " adaptive_max_pool2d_nchw_with_indices adaptive_max_pool3d_ncdhw_with_indices",
@@ -101,6 +105,12 @@ _MEANT = {
     "nan": "nan_value",
     "k": "diagonal",
 }
+# What PyTorch and NumPy take that no function of std/ does.
+_REFUSED = {
+    "dtype": "%s has the type that its inputs give it: convert them, instead of dtype=",
+    "where": "%s is of all elements: choose them before, with where(condition, X, …), instead of where=",
+    "initial": "%s begins with nothing: add the number to the result, instead of initial=",
+}
 # What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
 _INPUTS = {
     "weight": ("WEIGHT", "W", "K", "GAMMA"),
@@ -137,13 +147,12 @@ _ELSEWHERE = {
     "array_split tensor_split split_with_sizes hsplit vsplit dsplit": "chunk has parts of one length; narrow gives one,"
     " split two, and slices are the array's own",
     "block": "concat and stack take a list: concat([X, Y], dim=2)",
-    "zeta airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0":
+    "airy_ai":
     "nothing says it yet",
     "frexp nextafter spacing packbits unpackbits": "Tile reads no bits of floats",
     "real imag angle conj polar view_as_real view_as_complex": "Tile has no complex numbers: std/complex.tile has pairs, c_abs, c_arg",
     "stft istft": "dft_rows of windows that a text cuts out: X[hop*t + n] * W[n]",
     "ctc_loss": "out of scope",
-    "polygamma": "digamma and trigamma are those of 0 and 1, and derivatives of trigamma the others",
     "cholesky qr svd eig eigh eigvals eigvalsh svdvals lu solve solve_triangular inverse inv pinv lstsq det slogdet logdet"
     " matrix_rank matrix_exp cond nuclear_norm": "there are no decompositions",
     "scatter_reduce index_reduce": "scatter_elements, index_add and index_copy have it: reduction=add, mul, max, min",
@@ -209,6 +218,8 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
             " the tensor has, weight.reshape(-1%s) or weight.reshape(%s-1)"
             % (", 1" * (rank - 2), "1, " * (rank - 1))
         )
+    if heading.name == "polygamma" and len(arguments) == 2 and isinstance(arguments[0], numbers.Integral):
+        return arguments[1:], {"n": arguments[0], **named}     # torch.polygamma(n, X)
     if heading.name == "gaussian_nll_loss":
         _refuse_variance_of_rows(_first_two(arguments, named, "target")[0], _third(arguments, named, "var", "VARIANCE"))
     if heading.name.startswith("adaptive_"):
@@ -311,10 +322,7 @@ def _normalised(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     given = tuple(getattr(arguments[0], "shape", ()))
     if not sizes or given[-len(sizes) :] != sizes:
         raise TypeError("normalized_shape of %s is %r, and the input's shape %r" % (heading.name, shape, given))
-    named = {**_without(named, "normalized_shape"), "axis": -len(sizes)}
-    if heading.name == "rms_norm" and named.get("eps") is None:
-        named["eps"] = _smallest_step(arguments[0])
-    return arguments, named
+    return arguments, {**_without(named, "normalized_shape"), "axis": -len(sizes)}
 
 
 # Of each mode of PyTorch's interpolate the ranks of its images, and what it is called here.
@@ -385,9 +393,34 @@ def _new_size(shape: tuple, size: typing.Any, factor: typing.Any, recomputed: bo
     return made
 
 
-def _smallest_step(array: typing.Any) -> float:
-    """PyTorch's eps of rms_norm where none is said: that of the type it computes in."""
-    return 2.0 ** (-52 if str(array.dtype).endswith("float64") else -23)
+def refuse_unknown(heading: typing.Any, names: "list[str]") -> None:
+    """Says of all names at once why a call may not give them."""
+    told = [each % heading.name for name, each in _REFUSED.items() if name in names]
+    if {"keepdim", "keepdims"} & set(names):
+        told.append("%s keeps no dimension of 1 for those that it is over (keepdim): reshape the result" % heading.name)
+    others = [name for name in names if name not in (*_REFUSED, "keepdim", "keepdims")]
+    if others:
+        known = (*heading.inputs, *heading.parameters)
+        near = {
+            name: "axis" if name == "dim" and "axis" in heading.parameters else _nearest(name, known) for name in others
+        }
+        meant = ["%s instead of %s" % (own, name) if len(others) > 1 else own for name, own in near.items() if own]
+        told.append(
+            "%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s"
+            % (
+                heading.name,
+                " or ".join(others),
+                "did you mean %s? " % ", ".join(meant) if meant else "",
+                ", ".join(heading.inputs),
+                ", ".join(
+                    parameter if default is None else "%s=%s" % (parameter, default)
+                    for parameter, default in heading.parameters.items()
+                )
+                or "it has none",
+            )
+        )
+    if told:
+        raise TypeError("; ".join(told))
 
 
 def instead_of(name: str) -> "str | None":
@@ -449,7 +482,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
             continue
         own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)
         if name not in known and own not in known:
-            own = _input_meant(heading, name) or own
+            own = input_meant(heading, name) or own
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
@@ -463,7 +496,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     return made
 
 
-def _input_meant(heading: typing.Any, name: str) -> "str | None":
+def input_meant(heading: typing.Any, name: str) -> "str | None":
     inputs = list(heading.inputs)
     if name == "input" and inputs:
         return inputs[0]

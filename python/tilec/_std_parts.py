@@ -193,8 +193,14 @@ def joined(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         named = {"dim" if key == "axis" else key: value for key, value in named.items()}
     dim = named.get("dim", 0)
     along = _spell.values_of({"dim": _calls.whole("dim", name, 0 if dim is None else dim)})
-    inputs = ["T%d" % k for k in range(len(arrays))]
-    lines = _chain(name, along, inputs)
+    inputs = joined = ["T%d" % k for k in range(len(arrays))]
+    lines: "list[str]" = []
+    if dim is None and name == "concat":                       # numpy.concatenate(…, axis=None): all elements in one row
+        sizes = {each: _spell.sizes_of(rank_of(x), each + "_") for each, x in zip(joined, arrays)}
+        inputs = [_spell.read(each, sizes[each]) for each in joined]
+        lines = ["Row%s = reshape(%s, %s)" % (each, each, "*".join(sizes[each]) or "1") for each in joined]
+        joined = ["Row%s" % each for each in joined]
+    lines += _chain(name, along, joined)
     return Text(_spell.function(heading, inputs, ["Y"], lines), tuple(arrays), _spell.without(named, ("dim",)))
 
 

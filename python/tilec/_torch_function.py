@@ -7,11 +7,13 @@ with create_graph=True the gradient is the function of program.grad(…), which 
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from . import Program
+from . import Program, std as _std
 from ._arguments import as_argument
 from ._device import Call as GpuCall
 from ._libraries import of_torch, one_library
@@ -145,6 +147,28 @@ class Function:
             library.on_gpu.number(name, v, v.dtype, device) if isinstance(v, np.ndarray) else v
             for name, v in zip(program.inputs, call.arguments)
         ]
+
+
+class FunctionOfStd(Function):
+    """That of a function of std/, which each call may give compile-time parameters: `function(tilec.std.softmax)(x,
+    dim=0)`. Each set of values has a program of its own, as a call of the function has."""
+
+    def __call__(self, /, *arguments, **named):
+        program, arguments, named = self.program._meant(arguments, named)
+        if program is self.program:
+            return super().__call__(*arguments, **named)
+        return self.program._heading.as_given(_of_call(program)(*arguments, **named))
+
+    def __repr__(self) -> str:
+        return "<tilec.torch.Function std:%s>" % self.program._heading.text
+
+    __call__._torchdynamo_disable = True
+    __call__._torchdynamo_disable_msg = Function.__call__._torchdynamo_disable_msg
+
+
+@functools.lru_cache(128)
+def _of_call(program: Program) -> Function:
+    return Function(program)
 
 
 class _Kernels:
@@ -315,6 +339,10 @@ def function(program: Program) -> Function:
     the program for a batch. Inputs of integers and booleans, and numbers, have no gradient.
     Where nothing requires grad, or under torch.no_grad(), it is the program itself. Element types are taken as they
     are, under autocast too: op() casts.
+    A call of a function of std/ may give compile-time parameters, by PyTorch's names too:
+    function(tilec.std.softmax)(x, dim=0), function(tilec.std.cross_entropy)(x, target, label_smoothing=0.1).
     """
+    if isinstance(program, (_std.Function, _std.Incomplete)):
+        return FunctionOfStd(program)
     refuse_other(program)
     return Function(program)

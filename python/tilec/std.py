@@ -110,25 +110,7 @@ class _Heading(typing.NamedTuple):
         named = self._of_each_direction(self._of_axes(_calls.renamed(self, named), rank))
         values = {name: value for name, value in named.items() if name in self.parameters or name in self.former}
         inputs = {name: value for name, value in named.items() if name not in values}
-        for name in inputs:
-            if name not in self.inputs and name not in _OF_CALLS:
-                if name in ("keepdim", "keepdims"):
-                    raise TypeError(
-                        "%s keeps no dimension of 1 for those that it is over (%s): reshape the result" % (self.name, name)
-                    )
-                if name == "dtype":
-                    raise TypeError("%s has the type that its inputs give it: convert them, instead of dtype=" % self.name)
-                near = (
-                    "axis"
-                    if name == "dim" and "axis" in self.parameters
-                    else _nearest(name, (*self.inputs, *self.parameters))
-                )
-                known = ", ".join(
-                    parameter if default is None else "%s=%s" % (parameter, default)
-                    for parameter, default in self.parameters.items()
-                )
-                raise TypeError("%s has no input and no compile-time parameter %s; %sinputs are %s, parameters %s" % (
-                    self.name, name, "did you mean %s? " % near if near else "", ", ".join(self.inputs), known))
+        _calls.refuse_unknown(self, [name for name in inputs if name not in self.inputs and name not in _OF_CALLS])
         for name, value in values.items():
             self._check_one(name, value)
         given = {self.former.get(name, name) for name in values}
@@ -216,14 +198,17 @@ class _Heading(typing.NamedTuple):
     def called(self, arguments: tuple, named: dict) -> typing.Any:
         """What a call gives."""
         program, arguments, inputs = self.meant(arguments, named)
-        made = program(*arguments, **inputs)
+        return self.as_given(program(*arguments, **inputs))
+
+    def as_given(self, made: typing.Any) -> typing.Any:
+        """The results of a call: those of chunk and unbind are a tuple, also where there is one."""
         return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made
 
     def pulled(self, arguments: tuple, named: dict, wrt: typing.Any, of: typing.Any) -> typing.Any:
         """What vjp() of a call gives."""
         program, arguments, inputs = self.meant(arguments, named)
         made, backward = program.vjp(*arguments, wrt=wrt, of=of, **inputs)
-        return (made,) if self.name in _texts_of_calls.PARTS and not isinstance(made, tuple) else made, backward
+        return self.as_given(made), backward
 
     def _directions(self, name: str) -> "list[str]":
         """Of `stride` stride_h and stride_w; of `size` and `output_size`, where no parameter has this name, size_h and
@@ -312,7 +297,10 @@ class _Heading(typing.NamedTuple):
                 raise TypeError("%s of %s is %r, not a number: give %s" % (name, self.name, value, " or ".join(meant)))
 
     def about_parameter(self, name: str) -> "str | None":
-        """What to write where a call that takes inputs alone is given a compile-time parameter."""
+        """What to write where a call that takes inputs alone is given a compile-time parameter, or PyTorch's name."""
+        meant = _calls.input_meant(self, name)
+        if meant is not None and name not in self.parameters:
+            return "%s is %s here" % (name, meant)
         if name not in self.parameters and name not in self.former:
             return None
         return "%s is a compile-time parameter, which tilec.std.load(\"%s.%s\", define={\"%s\": …}) is given" % (
@@ -432,22 +420,26 @@ class Function(Program):
     _heading: _Heading
 
     def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
-        if (
-            len(arguments) <= len(self.inputs)
-            and all(name in self.inputs or name in _OF_CALLS for name in named)
-            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
-        ):
+        if self._is_meant(arguments, named, _OF_CALLS):
             return super().__call__(*arguments, **named)
         return self._heading.called(arguments, named)
+
+    def _is_meant(self, arguments: tuple, named: dict, known: typing.Collection = ()) -> bool:
+        """Is the function's own text with the usual values what a call means?"""
+        return (
+            len(arguments) <= len(self.inputs)
+            and all(name in self.inputs or name in known for name in named)
+            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
+        )
+
+    def _meant(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
+        """The program for a call of tilec.torch.function, and its inputs."""
+        return (self, arguments, named) if self._is_meant(arguments, named) else self._heading.meant(arguments, named)
 
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any
     ) -> typing.Any:
-        if (
-            len(arguments) <= len(self.inputs)
-            and all(name in self.inputs for name in named)
-            and not self._heading.depends_on(arguments or tuple(named[n] for n in self.inputs if n in named))
-        ):
+        if self._is_meant(arguments, named):
             return super().vjp(*arguments, wrt=wrt, of=of, **named)
         return self._heading.pulled(arguments, named, wrt, of)
 
@@ -467,6 +459,9 @@ class Incomplete:
 
     def __call__(self, /, *arguments: typing.Any, **named: typing.Any) -> typing.Any:
         return self._heading.called(arguments, named)
+
+    def _meant(self, arguments: tuple, named: dict) -> "tuple[Program, tuple, dict]":
+        return self._heading.meant(arguments, named)
 
     def vjp(
         self, /, *arguments: typing.Any, wrt: typing.Any = None, of: typing.Any = None, **named: typing.Any

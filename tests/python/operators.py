@@ -83,6 +83,11 @@ def selected(samples: list, usual: int) -> list:
     return [samples[k] for k in sorted(random.Random(1).sample(range(len(samples)), count))]
 
 
+def infinite_beyond(dtype: torch.dtype, expected):
+    """What is beyond the type is infinite in it."""
+    return torch.where(expected.abs() <= torch.finfo(dtype).max, expected, expected.to(dtype).double())
+
+
 def agree(what: str, got, expected, dtype: torch.dtype):
     """`expected` is in f64 where it is a number with a point; integers must be equal."""
     assert isinstance(got, torch.Tensor), "%s is a %s" % (what, type(got).__name__)
@@ -96,7 +101,7 @@ def agree(what: str, got, expected, dtype: torch.dtype):
     std_errors.agree(
         what,
         got.detach().double().numpy(),
-        expected.detach().numpy(),
+        infinite_beyond(dtype, expected.detach()).numpy(),
         str(dtype).removeprefix("torch."),
         ALLOWED[dtype],
     )
@@ -104,9 +109,9 @@ def agree(what: str, got, expected, dtype: torch.dtype):
 
 def agree_gradient(what: str, got, expected, dtype: torch.dtype):
     """Both in f64. Where the terms of a derivative cancel, to 0 at worst, their rounding is left: it is measured
-    against 1, as large as samples and cotangents are. What is beyond the type is infinite in it."""
+    against 1, as large as samples and cotangents are."""
     one = torch.ones(1, dtype=torch.float64)
-    expected = torch.where(expected.abs() <= torch.finfo(dtype).max, expected, expected.to(dtype).double())
+    expected = infinite_beyond(dtype, expected)
     std_errors.agree(
         what,
         *(torch.cat([v.detach().reshape(-1), one]).numpy() for v in (got, expected)),

@@ -696,6 +696,12 @@ def scatter_elements(a, x, i, updates):
     return std("scatter_elements", x, i, updates, dim=a.get("axis", 0), reduction=a.get("reduction", "none"))
 
 
+@covers("TensorScatter")
+def tensor_scatter(a, cache, update, positions=None):
+    first = np.zeros(cache.shape[:1], np.int64) if positions is None else positions
+    return std("tensor_scatter", cache, update, first, axis=a.get("axis", -2), mode=a.get("mode", "linear"))
+
+
 @covers("ScatterND")
 def scatter_nd(a, x, i, updates):
     return std("scatter_nd", x, i, updates, depth=i.shape[-1], reduction=a.get("reduction", "none"))

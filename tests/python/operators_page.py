@@ -32,7 +32,7 @@ Of the names in `torch`, `torch.nn.functional`, `torch.special`, `torch.linalg`,
 | random numbers: `prng_step` of the language draws them | dropout and its kinds, rrelu, gumbel_softmax, fractional_max_pool2d, bernoulli, multinomial, normal, rand, randn, randint, randperm; Dropout, RandomNormal, RandomUniform |
 | decompositions and what needs one | cholesky, qr, svd, svdvals, eig, eigvals, lu, ldl_factor, householder_product, solve, triangular_solve, tensorsolve, inverse, pinverse, lstsq, det, logdet, slogdet, matrix_exp, matrix_rank, cond, nuclear_norm, lobpcg, roots, polyfit; Det |
 | complex numbers: pairs in std/complex.tile | complex, polar, real, imag, angle, conj, view_as_real, view_as_complex, stft, istft; STFT |
-| series that are longer the larger the numbers are | polygamma beyond `trigamma`, zeta, bessel_j0 and its kinds, airy_ai |
+| not asked for yet | airy_ai |
 | bits of floats | nextafter, spacing, frexp, packbits, unpackbits |
 | polynomials of a degree that is an argument, each a text of its own | chebyshev_polynomial_t and its kinds, hermite_polynomial_h, laguerre_polynomial_l, legendre_polynomial_p, polyadd, polyder, polydiv, polyint, poly |
 | data-dependent control, functions as arguments | cond, while_loop, vmap, vectorize, piecewise, apply_along_axis, triplet_margin_with_distance_loss; If, Loop, Scan, SequenceMap |
@@ -43,7 +43,7 @@ Of the names in `torch`, `torch.nn.functional`, `torch.special`, `torch.linalg`,
 | sizes that are no affine form | pdist |
 | strings, images in files, trees of models | StringConcat, RegexFullMatch, ImageDecoder, TfIdfVectorizer, TreeEnsemble |
 | another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`lower_of_two`), var, std (`correction`), pad, norm (`vector_norm`) |
-| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, histogram2d, histogramdd, multi_head_attention_forward, TensorScatter, quantised operators |
+| not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, histogramdd, multi_head_attention_forward, quantised operators |
 """
 
 

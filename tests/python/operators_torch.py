@@ -53,6 +53,14 @@ for _name in ("erfinv", "erfc", "lgamma", "digamma", "i0", "msort"):
     elementwise(_name, _name)
 for _name in ("erfcx", "ndtr", "ndtri", "log_ndtr", "entr", "i0e", "i1", "i1e"):
     elementwise("special." + _name, _name)
+# not bessel_j0 and its kinds, whose angle PyTorch rounds to f32: test_std_bessel.py
+for _name in ("modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1"):
+    elementwise("special." + _name, _name)
+for _name in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0"):
+    elementwise("special." + _name, _name)
+for _n in range(5):
+    elementwise("polygamma.polygamma_n_%d" % _n, "polygamma", "n")
+elementwise("special.polygamma.special_polygamma_n_0", "polygamma", "n")
 for _p in (1, 3, 5):
     elementwise("mvlgamma.mvlgamma_p_%d" % _p, "mvlgamma", "p")
 # its derivative is 1/6 in f32
@@ -979,6 +987,7 @@ of_two("add")
 of_two("sub")
 of_two("rsub")
 of_two("special.xlog1py", "xlog1py")
+of_two("special.zeta", "zeta")
 of_two("isclose", "isclose", "rtol", "atol", "equal_nan")
 for _name, _mode in (("no", "none"), ("floor", "floor"), ("trunc", "trunc")):
     TABLE["div.%s_rounding%s" % (_name, "_mode" if _name == "no" else "")] = (

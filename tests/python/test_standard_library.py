@@ -261,7 +261,7 @@ def test_options_of_a_pullback():
 def test_torch_functions_say_where_options_stand():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match=r'load\("conv.conv2d", define={"stride": …}\)'):
-        tilec.torch.function(tilec.std.conv2d)(torch.tensor(IMAGE), torch.tensor(KERNEL), stride=2)
+        tilec.torch.function(tilec.std.load("conv2d"))(torch.tensor(IMAGE), torch.tensor(KERNEL), stride=2)
 
 
 @pytest.mark.parametrize("order", ["-inf", -np.inf, float("-inf")])

@@ -331,6 +331,13 @@ def test_half_precision_and_integers():
         ("conv", "conv2d_groups", {"G": 2}, [(1, 3, 3, 4), (2, 2, 2, 3)], "assert_groups_divide_channels"),
         ("conv_nchw", "depthwise_conv2d_nchw", {}, [(1, 2, 3, 3), (3, 1, 2, 2)], "assert_channels_divide_kernels"),
         ("conv", "local_conv1d", {}, [(1, 6, 1), (5, 3, 1, 1)], "assert_kernel_for_each_place"),
+        ("conv", "conv2d", {}, [(1, 4, 2, 1), (3, 3, 1, 1)], "assert_kernel_fits_in_image_with_its_padding"),
+        ("conv", "conv1d", {"dilation": 4}, [(1, 4, 1), (2, 1, 1)], "assert_kernel_fits_in_image_with_its_padding"),
+        ("conv_nchw", "conv2d_nchw", {"padding_h": 1}, [(1, 1, 1, 2), (1, 1, 3, 3)], "assert_kernel_fits_in_image"),
+        ("conv", "correlate", {}, [(3,), (4,)], "assert_kernel_fits_in_image_with_its_padding"),
+        ("conv", "conv1d", {}, [(1, 4, 1), (0, 1, 1)], "assert_kernel_has_an_element"),
+        ("movement", "unfold", {"kernel_size_h": 0}, [(1, 4, 4)], "assert_kernel_has_an_element"),
+        ("conv", "conv1d_transpose", {"padding": 3}, [(1, 3, 1), (3, 1, 1)], "assert_padding_leaves_a_pixel"),
     ],
 )
 def test_shapes_that_do_not_fit_are_errors(family, function, define, shapes, message):

@@ -234,3 +234,16 @@ def test_alpha_has_to_be_of_the_type(alpha, kind):
     f = program("indexing", "index_add", (("alpha", alpha),))
     with pytest.raises(ValueError, match="assert_alpha_is_of_the_type_of_U"):
         f(np.ones(3, kind), np.array([0]), np.ones(1, kind))
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1])
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_tensor_scatter(axis, mode):
+    cache, shape = RNG.normal(size=(3, 5, 6, 4)), [3, 5, 6, 4]
+    shape[axis] = 2
+    update, first = RNG.normal(size=shape), RNG.integers(0, cache.shape[axis] - (2 if mode == "linear" else 0), 3)
+    expected = np.moveaxis(cache.copy(), axis, 1)
+    for b in range(3):
+        expected[b, (first[b] + np.arange(2)) % cache.shape[axis]] = np.moveaxis(update, axis, 1)[b]
+    got = tilec.std.tensor_scatter(cache, update, first, axis=axis, mode=mode)
+    np.testing.assert_array_equal(got, np.moveaxis(expected, 1, axis))

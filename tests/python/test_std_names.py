@@ -152,6 +152,28 @@ def test_histc(dtype):
         same(std.histc(finite, bins=3), torch.histc(finite, 3))
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4"])
+@pytest.mark.parametrize(
+    "options", [{}, {"bins": 7}, {"bins_x": 3, "bins_y": 5, "min_x": -1, "max_x": 2, "min_y": -1, "max_y": 1}]
+)
+def test_histogram2d(dtype, options):
+    x, y = RNG.normal(size=(2, 400)).astype(dtype)
+    edges = [[options["min_x"], options["max_x"]], [options["min_y"], options["max_y"]]] if "min_x" in options else None
+    bins = [options["bins_x"], options["bins_y"]] if "bins_x" in options else options.get("bins", 10)
+    weights = RNG.uniform(size=400)
+    for given in ((), (weights,)):
+        got = std.histogram2d(x, y, *given, **options)
+        expected = np.histogram2d(x.astype("f8"), y.astype("f8"), bins, edges, weights=given[0] if given else None)
+        for own, theirs in zip(got, expected, strict=True):
+            np.testing.assert_allclose(own, theirs, rtol=4 * np.finfo(dtype).eps, atol=1e-14 if dtype == "f8" else 1e-7)
+            assert own.dtype == dtype
+
+
+def test_the_last_edge_belongs_to_the_last_rectangle():
+    i = RNG.integers(0, 5, 200)
+    np.testing.assert_array_equal(std.histogram2d(i, i[::-1], bins=4)[0], np.histogram2d(i, i[::-1], 4)[0])
+
+
 ELEMENTWISE = {
     "erfinv": (torch.erfinv, torch.cat([torch.linspace(-1, 1, 401), 1 - 2.0 ** -torch.arange(2, 24.0)]), 4),
     "lgamma": (

@@ -360,6 +360,7 @@ def test_average_counts_what_same_padding_adds_where_asked():
         ({"padding": -1}, "assert_padding_is_not_negative"),
         ({"kernel_size": 0}, "assert_kernel_has_an_element"),
         ({"stride": -1}, "assert_stride_is_1_or_more"),
+        ({"kernel_size": 5}, "assert_kernel_fits_in_image_with_its_padding"),
     ],
 )
 def test_options_that_mean_nothing_are_errors(function, define, words):
