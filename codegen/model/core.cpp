@@ -31,6 +31,7 @@ class Core {
       const Machine& machine)
       : program_(program),
         nest_(statement.nest),
+        conditions_(statement.conditions),
         leaf_(leaf),
         walk_(walk),
         machine_(machine),
@@ -179,7 +180,13 @@ class Core {
         (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
-    return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
+    const double begins = once + stores + (folds() ? block_start : map_start);
+    return outside * all_m * all_n * (steps * left(r, v) * step + visits * begins);
+  }
+
+  // The part of the steps that conditions leave.
+  double left(double r, double v) const {
+    return conditions_.empty() ? 1 : left_by(conditions_, nest_, n_, m_, r, r * v * operations_);
   }
 
   // Blocks of rows of m: what does not move with m is loaded once for all of them, and their lanes are folded together.
@@ -200,7 +207,7 @@ class Core {
                               : blocks::fold_of_lanes;
     const double at_border =
         n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
-    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) +
+    return walk_.filled * all * steps * left(r, 1) * (vectors * step + branch_of_row * v) +
         at_border * all * steps * border_of_fold + all * (fold + block_start);
   }
 
@@ -228,6 +235,7 @@ class Core {
 
   const poly::Program& program_;
   const Nest& nest_;
+  const std::vector<Condition>& conditions_;
   const Compute& leaf_;
   const Walk& walk_;
   const Machine& machine_;
