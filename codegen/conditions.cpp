@@ -57,12 +57,17 @@ class Conditions {
     found_.push_back(std::move(one));
   }
 
-  static double likely_of(const poly::Expr& e, bool met) {
+  double likely_of(const poly::Expr& e, bool met) const {
     const auto* apply = e.as<poly::Apply>();
-    if (!apply) return likely::other;
-    if (apply->op == Op::Eq) return met ? likely::equal : 1 - likely::equal;
-    if (apply->op == Op::Ne) return met ? 1 - likely::equal : likely::equal;
-    return likely::other;
+    if (!apply || (apply->op != Op::Eq && apply->op != Op::Ne)) return likely::other;
+    double equal = likely::equal;
+    for (const poly::Expr& side : apply->operands) {
+      const auto* index = side.as<poly::Index>();
+      const Form* form = index ? &nest_.form(index->value) : nullptr;
+      for (std::size_t d = 0; form && d < nest_.dims.size(); ++d)
+        if (form->coefficients[d]) equal = std::min(equal, 1 / static_cast<double>(nest_.dims[d].extent));
+    }
+    return (apply->op == Op::Eq) == met ? equal : 1 - equal;
   }
 
   // `index == value`, of an index that this type holds.
@@ -141,7 +146,9 @@ double left_by(const std::vector<Condition>& all, const Nest& nest, std::optiona
     double inside = operations;
     for (std::size_t d = 0; d < nest.dims.size(); ++d)
       if (nest.dims[d].reduction && !one.dims[d]) inside *= static_cast<double>(nest.dims[d].extent);
-    if ((one.told && !of_rows) || worth_asking(inside)) left *= of_rows ? std::min(1.0, rows * one.likely) : one.likely;
+    if (one.told && !of_rows) left *= one.likely;
+    else if (worth_asking(inside))
+      left *= std::min(1.0, (of_rows ? rows : 1) * (one.likely + model::blocks::question / inside));
   }
   return left;
 }

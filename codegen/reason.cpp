@@ -43,6 +43,9 @@ class Reasons {
         d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")),
         d.sums.size() == 1 ? "it" : "them", points_of(d.tensor));
   }
+  std::string operator()(const directives::Seek& d) const {
+    return fmt::format("its rows are found where they are read or added up: {} are not copied", size_of(d.tensor));
+  }
   std::string operator()(const directives::Online& d) const {
     return fmt::format(
         "one pass over {}: {} {} known when it ends, and what they read of each {} and {} is never in memory", d.over,

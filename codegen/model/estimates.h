@@ -129,7 +129,7 @@ inline constexpr std::int64_t panel_reuse = 4;
 inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
 // Vector operations, from which on a condition is asked before them: as long as a branch that went the other way takes,
 // which happens at most as often as they are spared.
-inline constexpr double asks_from = 32;
+inline constexpr double asks_from = 32, question = 4;  // and to ask it
 }  // namespace blocks
 
 // The part of a fold's points that meets a condition, where nothing is known of what it compares: codegen/conditions.h.
