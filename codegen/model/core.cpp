@@ -8,6 +8,7 @@
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/sort.h"
 #include "codegen/strip.h"
 
 namespace tilec::codegen::model {
@@ -23,6 +24,7 @@ constexpr double branch_of_row = 1;                    // cycles of a loop over 
 // Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3
 // elements apart: 50 of 60.
 constexpr double border_of_fold = 40;
+constexpr double selected_element = 2;                  // cycles of one that is not among the first few
 constexpr double found = 10;                           // cycles: a row found by its number
 
 class Core {
@@ -48,7 +50,7 @@ class Core {
   }
 
   double cycles() const {
-    if (leaf_.is<forms::Sort>()) return sorted_element * points() * std::log2(std::max(2.0, rows()));
+    if (leaf_.is<forms::Sort>()) return sort();
     if (leaf_.is<forms::Gather>() || leaf_.is<forms::Scatter>()) return rows_found();
     return leaf_.is<forms::Scan>() ? scan() : leaf_.is<forms::Reduce>() ? reduce() : blocks();
   }
@@ -59,6 +61,12 @@ class Core {
     double count = 1;
     for (const Dim& dim : nest_.dims) count *= static_cast<double>(dim.extent);
     return count;
+  }
+  // An element that is not among the first few is compared once.
+  double sort() const {
+    const auto length = static_cast<std::int64_t>(rows());
+    const bool few = few_places(places_read(program_, nest_.target.tensor), length);
+    return points() * (few ? selected_element : sorted_element * std::log2(std::max(2.0, rows())));
   }
   // that the index chooses among, or that are sorted
   double rows() const { return static_cast<double>(nest_.dims[*nest_.dim("v")].extent); }
