@@ -1,5 +1,6 @@
 #include "codegen/spell/asked.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -93,11 +94,13 @@ Body told_loop(const BlockPlace& at, std::size_t d, const std::function<Body()>&
   Body body;
   const Views views = views_of(body, at);
   StepValues values(at, views);
-  const Expr told = convert(values.value(body, one.told->value, 0, 0), DType::I64) - Expr(one.told->less),
-             value = named(l.names, body, l.nest.dims[d].name, told);
-  Body then = l.with(d, value, [&] { return under_answer(l, one, one.met, inside); });
+  const Expr more(one.told->less), told = named(l.names, body, l.nest.dims[d].name,
+                                       convert(values.value(body, one.told->value, 0, 0), DType::I64));
+  Body then = l.with(d, told - more, [&] { return under_answer(l, one, one.met, inside); });
   if (then.empty()) return {};
-  body.push_back(stmt(If{both(at_least(value, range.lo), less(value, range.hi)), std::move(then), {}}));
+  // Any number may stand there: what is less is taken off where it is known to be one of d.
+  const Expr is_one = both(at_least(told, range.lo + more), less(told, range.hi + more));
+  body.push_back(stmt(If{is_one, std::move(then), {}}));
   return body;
 }
 
