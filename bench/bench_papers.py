@@ -179,6 +179,23 @@ def triangle_update(a, b, g, w):
     return (F.layer_norm(z, z.shape[-1:]) * torch.sigmoid(g)) @ w
 
 
+def mixture_of_experts(x, gate, w1, w2, top=2):
+    v, chosen = (x @ gate).topk(top, -1)
+    p, y = v.softmax(-1), torch.zeros_like(x)
+    for e in range(gate.shape[1]):
+        t, k = (chosen == e).nonzero(as_tuple=True)
+        y = y.index_add(0, t, p[t, k, None] * ((x[t] @ w1[e]).relu() @ w2[e]))
+    return y
+
+
+def batch_all_triplets(x, label, margin):
+    n2, same = (x * x).sum(1), label[:, None] == label
+    r = ((n2[:, None] + n2 - 2 * x @ x.T).clamp(min=0) + 1e-8).sqrt()
+    a, p = (same & ~torch.eye(len(x), dtype=torch.bool)).nonzero(as_tuple=True)
+    v = (r[a, p][:, None] - r[a] + margin).relu() * ~same[a]
+    return v.sum() / (v > 0).sum().clamp(min=1)
+
+
 paper("natten", "4x56x56x32 window 7x7", lambda: [*rand(3, 4, 56, 56, 32), rand(4, 13, 13)], natten, W=7, DIL=2)
 paper("correlation", "64x64x96 offsets 9x9", lambda: [*rand(2, 1, 64, 64, 96)], correlation, R=4)
 paper("involution", "2x4x16x56x56 taps 7x7", lambda: [rand(2, 4, 16, 56, 56), rand(2, 4, 7, 7, 56, 56)], involution)
@@ -240,3 +257,15 @@ paper(
 )
 paper("monarch", "512x1024 blocks of 32", lambda: [rand(512, 1024), *rand(2, 32, 32, 32)], monarch)
 paper("triangle_update", "96x96x64", lambda: [*rand(3, 96, 96, 64), rand(64, 64)], triangle_update)
+paper(
+    "mixture_of_experts",
+    "512x128 2 of 8 of 256",
+    lambda: [rand(512, 128), rand(128, 8), rand(8, 128, 256) / 11, rand(8, 256, 128) / 16],
+    mixture_of_experts,
+)
+paper(
+    "batch_all_triplets",
+    "256x64 labels 16",
+    lambda: [rand(256, 64), between(0, 15.99, 256).astype(np.int32), np.float32(0.7)],
+    batch_all_triplets,
+)

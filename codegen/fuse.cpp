@@ -15,6 +15,7 @@
 #include "codegen/rewrite/inline.h"
 #include "codegen/rewrite/online.h"
 #include "codegen/rewrite/rows.h"
+#include "codegen/rewrite/seek.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/scan.h"
 #include "codegen/scratch.h"
@@ -96,6 +97,7 @@ void clip_targets(poly::Program& program) {
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
     {RewriteStage::Inline, "inline", inline_elementwise}, {RewriteStage::Sums, "sums", factor_sums},
+    {RewriteStage::Seeks, "seeks", seek_rows},
     {RewriteStage::Online, "online", pass_online},         {RewriteStage::Scans, "scans", split_scans},
     {RewriteStage::Pairs, "pairs", choose_pairs},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", copy_operands},       {RewriteStage::Panels, "panels", panel_operands},

@@ -14,6 +14,8 @@
 #include "codegen/choose/pairs.h"
 #include "codegen/choose/predicted.h"
 #include "codegen/choose/rows.h"
+#include "codegen/conditions.h"
+#include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -90,6 +92,17 @@ std::vector<std::size_t> better_order(
   return order;
 }
 
+// Whether conditions that few points meet differ from lane to lane: others may ask them outside of their steps.
+bool asks_lanes(const Statement& s, std::size_t lane, const Strides& strides) {
+  const auto* value = s.value.as<poly::Apply>();
+  if (!value || value->op != lang::Op::Select) return false;
+  const Nest nest = nest_of(s, strides, {s.indices[lane]});
+  const auto d = nest.dim(s.indices[lane]);
+  return d && std::ranges::any_of(conditions(nest), [&](const Condition& one) {
+    return one.dims[*d] && one.likely <= model::likely::few && asks_alone(nest, one);
+  });
+}
+
 std::optional<Panels> panels_of(
     const Program& program, const Strides& strides, const Statement& s, const Target& target) {
   if (!reduces(s) || s.reads.size() < 2 || !reuses(s)) return std::nullopt;
@@ -127,7 +140,7 @@ Layouts copies_for_lanes(const Program& program, const Strides& strides, const S
   Layouts layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0};
   const auto lane = lane_index(s, strides[static_cast<std::size_t>(s.target.tensor)]);
   // too few lanes: a reduction will have them
-  if (!lane || s.domain[*lane].extent->get() < model::few_lanes) return layouts;
+  if (!lane || s.domain[*lane].extent->get() < model::few_lanes || asks_lanes(s, *lane, strides)) return layouts;
   for (std::size_t read = 0; read < s.reads.size(); ++read) {
     const TensorId source = s.reads[read].tensor;
     if (points(s) >= model::reuse_that_pays * elements(program, source))
@@ -318,7 +331,10 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   if (has_threads(r.target)) return layouts_on_gpu(r.program, r.strides, s, r.target);
   // nobody shares rows with these
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);
-  Layouts today = copies_for_lanes(r.program, r.strides, s);
+  // Parts of one sum are turns, and no lanes.
+  const bool turns = r.parts.contains(s.target.tensor) && s.target.element.size() == 1;
+  Layouts today = turns ? Layouts{std::vector<std::vector<std::size_t>>(s.reads.size()), {}, {}, 0}
+                        : copies_for_lanes(r.program, r.strides, s);
   if (!model::predicts_time(r.target)) return choose_layouts(r.program, r.strides, s, today, r.target, own);
   const Alike part(alone(r, alike));
   const double enough = part.enough();

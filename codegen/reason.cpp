@@ -51,6 +51,9 @@ class Reasons {
         "chunks of {} of {} each: products of matrices within a chunk, and what lies before it by a state for each chunk",
         grouped(static_cast<double>(d.size)), d.index);
   }
+  std::string operator()(const directives::Seek& d) const {
+    return fmt::format("its rows are found where they are read or added up: {} are not copied", size_of(d.tensor));
+  }
   std::string operator()(const directives::Online& d) const {
     return fmt::format(
         "one pass over {}: {} {} known when it ends, and what they read of each {} and {} is never in memory", d.over,

@@ -59,7 +59,8 @@ void add_buffers(Program& program, Strides& strides, Intrinsic& intrinsic, const
     if (sum != held) intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_sums", sum));
   }
   if (intrinsic.op != IntrinsicOp::Sort ||
-      !sorts_in_global_memory(intrinsic_nest(program, intrinsic, strides), type, target))
+      !sorts_in_global_memory(
+          intrinsic_nest(program, intrinsic, strides), type, places_read(program, intrinsic.targets[0]), target))
     return;
   for (int k = 0; k < 2; ++k)
     intrinsic.targets.push_back(add_tensor(program, strides, to, name + "_keys", key_type(type)));

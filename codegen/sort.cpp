@@ -12,9 +12,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "poly/exact.h"
 
@@ -38,9 +41,10 @@ std::int64_t block_threads(std::int64_t length, const Target& target) {
 struct Pair { std::string keys, positions; };          // views, from the row's first element
 struct Merge { Expr low, middle, high; };              // two runs of a row: [low, middle) and [middle, high)
 
-class Sort {
+// What sorting and selecting have in common: rows, their keys, who goes first.
+class Ordering {
  public:
-  Sort(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names)
+  Ordering(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names)
       : nest_(nest),
         group_(group),
         leaf_(group.body.front()),
@@ -51,26 +55,135 @@ class Sort {
         length_(length_of(nest)),
         type_(key_type(storage.plan.program.tensor(sort.operands[0]).dtype)) {}
 
-  Body spell() {
-    if (rows_of(nest_) * length_ == 0) return {};
-    if (group_.threads) return block_per_row();
-    return part_ ? parts_of_rows() : whole_rows();
-  }
-
- private:
-  // ---- who does what
-
-  Body whole_rows() {
+ protected:
+  // Turns of whole rows, each with these buffers.
+  Body each_row(Body body, const std::function<Body()>& inside) {
     const std::string turn = names_.fresh("p"), count = names_.fresh("rows"), row = names_.fresh("row"),
                       number = names_.fresh("number");
-    Body body = buffers(Memory::Local);
     Body one{stmt(Let{number, var(turn) * Expr(leaf_.rows) + var(row)})};
     append(one, views_of_row(var(number), false));
-    append(one, sorted_chunk(Expr(std::int64_t{0}), length_));
+    append(one, inside());
     body.push_back(stmt(Let{count, minimum(Expr(leaf_.rows), Expr(rows_of(nest_)) - var(turn) * Expr(leaf_.rows))}));
     body.push_back(stmt(For{row, Kind::Serial, var(count), {}, std::move(one)}));
     return {stmt(For{turn, Kind::Parallel, Expr(ceil_divide(rows_of(nest_), leaf_.rows)), {}, std::move(body)})};
   }
+
+  // Views of one row: of the keys given, of the target, and of the buffers when these are tensors.
+  Body views_of_row(const Expr& row, bool global) {
+    Body body;
+    Expr rest = row, from(nest_.reads[0].offset.constant), to(nest_.target.offset.constant);
+    std::int64_t inner = rows_of(nest_);
+    for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
+      if (nest_.dims[d].name == "v") continue;
+      inner /= nest_.dims[d].extent;
+      const Expr at = quotient(rest, inner);
+      from = from + at * Expr(nest_.reads[0].offset.coefficients[d]);
+      to = to + at * Expr(nest_.target.offset.coefficients[d]);
+      rest = remainder(rest, inner);
+    }
+    const auto view = [&](const char* stem, TensorId tensor, const Expr& offset) {
+      const std::string name = names_.fresh(stem);
+      body.push_back(stmt(View{name, storage_.name(tensor), offset}));
+      return name;
+    };
+    source_ = view("source", sort_.operands[0], from);
+    first_.positions = view("positions", sort_.targets[0], to);
+    if (!global) return body;
+    const Expr dense = row * Expr(length_);
+    first_.keys = view("keys", sort_.targets[1], dense);
+    second_ = {view("other_keys", sort_.targets[2], dense), view("other_positions", sort_.targets[3], dense)};
+    return body;
+  }
+
+  Expr key(const Pair& pair, const Expr& at) const { return Load{pair.keys, at, type_}; }
+
+  // Whether the left one of two keys goes first: it does unless the right one is strictly before it.
+  Expr left_first(const Expr& left, const Expr& right) const {
+    Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
+    if (!lang::is_float(type_)) return ordered;
+    return Operation{
+        Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
+  }
+
+  Expr given(const Expr& at) const {
+    const DType type = storage_.plan.program.tensor(sort_.operands[0]).dtype;
+    return convert(Load{source_, at * Expr(nest_.reads[0].offset.coefficients[*nest_.dim("v")]), type}, type_);
+  }
+
+  const Nest& nest_;
+  const Group& group_;
+  const Compute& leaf_;
+  const std::int64_t part_ = leaf_.as<forms::Sort>()->part;
+  const Storage& storage_;
+  const poly::Intrinsic& sort_;
+  Names& names_;
+  bool descending_;
+  std::int64_t length_;
+  DType type_;
+  std::string source_;
+  Pair first_, second_;
+};
+
+// The first places of each row.
+class Selection : public Ordering {
+ public:
+  Selection(const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names,
+      std::int64_t places)
+      : Ordering(nest, group, storage, sort, names), places_(places) {}
+
+  Body spell() {
+    if (rows_of(nest_) == 0) return {};
+    first_.keys = names_.fresh("keys");
+    return each_row({stmt(Allocate{first_.keys, type_, places_, Memory::Local})}, [&] { return selected(); });
+  }
+
+ private:
+  // The first places of what has been seen, in order; an element goes in where it is before the last of them.
+  Body selected() {
+    const std::string k = names_.fresh("k"), more = names_.fresh("k"), x = names_.fresh("x");
+    const Expr last(places_ - 1), at = Expr(places_) + var(more), own = Variable{x, type_};
+    Body later{stmt(Let{x, given(at)}),
+        stmt(If{Operation{Op::Not, {left_first(key(first_, last), own)}, DType::Bool}, inserted(own, at, last), {}})};
+    const std::string first = names_.fresh("x");
+    Body begin{stmt(Let{first, given(var(k))})};
+    append(begin, inserted(Variable{first, type_}, var(k), var(k)));
+    return {stmt(For{k, Kind::Serial, Expr(places_), {}, std::move(begin)}),
+        stmt(For{more, Kind::Serial, Expr(length_ - places_), {}, std::move(later)})};
+  }
+
+  // Behind those of the first `count` that are not after it; what is at `count` is lost.
+  Body inserted(const Expr& x, const Expr& position, const Expr& count) {
+    const std::string before = names_.fresh("before"), j = names_.fresh("j"), place = names_.fresh("place"),
+                      moved = names_.fresh("moved"), s = names_.fresh("s"), to = names_.fresh("to");
+    const Expr zero(std::int64_t{0}), number = Load{before, zero, DType::I64};
+    const Expr one = Operation{Op::Select, {left_first(key(first_, var(j)), x), Expr(1), zero}, DType::I64};
+    Body counting{stmt(Store{before, zero, number + one})};
+    Body moving{stmt(Let{to, count - var(s)}), stmt(Store{first_.keys, var(to), key(first_, var(to) - Expr(1))}),
+        stmt(Store{first_.positions, var(to), Load{first_.positions, var(to) - Expr(1), DType::I32}})};
+    return {stmt(Allocate{before, DType::I64, 1, Memory::Register}), stmt(Store{before, zero, zero}),
+        stmt(If{less(zero, count), {stmt(For{j, Kind::Serial, count, {}, std::move(counting)})}, {}}),
+        stmt(Let{place, number}), stmt(Let{moved, count - var(place)}),
+        stmt(If{less(zero, var(moved)), {stmt(For{s, Kind::Serial, var(moved), {}, std::move(moving)})}, {}}),
+        stmt(Store{first_.keys, var(place), x}),
+        stmt(Store{first_.positions, var(place), convert(position, DType::I32)})};
+  }
+
+  std::int64_t places_;
+};
+
+class Sort : public Ordering {
+ public:
+  using Ordering::Ordering;
+
+  Body spell() {
+    if (rows_of(nest_) * length_ == 0) return {};
+    if (group_.threads) return block_per_row();
+    if (part_) return parts_of_rows();
+    return each_row(buffers(Memory::Local), [&] { return sorted_chunk(Expr(std::int64_t{0}), length_); });
+  }
+
+ private:
+  // ---- who does what
 
   // Every pass is a parallel loop of its own over rows and parts.
   Body parts_of_rows() {
@@ -126,50 +239,6 @@ class Sort {
     first_.keys = names_.fresh("keys"), second_ = {names_.fresh("other_keys"), names_.fresh("other_positions")};
     return {stmt(Allocate{first_.keys, type_, length_, memory}), stmt(Allocate{second_.keys, type_, length_, memory}),
         stmt(Allocate{second_.positions, DType::I32, length_, memory})};
-  }
-
-  // Views of one row: of the keys given, of the target, and of the buffers when these are tensors.
-  Body views_of_row(const Expr& row, bool global) {
-    Body body;
-    Expr rest = row, from(nest_.reads[0].offset.constant), to(nest_.target.offset.constant);
-    std::int64_t inner = rows_of(nest_);
-    for (std::size_t d = 0; d < nest_.dims.size(); ++d) {
-      if (nest_.dims[d].name == "v") continue;
-      inner /= nest_.dims[d].extent;
-      const Expr at = quotient(rest, inner);
-      from = from + at * Expr(nest_.reads[0].offset.coefficients[d]);
-      to = to + at * Expr(nest_.target.offset.coefficients[d]);
-      rest = remainder(rest, inner);
-    }
-    const auto view = [&](const char* stem, TensorId tensor, const Expr& offset) {
-      const std::string name = names_.fresh(stem);
-      body.push_back(stmt(View{name, storage_.name(tensor), offset}));
-      return name;
-    };
-    source_ = view("source", sort_.operands[0], from);
-    first_.positions = view("positions", sort_.targets[0], to);
-    if (!global) return body;
-    const Expr dense = row * Expr(length_);
-    first_.keys = view("keys", sort_.targets[1], dense);
-    second_ = {view("other_keys", sort_.targets[2], dense), view("other_positions", sort_.targets[3], dense)};
-    return body;
-  }
-
-  // ---- keys
-
-  Expr key(const Pair& pair, const Expr& at) const { return Load{pair.keys, at, type_}; }
-
-  // Whether the left one of two keys goes first: it does unless the right one is strictly before it.
-  Expr left_first(const Expr& left, const Expr& right) const {
-    Expr ordered = Operation{descending_ ? Op::Ge : Op::Le, {left, right}, DType::Bool};
-    if (!lang::is_float(type_)) return ordered;
-    return Operation{
-        Op::Or, {ordered, Expr(Operation{Op::IsNan, {descending_ ? left : right}, DType::Bool})}, DType::Bool};
-  }
-
-  Expr given(const Expr& at) const {
-    const DType type = storage_.plan.program.tensor(sort_.operands[0]).dtype;
-    return convert(Load{source_, at * Expr(nest_.reads[0].offset.coefficients[*nest_.dim("v")]), type}, type_);
   }
 
   // ---- merging
@@ -274,26 +343,40 @@ class Sort {
         stmt(Store{i, zero, left}), stmt(Store{j, zero, right}), stmt(Let{left_end, merge.middle - Expr(1)}),
         stmt(Let{right_end, merge.high - Expr(1)}), stmt(For{k, Kind::Serial, count, {}, std::move(turn)})};
   }
-
-  const Nest& nest_;
-  const Group& group_;
-  const Compute& leaf_;
-  const std::int64_t part_ = leaf_.as<forms::Sort>()->part;
-  const Storage& storage_;
-  const poly::Intrinsic& sort_;
-  Names& names_;
-  bool descending_;
-  std::int64_t length_;
-  DType type_;
-  std::string source_;
-  Pair first_, second_;
 };
 
 }  // namespace
 
+std::int64_t places_read(const poly::Program& program, TensorId order) {
+  const std::int64_t all = program.tensor(order).shape.back().get();
+  std::int64_t places = is_output(program, order) ? all : 1;
+  for (const poly::Node& node : program.nodes) {
+    if (!reads(node, order)) continue;
+    const auto* s = std::get_if<poly::Statement>(&node);
+    if (!s || std::holds_alternative<TensorId>(s->fill)) return all;
+    for (const poly::Access& read : s->reads) {
+      if (read.tensor != order) continue;
+      const poly::Affine& at = read.element.back();
+      poly::Exact most = at.constant.get();
+      for (std::size_t k = 0; k < s->indices.size(); ++k) {
+        const std::int64_t c = at.coefficients[k].get();
+        most += poly::Exact(c) * (c > 0 ? low(*s, k) + extent(*s, k) - 1 : low(*s, k));
+      }
+      places = std::max(places, most.get() + 1);
+    }
+  }
+  return std::min(places, all);
+}
+
+// An element that goes in moves as many: in the worst of orders all do, which then takes as long as to sort them.
+bool few_places(std::int64_t places, std::int64_t length) {
+  return 0 < places && 2 * places <= length && places <= 4 * log_up(length);
+}
+
 lang::DType key_type(lang::DType type) { return type == DType::Bool ? DType::U8 : compute_type(type); }
 
-bool sorts_in_global_memory(const Nest& nest, lang::DType keys, const Target& target) {
+bool sorts_in_global_memory(const Nest& nest, lang::DType keys, std::int64_t places, const Target& target) {
+  if (!has_threads(target) && few_places(places, length_of(nest))) return false;
   const std::int64_t length = length_of(nest), bytes = lang::bytes(key_type(keys));
   if (has_threads(target)) return length * (2 * bytes + 4) + 64 > target.shared_bytes;
   return length > model::longest_sorted_whole && rows_of(nest) < model::rows_to_cut;
@@ -309,11 +392,13 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
     leaf.lanes = block_threads(length, target);
     return leaf;
   }
-  if (sorts_in_global_memory(nest, program.tensor(nest.reads[0].tensor).dtype, target)) {
+  const std::int64_t places = places_read(program, nest.target.tensor);
+  if (sorts_in_global_memory(nest, program.tensor(nest.reads[0].tensor).dtype, places, target)) {
     leaf.form = forms::Sort{model::longest_sorted_whole / 2};             // an even number of passes sorts it
     return leaf;
   }
-  const double cycles = model::sorted_element * static_cast<double>(length) * (log_up(length) + 2);
+  const double passes = few_places(places, length) ? 1 : log_up(length) + 2;
+  const double cycles = model::sorted_element * static_cast<double>(length) * passes;
   leaf.rows = std::max<std::int64_t>(1, static_cast<std::int64_t>(model::worth_a_turn / std::max(1.0, cycles)));
   leaf.rows = std::min(leaf.rows, std::max<std::int64_t>(1, rows));
   return leaf;
@@ -321,7 +406,10 @@ Compute sort_leaf(const poly::Program& program, const Nest& nest, int node, cons
 
 Body spell_sort(
     const Nest& nest, const Group& group, const Storage& storage, const poly::Intrinsic& sort, Names& names) {
-  return Sort(nest, group, storage, sort, names).spell();
+  const std::int64_t places = places_read(storage.plan.program, sort.targets[0]);
+  const bool whole = !group.threads && !group.body.front().as<forms::Sort>()->part;
+  return whole && few_places(places, length_of(nest)) ? Selection(nest, group, storage, sort, names, places).spell()
+                                                      : Sort(nest, group, storage, sort, names).spell();
 }
 
 }  // namespace tilec::codegen

@@ -163,8 +163,9 @@ class BlockCosts {
         : scattered_ ? apart_cycles(f_.nest.target, r, v) + r * v * static_cast<double>(lanes_) * blocks::scattered
                      : 0.0;
     const double stores = form_ == BlockForm::Taps ? blocks::tap_store : 1;
-    return steps_ * (step + blocks::of_load * loads + (m_ ? 0.0 : blocks::paged_row) * paged_ + gather_cycles(r, v)) +
-        spread + stores * r * v + blocks::start;
+    const double each =
+        step + blocks::of_load * loads + (m_ ? 0.0 : blocks::paged_row) * paged_ + gather_cycles(r, v);
+    return steps_ * left(f_, n_, m_, r, v) * each + spread + stores * r * v + blocks::start;
   }
 
   // Cycles of all blocks.

@@ -84,6 +84,7 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const auto* product = nest.value->as<poly::Apply>();
   const bool fused =
       nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
+  if (identity_is_fill(nest) || always_reached(nest)) f.conditions = conditions(nest);
   if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? model::factor_operations : 1;
   return f;
 }
@@ -102,6 +103,10 @@ double points(const Facts& f) {
 
 double interior(const Facts& f, std::size_t d) {
   return f.nest.rows.empty() ? 1 : interior_part(f.nest, f.extent, d, reductions(f.nest));
+}
+
+double left(const Facts& f, std::size_t n, std::optional<std::size_t> m, double rows, double vectors) {
+  return f.conditions.empty() ? 1 : left_by(f.conditions, f.nest, n, m, rows, rows * vectors * f.ops);
 }
 
 std::int64_t lanes_for(const Facts& f, std::int64_t extent) {

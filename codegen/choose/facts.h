@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/conditions.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -35,6 +36,7 @@ struct Facts {
                                                        // machine.h
   double from_memory = 0;                              // the part of the target that no cache keeps from one call to
                                                        // the next
+  std::vector<Condition> conditions = {};              // of its points
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
@@ -57,6 +59,9 @@ bool outputs_share_rows(const Nest& nest);
 double points(const Facts& f);
 // The part of d for which no reduction leaves the domain.
 double interior(const Facts& f, std::size_t d);
+// The part of its steps that conditions leave (conditions.h).
+double left(const Facts& f, std::size_t n, std::optional<std::size_t> m = std::nullopt, double rows = 1,
+    double vectors = 1);
 // Lanes of a vector of so many elements.
 std::int64_t lanes_for(const Facts& f, std::int64_t extent);
 // Cycles to load or to store a vector whose lanes lie so far apart.

@@ -58,7 +58,7 @@ double folded_cost(
     const double step = (along - uneven) * std::max(shared, chain) + uneven * std::max(alone, chain) +
         (ragged(f, n) ? blocks::ragged_row : 0);
     const double store = m && std::abs(stride(f.nest.target, *m)) > 1 ? blocks::scattered_lane * r : blocks::load;
-    return steps * step + (r > 1 ? blocks::fold_of_row * r + store + blocks::start : f.fold);
+    return steps * left(f, n, m, r) * step + (r > 1 ? blocks::fold_of_row * r + store + blocks::start : f.fold);
   };
   if (!m) return others * block(1);
   const double extent = static_cast<double>(f.extent[*m]), inside = own_ranges ? extent : interior(f, *m) * extent;

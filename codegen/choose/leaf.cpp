@@ -33,7 +33,7 @@ double lane_cost(const Facts& f, std::size_t d) {
     if (!f.nest.dims[k].reduction && !f.fixed[k]) outputs *= static_cast<double>(f.extent[k]);
   const double vectors = std::ceil(static_cast<double>(f.extent[d]) / static_cast<double>(lanes)) * points(f) /
       std::max(1.0, static_cast<double>(f.extent[d]));
-  double cost = step * vectors;
+  double cost = step * vectors * left(f, d);
   if (reduce) return cost + f.fold * outputs;
   const double inside = interior(f, d);
   cost = cost * inside + cost * blocks::masked * (1 - inside);

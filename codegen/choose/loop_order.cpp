@@ -86,6 +86,10 @@ std::vector<std::size_t> reduction_order(const Facts& f, std::optional<std::size
     if (const auto longest = longest_of([&](std::size_t d) { return !masks(d); });
         longest != k.end() && f.extent[*longest] >= blocks::short_loop && !pages(*longest))
       std::rotate(longest, longest + 1, k.end());
+  // What decides whether there are points is known before what they are summed over.
+  for (std::size_t c = f.conditions.size(); c-- > 0;)
+    if (const Condition& one = f.conditions[c]; !(lane && one.dims[*lane]) && asks_alone(f.nest, one))
+      std::stable_partition(k.begin(), k.end(), [&](std::size_t d) { return one.dims[d]; });
   return k;
 }
 

@@ -30,7 +30,9 @@ double touched(const poly::Access& access, const Statement& s) {
 }
 
 double least_of(const Statement& s, const poly::Program& program, const Target& target) {
-  if (s.domain.size() > s.indices.size()) return 0;    // rows leave a part of all this
+  // Rows leave a part of all this, and so do conditions.
+  const auto* choice = s.value.as<poly::Apply>();
+  if (s.domain.size() > s.indices.size() || (choice && choice->op == lang::Op::Select)) return 0;
   std::map<TensorId, double> bytes;
   const auto touch = [&](const poly::Access& access) {
     double& most = bytes[access.tensor];

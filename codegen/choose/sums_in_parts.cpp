@@ -21,11 +21,21 @@ namespace blocks = model::blocks;
 // Steps of a fold in one register: beyond them the roundings of narrow floats add up to more than those of the terms.
 constexpr int exact_enough = 2048;
 
+bool is_told(const Facts& f, const std::string& name) {
+  const auto d = f.nest.dim(name);
+  return std::ranges::any_of(f.conditions, [&](const Condition& one) { return one.told && one.told->dim == d; });
+}
+double steps_of(const Facts& f, const Compute& leaf) {
+  double steps = 1;
+  for (const std::string& name : leaf.k)
+    if (!is_told(f, name)) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
+  return steps;
+}
+
 // Parts whose panel of the operand that lanes read stays in the second cache, or which are as short as exact sums ask
 // for; 0: the sum as a whole.
 std::int64_t chunk_of(const Facts& f, const Compute& leaf) {
-  double steps = 1;
-  for (const std::string& name : leaf.k) steps *= static_cast<double>(f.extent[*f.nest.dim(name)]);
+  const double steps = steps_of(f, leaf);
   const double width = static_cast<double>(leaf.vectors * leaf.lanes * std::max(4, lang::bytes(f.nest.value->type())));
   const bool leaves_cache = !leaf.m().empty() &&
       steps * width >= blocks::panel_part_of_l2 * static_cast<double>(f.l2) &&
@@ -154,6 +164,12 @@ void cut_sums(const Facts& f, Compute& leaf) {
 void sum_in_parts(const Facts& f, Compute& leaf) {
   auto* contract = leaf.as<forms::Contract>();
   if (contract->taps) return;
+  if (!leaf.k.empty() && is_told(f, leaf.k.front())) {
+    // Parts of what is told are as many questions. A sum that rounds is cut where another index goes first.
+    const auto other = std::ranges::find_if(leaf.k, [&](const std::string& name) { return !is_told(f, name); });
+    if (other == leaf.k.end() || steps_of(f, leaf) < exact_enough) return;
+    std::rotate(leaf.k.begin(), other, other + 1);
+  }
   if (f.adds) contract->chunk = chunk_of(f, leaf);
   cut_sums(f, leaf);
 }

@@ -8,6 +8,7 @@
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "codegen/sort.h"
 #include "codegen/strip.h"
 
 namespace tilec::codegen::model {
@@ -23,6 +24,7 @@ constexpr double branch_of_row = 1;                    // cycles of a loop over 
 // Cycles of a step to find which lanes a row of the domain leaves, and to begin and end loops of them. Zen 5, lanes 3
 // elements apart: 50 of 60.
 constexpr double border_of_fold = 40;
+constexpr double selected_element = 2;                  // cycles of one that is not among the first few
 constexpr double found = 10;                           // cycles: a row found by its number
 
 class Core {
@@ -31,6 +33,7 @@ class Core {
       const Machine& machine)
       : program_(program),
         nest_(statement.nest),
+        conditions_(statement.conditions),
         leaf_(leaf),
         walk_(walk),
         machine_(machine),
@@ -47,7 +50,7 @@ class Core {
   }
 
   double cycles() const {
-    if (leaf_.is<forms::Sort>()) return sorted_element * points() * std::log2(std::max(2.0, rows()));
+    if (leaf_.is<forms::Sort>()) return sort();
     if (leaf_.is<forms::Gather>() || leaf_.is<forms::Scatter>()) return rows_found();
     return leaf_.is<forms::Scan>() ? scan() : leaf_.is<forms::Reduce>() ? reduce() : blocks();
   }
@@ -58,6 +61,12 @@ class Core {
     double count = 1;
     for (const Dim& dim : nest_.dims) count *= static_cast<double>(dim.extent);
     return count;
+  }
+  // An element that is not among the first few is compared once.
+  double sort() const {
+    const auto length = static_cast<std::int64_t>(rows());
+    const bool few = few_places(places_read(program_, nest_.target.tensor), length);
+    return points() * (few ? selected_element : sorted_element * std::log2(std::max(2.0, rows())));
   }
   // that the index chooses among, or that are sorted
   double rows() const { return static_cast<double>(nest_.dims[*nest_.dim("v")].extent); }
@@ -179,7 +188,13 @@ class Core {
         (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
-    return outside * all_m * all_n * (steps * step + visits * (once + stores + (folds() ? block_start : map_start)));
+    const double begins = once + stores + (folds() ? block_start : map_start);
+    return outside * all_m * all_n * (steps * left(r, v) * step + visits * begins);
+  }
+
+  // The part of the steps that conditions leave.
+  double left(double r, double v) const {
+    return conditions_.empty() ? 1 : left_by(conditions_, nest_, n_, m_, r, r * v * operations_);
   }
 
   // Blocks of rows of m: what does not move with m is loaded once for all of them, and their lanes are folded together.
@@ -200,7 +215,7 @@ class Core {
                               : blocks::fold_of_lanes;
     const double at_border =
         n_ ? 1 - interior_part(nest_, walk_.boxes[0], *n_, std::vector<bool>(nest_.dims.size(), true)) : 0;
-    return walk_.filled * all * steps * (vectors * step + branch_of_row * v) +
+    return walk_.filled * all * steps * left(r, 1) * (vectors * step + branch_of_row * v) +
         at_border * all * steps * border_of_fold + all * (fold + block_start);
   }
 
@@ -228,6 +243,7 @@ class Core {
 
   const poly::Program& program_;
   const Nest& nest_;
+  const std::vector<Condition>& conditions_;
   const Compute& leaf_;
   const Walk& walk_;
   const Machine& machine_;

@@ -125,7 +125,16 @@ inline constexpr double tie = 0.001;                   // of the cost: such bloc
 inline constexpr double panel_part_of_l2 = 0.375;
 inline constexpr std::int64_t panel_reuse = 4;
 inline constexpr double steps_of_chunk = 512;          // of a reduction that is cut
+// Vector operations, from which on a condition is asked before them: as long as a branch that went the other way takes,
+// which happens at most as often as they are spared.
+inline constexpr double asks_from = 32, question = 4;  // and to ask it
 }  // namespace blocks
+
+// The part of a fold's points that meets a condition, where nothing is known of what it compares: codegen/conditions.h.
+namespace likely {
+inline constexpr double equal = 0.1, other = 0.5;      // of labels, say, as many are equal; all else is as likely not
+inline constexpr double few = 0.1;                     // for the sake of which lanes run over another index
+}  // namespace likely
 
 // What is asked for before it is read: choose/ahead.cpp. Measured on Zen 5 unless said
 // (docs/decisions/rows_asked_ahead.md).

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "codegen/model/machine.h"
+#include "codegen/ranges.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen::model {
@@ -50,7 +51,9 @@ Known known(Nest nest, const Target& target) {
   const Machine* machine = machine_of(target);
   const double filled = filled_part(nest),
                operations = nest.value && machine != nullptr ? operations_of(*nest.value, *machine) : 0;
-  return {std::move(nest), filled, operations};
+  std::vector<Condition> asked =
+      nest.value && (identity_is_fill(nest) || always_reached(nest)) ? conditions(nest) : std::vector<Condition>{};
+  return {std::move(nest), filled, operations, std::move(asked)};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "codegen/conditions.h"
 #include "codegen/nest.h"
 #include "codegen/plan.h"
 #include "codegen/target.h"
@@ -13,6 +14,7 @@ struct Known {
   Nest nest;
   double filled;                                       // the part of the box that the rows of the domain leave
   double operations;                                   // of the value, in vector multiply-adds
+  std::vector<Condition> conditions = {};              // of the points
 };
 // Of each leaf of a group, and of each group of a plan.
 using KnownGroup = std::vector<Known>;

@@ -141,6 +141,9 @@ inline constexpr std::size_t moved_looked_at = 4;      // of those that move one
 // Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much
 // were faster, of the others half.
 inline constexpr double faster_by_moving = 0.85;
+// Of the time with a copy of rows that a gather makes, or that a scatter adds up, and elements of a row from which on
+// anybody asks.
+inline constexpr double faster_by_seeking = 0.9, row_worth_seeking = 32;
 inline constexpr double faster_by_prediction = 0.97;   // of the first one's time, what another must come to
 inline constexpr double near_the_best = 1.3;           // of the cycles of the multiply-adds alone
 // Where memory decides, which is where a layout takes three times its multiply-adds, boxes are chosen up to this many

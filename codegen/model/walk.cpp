@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "codegen/tile.h"
 
@@ -12,7 +14,9 @@ namespace {
 
 class Walker {
  public:
-  explicit Walker(const Nest& nest) : nest_(nest) {
+  Walker(const Known& statement, const Compute& leaf)
+      : nest_(statement.nest), conditions_(statement.conditions), n_(statement.nest.dim(leaf.n)) {
+    const Nest& nest = nest_;
     constexpr std::size_t usual = 12;                  // loops of a leaf
     walk_.loops.reserve(usual);
     std::vector<std::int64_t> box;
@@ -37,6 +41,8 @@ class Walker {
       box[*d] = by;
     }
     if (turns.dims.empty()) return;
+    for (const Condition& one : conditions_)
+      if (tells(one, box)) turns.dims.push_back(one.told->dim), box[one.told->dim] = 1;
     walk_.loops.push_back(std::move(turns));
   }
   void loop(const std::string& name, std::int64_t step) { loop({&name, 1}, step); }
@@ -44,7 +50,17 @@ class Walker {
   Walk& made() { return walk_; }
 
  private:
+  // Whether all is known that tells a dimension: it goes on with the last loop of that.
+  bool tells(const Condition& one, std::span<const std::int64_t> box) const {
+    if (!one.told || one.told->dim == n_ || box[one.told->dim] <= 1 || !asks_alone(nest_, one)) return false;
+    for (std::size_t d = 0; d < one.dims.size(); ++d)
+      if (one.dims[d] && d != one.told->dim && box[d] > 1) return false;
+    return true;
+  }
+
   const Nest& nest_;
+  const std::vector<Condition>& conditions_;
+  std::optional<std::size_t> n_;
   Walk walk_;
 };
 
@@ -57,7 +73,7 @@ double Walk::entered(std::size_t at) const {
 
 Walk walk(const Known& statement, const Group& group, const Compute& leaf) {
   const Nest& nest = statement.nest;
-  Walker walker(nest);
+  Walker walker(statement, leaf);
   // the leaves of a group are run one behind the other for each part
   for (const Loop& loop : group.loops) walker.loop(loop.index, loop.part());
   for (const Loop& loop : origins(group)) walker.loop(loop.index, 1);

@@ -13,6 +13,7 @@
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
 //   chunks O  over s  by 32             O's triangle over s in chunks: within them as written, before them by states
 //                                       (chunks.h)
+//   seek A                              rows of the gather A are read where they lie, the scatter A is a sum (seek.h)
 //   online M Z U  rows i  over j        M, Z and U in one pass over j, with what they read of [i, j] (online.h)
 //   terms Y                             the terms of the scan Y first, into a tensor of their own (scan.h)
 //   blocks Y  by 4096                   the scan Y in two passes of blocks of 4096 (scan.h)
@@ -99,6 +100,12 @@ struct Chunks {
   std::int64_t size = 0;
   void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
   bool operator==(const Chunks&) const = default;
+};
+struct Seek {
+  static constexpr const char* word = "seek";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Seek&) const = default;
 };
 struct Online {
   static constexpr const char* word = "online";
@@ -191,9 +198,9 @@ struct Share {
 }  // namespace directives
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
-    directives::Reach, directives::Logs, directives::Factor, directives::Chunks, directives::Online, directives::Terms,
-    directives::Blocks, directives::Windows, directives::Pairs, directives::Split, directives::Copy, directives::Stage,
-    directives::Tile, directives::Panels, directives::Finish, directives::Share>;
+    directives::Reach, directives::Logs, directives::Factor, directives::Chunks, directives::Seek, directives::Online,
+    directives::Terms, directives::Blocks, directives::Windows, directives::Pairs, directives::Split, directives::Copy,
+    directives::Stage, directives::Tile, directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose
@@ -206,7 +213,7 @@ struct Directive : AnyDirective {
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
 // all is chosen.
-enum class RewriteStage { Inline, Sums, Online, Scans, Pairs, Splits, Copies, Panels, Finishes, Rows };
+enum class RewriteStage { Inline, Sums, Seeks, Online, Scans, Pairs, Splits, Copies, Panels, Finishes, Rows };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
 

@@ -67,6 +67,7 @@ Refusal apply(Rewriting& r, const directives::Reach& directive);
 Refusal apply(Rewriting& r, const directives::Logs& directive);
 Refusal apply(Rewriting& r, const directives::Factor& directive);
 Refusal apply(Rewriting& r, const directives::Chunks& directive);
+Refusal apply(Rewriting& r, const directives::Seek& directive);
 Refusal apply(Rewriting& r, const directives::Online& directive);
 Refusal apply(Rewriting& r, const directives::Terms& directive);
 Refusal apply(Rewriting& r, const directives::Blocks& directive);

@@ -19,7 +19,8 @@ struct StageWord {
                                                        // it
 };
 inline constexpr StageWord stage_words[] = {{RewriteStage::Inline, "inline"}, {RewriteStage::Sums, "factor"},
-    {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"}, {RewriteStage::Pairs, "pairs"}, {RewriteStage::Splits, "split"},
+    {RewriteStage::Seeks, "seek"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"},
+    {RewriteStage::Pairs, "pairs"}, {RewriteStage::Splits, "split"},
     {RewriteStage::Copies, "copy"}, {RewriteStage::Panels, "panels"},
     {RewriteStage::Finishes, "finish"}, {RewriteStage::Rows, "share"}};
 static_assert(std::size(stage_words) == static_cast<std::size_t>(RewriteStage::Rows) + 1);

@@ -8,6 +8,7 @@
 
 #include "codegen/model/estimates.h"
 #include "codegen/scalar.h"
+#include "codegen/spell/asked.h"
 #include "codegen/spell/block_stores.h"
 
 namespace tilec::codegen {
@@ -58,8 +59,12 @@ class BlockSums {
   }
 
   Body reduce_all(const BlockPlace& at, std::size_t level, Body& later) {
+    return asked(at, [&] { return reduce_asked(at, level, later); });
+  }
+  Body reduce_asked(const BlockPlace& at, std::size_t level, Body& later) {
     if (level >= l_.k.size()) return one_step(at, later);
     const std::size_t d = l_.k[level];
+    if (is_told(at, d)) return told_loop(at, d, [&] { return reduce(at, level + 1, later); });
     if (level + 1 == l_.k.size()) return innermost(at, d);
     return l_.loop(d, l_.points.bounds(d), [&] {
       Body body = requests_.outside(at, level);
@@ -71,7 +76,7 @@ class BlockSums {
   Body one_step(const BlockPlace& at, Body& later) {
     Body body;
     const Views views = views_of(body, at);
-    append(later, requests_.by_block(at, views));
+    if (l_.answers.empty()) append(later, requests_.by_block(at, views));  // outside of the question
     EdgeValues edges;
     append(body, step(values_of(at, views, common_), edges));
     return body;

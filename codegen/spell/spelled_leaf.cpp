@@ -3,6 +3,7 @@
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -28,6 +29,37 @@ SpelledLeaf::SpelledLeaf(
   target_type = storage.plan.program.tensor(nest.target.tensor).dtype;
   scaled = has_scale(nest.aggregation, type);
   flag = !around.reached && !always_reached(nest) && !identity_is_fill(nest);
+  if (!flag) conditions = codegen::conditions(nest);
+}
+
+std::optional<bool> SpelledLeaf::answer(const poly::Expr& asked) const {
+  if (answers.empty()) return std::nullopt;
+  if (const auto known = answers.find(poly::address(asked)); known != answers.end()) return known->second;
+  const auto* apply = asked.as<poly::Apply>();
+  if (!apply || apply->type != DType::Bool) return std::nullopt;
+  if (apply->op == Op::Not) {
+    const std::optional<bool> other = answer(apply->operands[0]);
+    return other ? std::optional(!*other) : std::nullopt;
+  }
+  if (apply->op != Op::And && apply->op != Op::Or) return std::nullopt;
+  const bool decides = apply->op == Op::Or;
+  bool all = true;
+  for (const poly::Expr& operand : apply->operands) {
+    const std::optional<bool> one = answer(operand);
+    if (one == decides) return decides;
+    all = all && one;
+  }
+  return all ? std::optional(!decides) : std::nullopt;
+}
+
+const poly::Expr& SpelledLeaf::value() const {
+  const poly::Expr* value = &*nest.value;
+  while (const auto* choice = value->as<poly::Apply>()) {
+    const std::optional<bool> met = choice->op == Op::Select ? answer(choice->operands[0]) : std::nullopt;
+    if (!met) break;
+    value = &choice->operands[*met ? 1 : 2];
+  }
+  return *value;
 }
 
 Body SpelledLeaf::with(std::size_t d, const Expr& value, const std::function<Body()>& inside) {

@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "codegen/conditions.h"
 #include "codegen/spelling.h"
 
 namespace tilec::codegen {
@@ -33,6 +35,9 @@ struct SpelledLeaf {
   DType type, target_type;
   bool scaled = false;                                 // the fold is a product of floats: product.h
   bool flag = false;                                   // blocks remember whether they met a point
+  std::vector<Condition> conditions = {};              // that may be asked outside of steps (asked.h)
+  std::map<const void*, std::optional<bool>> answers = {};  // of those asked around here, by node; none: some row's
+                                                            // is yes
 
   // `inside` with d at this value, or with this part of d.
   Body with(std::size_t d, const Expr& value, const std::function<Body()>& inside);
@@ -40,6 +45,9 @@ struct SpelledLeaf {
   // A loop over values of d, each of which is fixed inside.
   Body loop(std::size_t d, const Interval& range, const std::function<Body()>& inside);
 
+  std::optional<bool> answer(const poly::Expr& asked) const;  // of a condition that was asked
+  // What the fold takes of points here: the value without the choices whose conditions were asked.
+  const poly::Expr& value() const;
   std::int64_t bytes_of(std::size_t read) const;       // of an element
   Kind lane_kind() const { return around.threads ? Kind::Thread : Kind::Vector; }
 };

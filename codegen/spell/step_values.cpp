@@ -42,16 +42,18 @@ void StepValues::fold(Body& body, const Accumulators& sums, std::int64_t i, std:
     if (at_.tile.border) body.push_back(stmt(If{inside_[static_cast<std::size_t>(i)], std::move(added), {}}));
     else append(body, std::move(added));
   };
-  const auto* product = l_.nest.value->as<poly::Apply>();
+  const poly::Expr& folded = l_.value();
+  const auto* product = folded.as<poly::Apply>();
   if (l_.nest.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(l_.type)) {
     const Expr a = value(body, product->operands[0], i, v), b = value(body, product->operands[1], i, v);
     return put(sums.add_product(slot, convert(a, l_.type), convert(b, l_.type)));
   }
-  put(sums.add(slot, convert(value(body, *l_.nest.value, i, v), l_.type)));
+  put(sums.add(slot, convert(value(body, folded, i, v), l_.type)));
 }
 
 Expr StepValues::value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v) {
   if (const auto* number = e.as<poly::Number>()) return constant_of(*number);
+  if (const std::optional<bool> answer = l_.answer(e)) return Constant{DType::Bool, *answer, 0};
   const Depends d = depends(e);
   const void* node = e.match([](const auto& n) { return static_cast<const void*>(&n); });
   const auto key = std::make_tuple(node, d.m ? i : -1, d.n ? v : -1);
@@ -100,6 +102,11 @@ Expr StepValues::fresh_value(Body& body, const poly::Expr& e, std::int64_t i, st
       [&](const poly::Index& x) { return convert(at_.index_value(l_.nest.form(x.value), i, v), compute_type(x.type)); },
       [&](const poly::Cast& c) { return cast(value(body, c.operand, i, v), c.operand, c.type); },
       [&](const poly::Apply& a) {
+        if (const std::optional<bool> met = a.op == Op::Select ? l_.answer(a.operands[0]) : std::nullopt)
+          return value(body, a.operands[*met ? 1 : 2], i, v);
+        if (a.op == Op::And && a.type == DType::Bool)  // of a conjunction, what is left to ask
+          for (const std::size_t o : {0, 1})
+            if (l_.answer(a.operands[o]) == true) return value(body, a.operands[1 - o], i, v);
         std::vector<Expr> operands;
         for (const poly::Expr& o : a.operands) operands.push_back(value(body, o, i, v));
         return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
@@ -203,7 +210,7 @@ void hoist(Body& body, StepValues& values, const SpelledLeaf& l, const poly::Exp
 
 KnownValues hoisted(Body& body, const BlockPlace& at, const Views& views, std::optional<std::size_t> d) {
   StepValues values(BlockPlace{at.leaf}, views);       // which are the same for all rows and vectors
-  hoist(body, values, at.leaf, *at.leaf.nest.value, d);
+  hoist(body, values, at.leaf, at.leaf.value(), d);
   return values.known();
 }
 

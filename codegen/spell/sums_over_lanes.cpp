@@ -9,6 +9,7 @@
 #include "codegen/product.h"
 #include "codegen/requests.h"
 #include "codegen/scalar.h"
+#include "codegen/spell/asked.h"
 #include "codegen/spell/step_values.h"
 
 namespace tilec::codegen {
@@ -25,9 +26,7 @@ class SumsOverLanes {
       : at_(at), l_(at.leaf), requests_(requests), sums_(sums), d_(static_cast<std::size_t>(l_.n)) {}
 
   Body reduce(std::size_t level) {
-    if (level < l_.k.size())
-      return l_.loop(l_.k[level], l_.points.bounds(l_.k[level]), [&] { return reduce(level + 1); });
-    return at_.tile.staggered && at_.tile.blocked_m ? staggered() : whole(l_.points.bounds(d_));
+    return asked(at_, [&] { return reduce_asked(level); });
   }
 
   Body stores(Body& body, const std::optional<Expr>& later) {
@@ -39,6 +38,14 @@ class SumsOverLanes {
   }
 
  private:
+  Body reduce_asked(std::size_t level) {
+    if (level == l_.k.size())
+      return at_.tile.staggered && at_.tile.blocked_m ? staggered() : whole(l_.points.bounds(d_));
+    const std::size_t d = l_.k[level];
+    const auto inside = [&] { return reduce(level + 1); };
+    return is_told(at_, d) ? told_loop(at_, d, inside) : l_.loop(d, l_.points.bounds(d), inside);
+  }
+
   // Vectors that every row has whole, and between these and either end vectors under a mask for each row.
   Body staggered() {
     const std::string& stem = l_.nest.dims[d_].name;

@@ -131,6 +131,10 @@ class Directives {
         for (const std::size_t k : sums) if (random_.chance(2)) factor.sums.push_back(s.indices[k]);
         return factor.sums.empty() ? std::nullopt : std::optional<codegen::Directive>(factor);
       }
+      case RewriteStage::Seeks: {
+        if (s.reads.empty()) return std::nullopt;
+        return Seek{program.tensor(random_.pick(s.reads).tensor).name};
+      }
       case RewriteStage::Online: return pass(program, all, at);
       case RewriteStage::Scans: {
         const auto scan = codegen::scan_of(s);
