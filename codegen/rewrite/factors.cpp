@@ -88,33 +88,37 @@ namespace {
 
 Expr none(DType type) { return poly::Number{type, 0, std::numeric_limits<double>::quiet_NaN()}; }
 
-// Whether a factor is finite, a divisor neither 0 nor NaN. Nothing where that is known, or asked already.
+// Whether a factor is finite, a divisor neither 0 nor NaN. Nothing where that is known.
 std::optional<Expr> is_finite(const ProductFactor& f) {
   if (f.role == Role::When || !lang::is_float(f.value.type())) return std::nullopt;
   if (const auto* number = f.value.as<poly::Number>();
       number && std::isfinite(number->real) && (f.role == Role::Times || number->real != 0))
-    return std::nullopt;
-  const auto* asked = f.value.as<poly::Apply>();
-  if (const auto* other = asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() : nullptr;
-      other && std::isnan(other->real))
     return std::nullopt;
   if (f.role == Role::Times) return poly::Apply{Op::IsFinite, {f.value}, DType::Bool};
   const Expr zero = poly::Number{f.value.type()}, size = poly::Apply{Op::Abs, {f.value}, f.value.type()};
   return poly::Apply{Op::Gt, {size, zero}, DType::Bool};
 }
 
+// Whether `each_finite` has asked it: it is NaN where it is not finite.
+bool is_asked(const ProductFactor& f) {
+  const auto* asked = f.value.as<poly::Apply>();
+  const auto* other = asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() : nullptr;
+  return other && std::isnan(other->real);
+}
+
 }  // namespace
 
-std::optional<Expr> all_finite(const std::vector<ProductFactor>& factors) {
+std::optional<Expr> all_finite(const std::vector<ProductFactor>& factors, bool asked) {
   std::optional<Expr> all;
   for (const ProductFactor& f : factors)
-    if (const auto one = is_finite(f)) all = all ? Expr(poly::Apply{Op::And, {*all, *one}, DType::Bool}) : *one;
+    if (const auto one = asked || !is_asked(f) ? is_finite(f) : std::nullopt)
+      all = all ? Expr(poly::Apply{Op::And, {*all, *one}, DType::Bool}) : *one;
   return all;
 }
 
 std::vector<ProductFactor> each_finite(std::vector<ProductFactor> factors, DType type) {
   for (ProductFactor& f : factors)
-    if (const auto one = is_finite(f))
+    if (const auto one = is_asked(f) ? std::nullopt : is_finite(f))
       f.value = poly::Apply{Op::Select, {*one, in_type(f.value, type), none(type)}, type};
   return factors;
 }

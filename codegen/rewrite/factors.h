@@ -32,8 +32,9 @@ std::optional<FactoredProduct> product_of(const poly::Statement& s);
 bool is_zero(const poly::Expr& e);
 poly::Expr in_type(const poly::Expr& e, lang::DType type);
 
-// Whether all factors are finite and no divisor is 0 or NaN, where that may be otherwise.
-std::optional<poly::Expr> all_finite(const std::vector<ProductFactor>& factors);
+// Whether all factors are finite and no divisor is 0 or NaN, where that may be otherwise. `asked`: also of those that
+// are NaN where they are not, as `each_finite` makes them.
+std::optional<poly::Expr> all_finite(const std::vector<ProductFactor>& factors, bool asked);
 
 // The same of each by itself: what is not finite is NaN.
 std::vector<ProductFactor> each_finite(std::vector<ProductFactor> factors, lang::DType type);

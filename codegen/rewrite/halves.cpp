@@ -100,10 +100,12 @@ class Cutting {
     // what leaves all sums is a factor of each element, which a product takes along
     if (as_many && (s_.reads.size() < 3 || is_all(summed) || !is_matrix_product(parts[0].statement)))
       return std::nullopt;
+    std::vector<ProductFactor> conditions = conditions_of(in_);
     std::optional<FiniteGuard> guard;
-    if (const auto all = all_finite(out_); all && product_.op == Op::Mul && lang::is_float(type_))
+    if (const auto all = all_finite(out_, !conditions.empty());
+        all && product_.op == Op::Mul && lang::is_float(type_))
       guard = FiniteGuard{*all};
-    if (std::vector<ProductFactor> conditions = conditions_of(in_); guard && !conditions.empty()) {
+    if (guard && !conditions.empty()) {
       parts.push_back(inner(summed, mentioned(conditions, summed), conditions, DType::I32, 1));
       guard->reached = poly::Read{static_cast<int>(s_.reads.size()) + 1, DType::I32};
     }
