@@ -71,8 +71,10 @@ class Sloped {
   bool add(const Power& power) {
     if (!is_whole(power.exponent, true)) return false;
     // 0 to the power of 0 is 1, and every other power of it less than any f32
-    const Expr size = apply_to(Op::Max, poly::Apply{Op::Abs, {power.base}, DType::F64}, number(1e-300));
-    add(poly::Apply{Op::Log, {size}, DType::F64}, power.exponent);
+    const Expr size = poly::Apply{Op::Abs, {power.base}, DType::F64},
+               is_none = poly::Apply{Op::Lt, {size, number(1e-300)}, DType::Bool},
+               some = poly::Apply{Op::Select, {is_none, number(1e-300), size}, DType::F64};
+    add(poly::Apply{Op::Log, {some}, DType::F64}, power.exponent);
     const Expr is_negative = poly::Apply{Op::Lt, {power.base, number(0)}, DType::Bool},
                sign = poly::Apply{Op::Select, {is_negative, number(-1), number(1)}, DType::F64};
     multiply(t_.here_sign, apply_to(Op::Pow, sign, part_of(power.exponent, t_.along, true)));
@@ -86,7 +88,17 @@ class Sloped {
     return e && e->value.divisor.is(1) &&
         (!steps || (std::floor(length.times) == length.times && std::floor(length.plus) == length.plus));
   }
-  void add(const Expr& slope, const Length& length) {
+  // Infinite ones would be NaN times 0.
+  static Expr finite(const Expr& slope) {
+    const double most = std::numeric_limits<double>::max() * 0x1p-40;  // that lengths can be multiplied with
+    const auto beyond = [&](Op than, double end, const Expr& otherwise) {
+      const Expr is_beyond = poly::Apply{than, {slope, number(end)}, DType::Bool};
+      return Expr(poly::Apply{Op::Select, {is_beyond, number(end), otherwise}, DType::F64});
+    };
+    return beyond(Op::Gt, most, beyond(Op::Lt, -most, slope));
+  }
+  void add(const Expr& infinite, const Length& length) {
+    const Expr slope = finite(infinite);
     join(t_.here, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.along, true)));
     join(t_.there, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.over, false)));
   }

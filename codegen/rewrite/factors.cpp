@@ -48,19 +48,32 @@ class Reader {
     for (const Expr& operand : apply->operands) take_condition(operand);
   }
 
-  void take(const Expr& e) {
+  static bool is_plain(const Expr& e) {
+    const auto* n = e.as<poly::Number>();
+    return n && (!lang::is_float(n->type) || (std::isfinite(n->real) && n->real != 0));
+  }
+
+  // `whole`: the value is e, or e times numbers. `(c ? x : 0) * y` is NaN where c does not hold and y is infinite, so c
+  // is no condition of that; of whole numbers it is.
+  void take(const Expr& e, bool whole = true) {
     const std::size_t from = product_.factors.size();
     const auto* apply = e.as<poly::Apply>();
     if (!apply || apply->type != s_.value.type()) return add(e, Role::Times);
     if (apply->op == product_.op) {
-      for (const Expr& operand : apply->operands) take(operand);
+      for (std::size_t k = 0; k < apply->operands.size(); ++k) {
+        bool alone = whole;
+        for (std::size_t o = 0; o < apply->operands.size(); ++o)
+          alone = alone && (o == k || is_plain(apply->operands[o]));
+        take(apply->operands[k], alone);
+      }
     } else if (product_.op == Op::Mul && apply->op == Op::Neg) {
       product_.negative = !product_.negative;
-      return take(apply->operands[0]);
+      return take(apply->operands[0], whole);
     } else if (product_.op == Op::Mul && apply->op == Op::Div && lang::is_float(apply->type)) {
-      take(apply->operands[0]);
+      take(apply->operands[0], whole && is_plain(apply->operands[1]));
       add(apply->operands[1], Role::Over);
-    } else if (product_.op == Op::Mul && apply->op == Op::Select && is_zero(apply->operands[2])) {
+    } else if ((whole || !lang::is_float(apply->type)) && product_.op == Op::Mul && apply->op == Op::Select &&
+        is_zero(apply->operands[2])) {
       take_condition(apply->operands[0]);
       take(apply->operands[1]);
     } else {

@@ -168,6 +168,30 @@ def test_weights_up_to_what_f32_holds(tmp_path, steps):
 
 
 @pytest.mark.parametrize(
+    "weight, rate, at_once",
+    [
+        ("exp((t - s) * R[])", -np.inf, 0),
+        ("exp((s - t) * R[])", np.inf, 0),
+        ("pow(R[], s - t)", np.inf, 0),
+        ("pow(R[], s - t)", -np.inf, 0),
+        ("pow(R[], t - s)", 0, 0),
+        ("pow(R[], t - s)", np.nan, np.nan),
+        ("exp((t - s) * R[])", np.nan, np.nan),
+    ],
+)
+def test_rates_without_an_end(tmp_path, weight, rate, at_once):
+    """Nothing is left after a step."""
+    text = f"O[t, e: T, E] = +(Q[t, d] * {weight} * K[s, d] * V[s, e]), s <= t - 1;"
+    (tmp_path / "f.tile").write_text(f"function f(Q[T, D], R[], K[T, D], V[T, E]) -> (O) {{ {text} }}\n")
+    (tmp_path / "f.plan").write_text("chunks O  over s  by 8\n")
+    rng = np.random.default_rng(6)
+    arrays = {n: rng.standard_normal((100, 3)).astype("f4") for n in "QKV"} | {"R": np.asarray(rate, "f4")}
+    done = tilec(tmp_path, "run", "f.tile", *saved(tmp_path, arrays), "--plan", "f.plan", "O=o.npy")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "o.npy")[1:], np.full((99, 3), at_once, "f4"))
+
+
+@pytest.mark.parametrize(
     "plan, said",
     [
         ("chunks O  over t  by 8", "does not reduce over an index `t`"),

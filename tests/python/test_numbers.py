@@ -150,6 +150,27 @@ def test_what_multiplies_no_point_of_a_conditional_sum_does_not_matter(target, b
         np.testing.assert_allclose(got[number], wanted[number], rtol=1e-4)
 
 
+# What a condition chooses is one factor of several: 0 times infinity is NaN.
+CHOSEN_FACTORS = [
+    "O[s, e: N, N] = +((M[s, j] > 0.5 ? 1.0 : 0.0) * A[i, d] * C[j, e])",
+    "O[j, l: N, N] = +((M[j, l] > 0.5 ? A[j, l] : 0.0) / C[i, l])",
+    "O[j, l: N, N] = +(A[i, k] * (C[j, l] * (M[j, i] > 0.5 ? 2.0 : 0.0)))",
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("body", CHOSEN_FACTORS)
+@pytest.mark.parametrize("bad", [np.inf, np.nan, 0])
+def test_a_factor_that_a_condition_chooses_is_no_condition_of_the_product(target, body, bad):
+    text = f"function f(M[N, N], A[N, N], C[N, N]) -> (O) {{ {body}; }}"
+    m, a, c = np.random.default_rng(5).uniform(0.4, 1, (3, 24, 24)).astype("f4")
+    m[:9], c[[0, 5], 3] = 0, bad
+    got, wanted = tilec.compile(text, target=target)(m, a, c), tilec.compile(text, target="reference")(m, a, c)
+    number = np.isfinite(wanted)
+    np.testing.assert_array_equal(np.isfinite(got), number)
+    np.testing.assert_allclose(got[number], wanted[number], rtol=1e-4)
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_a_running_extreme_that_is_no_number_has_the_gradient_zero(target, bad):
