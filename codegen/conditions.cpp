@@ -26,8 +26,7 @@ class Conditions {
       const bool met = is_nothing(choice->operands[2]);
       if (!met && !is_nothing(choice->operands[1])) break;
       take(choice->operands[0], met);
-      const poly::Expr arm = choice->operands[met ? 1 : 2];
-      rest = arm;
+      rest = poly::Expr(choice->operands[met ? 1 : 2]);
     }
     return std::move(found_);
   }

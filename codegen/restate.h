@@ -21,15 +21,14 @@ std::optional<poly::Statement> straightened(const poly::Statement& s);
 std::optional<poly::Statement> gathered(const poly::Statement& s);
 // Conditions on indices that choose between a value and what the fold ignores are rows.
 std::optional<poly::Statement> unmasked(const poly::Program& program, const poly::Statement& s);
-// The same scores that a decay is multiplied with: W[t, s] = A[t, s] * exp(L[t] - L[s]), s <= t;  +(W[t, s] * V[s, e])
-//   ⇒  +(Q[t, d] * K[s, d] * exp(L[t] - L[s]) * V[s, e]), s <= t          unfolded
-//
 // The reader sums over the producer's points too. The producer is a sum in the type of the tensor between them, or has
 // one value for each element.
 std::optional<poly::Statement> merged(
     const poly::Program& program, const poly::Statement& producer, const poly::Statement& reader);
 
 // A sum over a triangle, with what makes its factors over both of the triangle's indices written out in it.
+//   A[t, s] = +(Q[t, d] * K[s, d]);  W[t, s] = A[t, s] * exp(L[t] - L[s]), s <= t;  O[t, e] = +(W[t, s] * V[s, e])
+//     ⇒  O[t, e] = +(Q[t, d] * K[s, d] * exp(L[t] - L[s]) * V[s, e]), s <= t
 std::optional<poly::Statement> unfolded(const poly::Program& program, std::size_t n);
 
 // The sum over a triangle as that over a strip of it and that over the rest, which is a scan (`values_apart`).

@@ -69,14 +69,14 @@ std::optional<FactorChoice> in_chunks(
     const double within = choose_factors(program, sum_in_chunks(s, *triangle, first)).cost / first;
     double weights = 0;
     if (triangle->here) {
-      weights = model::rough_operations_of(lang::Op::Exp) * model::product_point / 2 / 2;  // of f32, in half the square
+      // exponentials run at the rate of f32 products, over half a square
+      weights = model::rough_operations_of(lang::Op::Exp) * (model::product_point / 2) / 2;
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (k != over && (triangle->here_mentions[k] || triangle->there_mentions[k]))
           weights *= static_cast<double>(extent(s, k));
     }
     for (std::int64_t chunk = first; chunk <= std::min(last, extent(s, triangle->along) / 4); chunk *= 2) {
-      const double cost =
-          cost_of_states(s, *triangle, chunk) + (within + weights) * static_cast<double>(chunk);
+      const double cost = cost_of_states(s, *triangle, chunk) + (within + weights) * static_cast<double>(chunk);
       if (cost < limit) best = FactorChoice{cost, {over}, false, chunk}, limit = cost;
     }
   }

@@ -17,11 +17,6 @@ using poly::Expr;
 using poly::Statement;
 using poly::TensorId;
 
-bool within(const std::vector<bool>& a, const std::vector<bool>& b) {
-  for (std::size_t k = 0; k < a.size(); ++k) if (a[k] && !b[k]) return false;
-  return true;
-}
-
 ChunkFrames::ChunkFrames(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk)
     : s_(s),
       t_(t),

@@ -14,8 +14,6 @@
 
 namespace tilec::codegen {
 
-bool within(const std::vector<bool>& a, const std::vector<bool>& b);  // all that a mentions
-
 class ChunkFrames {
  public:
   ChunkFrames(const poly::Statement& s, const ChunkedTriangle& t, std::int64_t chunk);

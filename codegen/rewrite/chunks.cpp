@@ -1,11 +1,8 @@
 #include "codegen/rewrite/chunks.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "codegen/decay.h"
@@ -22,7 +19,6 @@ namespace {
 
 using lang::DType;
 using lang::Op;
-using poly::Access;
 using poly::Affine;
 using poly::Expr;
 using poly::Program;
@@ -31,6 +27,11 @@ using poly::TensorId;
 using Indices = std::vector<std::size_t>;
 using Mentions = std::vector<bool>;
 using Role = ProductFactor::Role;
+
+bool within(const Mentions& a, const Mentions& b) {
+  for (std::size_t k = 0; k < a.size(); ++k) if (a[k] && !b[k]) return false;
+  return true;
+}
 
 // But for `without`.
 Mentions together(Mentions a, const Mentions& b, std::size_t without) {
@@ -77,8 +78,8 @@ class Sloped {
     add(poly::Apply{Op::Log, {some}, DType::F64}, power.exponent);
     const Expr is_negative = poly::Apply{Op::Lt, {power.base, number(0)}, DType::Bool},
                sign = poly::Apply{Op::Select, {is_negative, number(-1), number(1)}, DType::F64};
-    multiply(t_.here_sign, apply_to(Op::Pow, sign, part_of(power.exponent, t_.along, true)));
-    multiply(t_.there_sign, apply_to(Op::Pow, sign, part_of(power.exponent, t_.over, false)));
+    join(t_.here_sign, Op::Mul, apply_to(Op::Pow, sign, part_of(power.exponent, t_.along, true)));
+    join(t_.there_sign, Op::Mul, apply_to(Op::Pow, sign, part_of(power.exponent, t_.over, false)));
     return true;
   }
 
@@ -102,7 +103,6 @@ class Sloped {
     join(t_.here, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.along, true)));
     join(t_.there, Op::Add, apply_to(Op::Mul, slope, part_of(length, t_.over, false)));
   }
-  static void multiply(std::optional<Expr>& all, const Expr& e) { join(all, Op::Mul, e); }
   static void join(std::optional<Expr>& all, Op op, const Expr& e) { all = all ? apply_to(op, *all, e) : e; }
 
   ChunkedTriangle& t_;
@@ -151,19 +151,6 @@ Sides sides(const std::vector<ProductFactor>& factors, const Mentions& weight) {
   return found;
 }
 
-// In an order that does not depend on the text: equal states are made once.
-std::vector<ProductFactor> alike(const Statement& s, std::vector<ProductFactor> factors) {
-  const auto tensors = [&](const ProductFactor& f) {
-    std::vector<TensorId> ids;
-    for (const Expr& part : poly::parts(f.value))
-      if (const auto* read = part.as<poly::Read>())
-        ids.push_back(s.reads[static_cast<std::size_t>(read->read)].tensor);
-    return ids;
-  };
-  std::ranges::stable_sort(factors, std::less<>(), tensors);
-  return factors;
-}
-
 class Chunks : ChunkParts {
  public:
   Chunks(const Program& program, const Statement& s, const FactoredProduct& product, const ChunkedTriangle& t,
@@ -196,6 +183,18 @@ class Chunks : ChunkParts {
     if (t_.there_sign) part.value = apply_to(Op::Mul, part.value, add(part, *t_.there_sign, f));
     return make(std::move(part), f, axes.size(), "_weighed");
   }
+
+  // Where a tensor over what is mentioned is read, whose dimensions in the place of `over` are these two.
+  std::vector<std::size_t> at_values(
+      const Axes& axes, const Mentions& mentions, std::size_t chunk, std::size_t place) const {
+    std::vector<std::size_t> at;
+    for (const std::size_t k : order_of(mentions)) {
+      if (k == t_.over) at.push_back(chunk), at.push_back(place);
+      else at.push_back(place_of(axes, s_.indices[k]));
+    }
+    return at;
+  }
+
   // C[a, d, e] = +(X[a, j, d] * V[j, e])
   TensorId totals(TensorId weighed) {
     Axes axes = state_axes();
@@ -207,18 +206,14 @@ class Chunks : ChunkParts {
       part.value = add(part, joined(product_, alike(s_, t_.before), t_.type), f);
     } else {
       const Sides side = of_states();
-      std::vector<std::size_t> at;
-      for (const std::size_t k : order_of(side.mentions)) {
-        if (k == t_.over) at.push_back(a), at.push_back(rank);
-        else at.push_back(place_of(axes, s_.indices[k]));
-      }
-      part.value = read(part, weighed, t_.type, at);
+      part.value = read(part, weighed, t_.type, at_values(axes, side.mentions, a, rank));
       if (!side.others.empty())
         part.value =
             apply_to(Op::Mul, part.value, add(part, joined(product_, alike(s_, side.others), t_.type), f));
     }
     return make(std::move(part), f, rank, "_chunks");
   }
+
   // D[b, a, d] = exp(U[a, d] - R[b, d]), a <= b
   TensorId decays(TensorId largest, TensorId reached) {
     Axes axes;
@@ -246,16 +241,12 @@ class Chunks : ChunkParts {
     std::vector<std::size_t> at;
     for (std::size_t d = 0; d < rank; ++d) at.push_back(d == b ? rank : d);
     part.value = read(part, totals, t_.type, at);
-    if (decays >= 0) {
-      at.clear();
-      for (const std::size_t k : order_of(t_.there_mentions)) {
-        if (k == t_.over) at.push_back(b), at.push_back(rank);
-        else at.push_back(place_of(axes, s_.indices[k]));
-      }
-      part.value = apply_to(Op::Mul, read(part, decays, t_.type, at), part.value);
-    }
+    if (decays >= 0)
+      part.value = apply_to(
+          Op::Mul, read(part, decays, t_.type, at_values(axes, t_.there_mentions, b, rank)), part.value);
     return make(std::move(part), f, rank, "_states");
   }
+
   // U[a, d] = >(there): the weights of a chunk are exp(there - U), which no exponential leaves.
   TensorId largest_in_chunks() {
     Axes axes = axes_of(order_of(t_.there_mentions), false);
@@ -267,6 +258,7 @@ class Chunks : ChunkParts {
     part.value = apply_to(Op::Max, add(part, *t_.there, f), number(std::numeric_limits<double>::lowest()));
     return make(std::move(part), f, rank, "_largest");
   }
+
   // R[b, d] = >(U[a, d]), a <= b
   TensorId largest_up_to(TensorId largest) {
     Axes axes = axes_of(order_of(t_.there_mentions), false);
@@ -360,9 +352,12 @@ class Chunks : ChunkParts {
     }
     make_whole(std::move(part), f, "_near");
   }
+
+  // Whether a weight is one for several elements side by side, and leaves the sums other than that over values.
   bool weighs_again() const {
+    if (!t_.here) return false;
     bool again = false;
-    for (std::size_t k = 0; k < s_.indices.size() && t_.here; ++k) {
+    for (std::size_t k = 0; k < s_.indices.size(); ++k) {
       const bool weighs = t_.here_mentions[k] || t_.there_mentions[k], output = is_output_index(s_, k);
       if (weighs && k != t_.over && !output) return false;
       again = again || (!weighs && output && extent(s_, k) >= model::least_side_of_product);

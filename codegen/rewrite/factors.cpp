@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/part.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -133,6 +134,17 @@ std::vector<ProductFactor> each_finite(std::vector<ProductFactor> factors, DType
   for (ProductFactor& f : factors)
     if (const auto one = is_asked(f) ? std::nullopt : is_finite(f))
       f.value = poly::Apply{Op::Select, {*one, in_type(f.value, type), none(type)}, type};
+  return factors;
+}
+
+std::vector<ProductFactor> alike(const Statement& s, std::vector<ProductFactor> factors) {
+  std::ranges::stable_sort(factors, std::less<>(), [&](const ProductFactor& f) {
+    std::vector<poly::TensorId> ids;
+    for (const Expr& part : poly::parts(f.value))
+      if (const auto* read = part.as<poly::Read>())
+        ids.push_back(s.reads[static_cast<std::size_t>(read->read)].tensor);
+    return ids;
+  });
   return factors;
 }
 

@@ -48,6 +48,10 @@ struct FiniteGuard {
   poly::Expr operator()(const poly::Expr& value) const;
 };
 
+// In an order that does not depend on the text, so that equal sums are found to be one. For sums in a wider type than
+// the text's: in its own, the text's order rounds as the text does.
+std::vector<ProductFactor> alike(const poly::Statement& s, std::vector<ProductFactor> factors);
+
 // The product of some factors, in the order written.
 poly::Expr joined(const FactoredProduct& product, const std::vector<ProductFactor>& factors, lang::DType type,
     const std::optional<FiniteGuard>& guard = std::nullopt);

@@ -181,25 +181,6 @@ class Cutting {
     return result;
   }
 
-  static std::vector<Expr> reads_of(const Expr& e) {
-    std::vector<Expr> found;
-    for (const Expr& part : poly::parts(e)) if (part.as<poly::Read>()) found.push_back(part);
-    return found;
-  }
-  // In an order that does not depend on the text, so that equal sums are found to be one. Where the text's order rounds
-  // as the text does, it stays.
-  std::vector<ProductFactor> alike(std::vector<ProductFactor> factors) const {
-    const auto tensors = [&](const ProductFactor& f) {
-      std::vector<TensorId> ids;
-      for (const Expr& read : reads_of(f.value))
-        ids.push_back(s_.reads[static_cast<std::size_t>(read.as<poly::Read>()->read)].tensor);
-      return ids;
-    };
-    std::stable_sort(factors.begin(), factors.end(),
-        [&](const ProductFactor& a, const ProductFactor& b) { return tensors(a) < tensors(b); });
-    return factors;
-  }
-
   // Reads that the value has, in its order.
   static void read_in_order(Statement& s) {
     std::vector<Access> reads;
@@ -225,7 +206,7 @@ class Cutting {
       std::size_t n) {
     Statement part = s_;
     const bool is_wider = type != s_.value.type();
-    part.value = joined(product_, is_wider ? alike(factors) : factors, type);
+    part.value = joined(product_, is_wider ? alike(s_, factors) : factors, type);
     if (is_wider) read_in_order(part);
     else drop_unused(part);
     part.domain.resize(s_.indices.size());

@@ -106,8 +106,9 @@ def test_chosen_where_it_saves_most_of_the_points(tmp_path):
     """Also for what derivatives make of it; short sums and those that are scans stay."""
     for form in ("attention", "fading", "fading heads", "powers"):
         text, _ = FORMS[form]
-        assert len(chosen(tmp_path, text, "T=2000,D=64,E=64,B=3"[: -4 if "B" not in text else None])) == 1, form
-        assert not chosen(tmp_path, text, "T=40,D=64,E=64,B=3"[: -4 if "B" not in text else None])
+        others = "D=64,E=64" + ",B=3" * ("B" in text)
+        assert len(chosen(tmp_path, text, f"T=2000,{others}")) == 1, form
+        assert not chosen(tmp_path, text, f"T=40,{others}")
     text, _ = FORMS["fading"]
     assert len(chosen(tmp_path, text, "T=2000,D=64,E=64", "--grad")) == 5
     assert not chosen(tmp_path, "O[t, e: T, E] = +(V[s, e]), s <= t;", "T=2000,E=64")
