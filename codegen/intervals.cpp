@@ -9,6 +9,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "codegen/scan.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -114,9 +115,10 @@ bool all_hold(const std::vector<Range>& rows, const Statement& s) {
 
 class Rewrite {
  public:
-  Rewrite(Program& program, const Statement& sum) : program_(program), sum_(sum), tensors_(program.tensors.size()) {}
+  Rewrite(Program& program, const Statement& sum, bool by_gates)
+      : program_(program), sum_(sum), by_gates_(by_gates), tensors_(program.tensors.size()) {}
 
-  std::optional<ToldByLogs> run() {
+  std::optional<ToldBySteps> run() {
     if (sum_.aggregation != Aggregation::Sum || !lang::is_float(sum_.value.type()) || sum_.value.type() == DType::F64)
       return std::nullopt;
     const std::size_t reads = sum_.reads.size();
@@ -126,14 +128,14 @@ class Rewrite {
         sum_.value = put_in(sum_.value, static_cast<int>(r), *told);
         changed_ = true;
       }
-    if (!changed_ || (wide_ && empty_) || (!wide_ && !taken_in_.empty())) {
+    if (!changed_ || (wide_ && (empty_ || by_gates_)) || (!wide_ && !taken_in_.empty())) {
       program_.tensors.resize(tensors_);
       return std::nullopt;
     }
     if (wide_) sum_.value = widened(sum_.value);
     drop_unused(sum_);
     if (empty_) add_up();
-    return ToldByLogs{std::move(before_), std::move(sum_)};
+    return ToldBySteps{std::move(before_), std::move(sum_)};
   }
 
  private:
@@ -157,8 +159,52 @@ class Rewrite {
     if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) ||
         (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill)))
       return std::nullopt;
-    const FactorSums sums = running_sums(program_, *line, before_);
-    return Expr(Cast{product_over(program_, sum_, *line, sums, *map, {{lo, hi}}), stored});
+    return Expr(Cast{products(*line, *map)({{lo, hi}}), stored});
+  }
+
+  using Product = std::function<Expr(const std::vector<Stretch>&)>;
+  Product products(const FactorLine& line, const std::vector<Affine>& map) {
+    if (!by_gates_)
+      return [&, sums = running_sums(program_, line, before_)](const std::vector<Stretch>& stretches) {
+        return product_over(program_, sum_, line, sums, map, stretches);
+      };
+    return [&, factors = std::optional<TensorId>()](const std::vector<Stretch>& stretches) mutable {
+      std::optional<Expr> all;
+      for (const Stretch& stretch : stretches) {
+        auto one = product_of_elements(line, map, stretch);
+        if (!one) {
+          if (!factors) factors = factors_of(program_, line, before_);
+          one = product_of_factors(program_, sum_, line, *factors, map, stretch);
+        }
+        all = all ? times(*all, *one) : *one;
+      }
+      return *all;
+    };
+  }
+
+  // Where the factors are elements of a tensor, which has one before the first of them too.
+  std::optional<Expr> product_of_elements(
+      const FactorLine& line, const std::vector<Affine>& map, const Stretch& stretch) {
+    const auto* read = line.statement->value.as<poly::Read>();
+    if (!read) return std::nullopt;
+    const Access& factors = line.statement->reads[static_cast<std::size_t>(read->read)];
+    const std::size_t count = sum_.indices.size();
+    const auto at = [&](const Affine& u) -> std::optional<Access> {
+      std::vector<Affine> there = map;
+      there[line.u] = u;
+      Access access{factors.tensor, {}};
+      for (std::size_t d = 0; d < factors.element.size(); ++d) {
+        Affine e = factors.element[d].compose(there, count);
+        const std::int64_t extent = program_.tensor(factors.tensor).shape[d].get();
+        if (!holds(e) || !holds(shifted(e.times(Size(-1)), extent - 1))) return std::nullopt;
+        access.element.push_back(std::move(e));
+      }
+      return access;
+    };
+    const auto moves = std::ranges::count_if(factors.element, [&](const Affine& e) { return mentions(e, line.u); });
+    auto first = at(shifted(stretch.lo, -1)), last = at(shifted(stretch.hi, -1));
+    if (moves != 1 || !first || !last) return std::nullopt;
+    return between(sum_, read->type, std::move(*first), std::move(*last), minus(stretch.hi, stretch.lo));
   }
 
   // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for
@@ -250,10 +296,7 @@ class Rewrite {
     if (!inside(*line, lo, hi) || !holds(minus(one, lo)) || !holds(minus(hi, next))) return std::nullopt;
     const auto own = own_of(others, read, select->operands[1]);
     if (!own) return std::nullopt;
-    const FactorSums sums = running_sums(program_, *line, before_);
-    const auto product = [&](const std::vector<Stretch>& of) {
-      return product_over(program_, sum_, *line, sums, *map, of);
-    };
+    const Product product = products(*line, *map);
     if (lo.is_constant() || hi.is_constant())
       return times(product({{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
     wide_ = true;                                      // two decays, to be summed one after the other
@@ -339,6 +382,7 @@ class Rewrite {
 
   Program& program_;
   Statement sum_;
+  bool by_gates_;
   std::size_t tensors_;
   std::vector<Statement> before_;
   std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is
@@ -349,6 +393,18 @@ class Rewrite {
 
 }  // namespace
 
-std::optional<ToldByLogs> told_by_logs(Program& program, const Statement& sum) { return Rewrite(program, sum).run(); }
+std::optional<ToldBySteps> told_by_logs(Program& program, const Statement& sum) {
+  return Rewrite(program, sum, false).run();
+}
+
+std::optional<ToldBySteps> told_by_gates(Program& program, const Statement& sum) {
+  const std::size_t known = program.tensors.size();
+  auto told = Rewrite(program, sum, true).run();
+  if (!told) return told;
+  const auto scan = scan_of(told->sum);
+  if (scan && scan->decays) return told;
+  program.tensors.resize(known);
+  return std::nullopt;
+}
 
 }  // namespace tilec::codegen

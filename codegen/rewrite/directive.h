@@ -81,6 +81,12 @@ struct Reach {
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Reach&) const = default;
 };
+struct Gates {
+  static constexpr const char* word = "gates";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Gates&) const = default;
+};
 struct Logs {
   static constexpr const char* word = "logs";
   std::string tensor;
@@ -198,7 +204,7 @@ struct Share {
 }  // namespace directives
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
-    directives::Reach, directives::Logs, directives::Factor, directives::Chunks, directives::Seek, directives::Online,
+    directives::Reach, directives::Gates, directives::Logs, directives::Factor, directives::Chunks, directives::Seek, directives::Online,
     directives::Terms, directives::Blocks, directives::Windows, directives::Pairs, directives::Split, directives::Copy,
     directives::Stage, directives::Tile, directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {

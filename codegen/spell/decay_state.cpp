@@ -30,7 +30,9 @@ bool DecayState::anchored() const {
   return decay.written == DType::F64 && lang::is_float(decay.type) && (weighed() || !decay.lengths.empty());
 }
 
-bool DecayState::weighed() const { return decay.here || decay.there || !decay.powers.empty() || !decay.rates.empty(); }
+bool DecayState::weighed() const {
+  return decay.here || decay.there || !decay.powers.empty() || !decay.rates.empty() || !decay.gates.empty();
+}
 
 bool DecayState::bounded() const {
   return weighed() || !decay.lengths.empty() || decay.rise || (decay.scale && lang::is_float(decay.type));
