@@ -6,6 +6,7 @@
 #include "codegen/scalar.h"
 #include "lang/type.h"
 #include "poly/estimate.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -48,9 +49,11 @@ class Reader {
     if (negative_) term = Apply{Op::Neg, {term}, type_};
     if (scale_divisor_)
       scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
+    for (const auto& part : {std::optional(term), term_if_, scale_, scale_if_, term_must_, scale_must_})
+      if (part && has_gate(*part)) return std::nullopt;  // between ends of which one is fixed
     return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_),
-        std::move(rates_), std::move(gates_), std::move(lengths_), std::move(rise_), std::move(runs_), term, term_if_, scale_, scale_if_,
-        term_must_, scale_must_, type_, written_};
+        std::move(rates_), std::move(gates_), std::move(lengths_), std::move(rise_), std::move(runs_), term, term_if_,
+        scale_, scale_if_, term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -160,7 +163,7 @@ class Reader {
   void gate(const Expr& e) {
     const auto& x = e.as<Apply>()->operands;
     const Reach first = reach_(x[0]), last = reach_(x[1]);
-    if (written_ == DType::F64 || first.along == last.along || first.over == last.over || first.along == first.over)
+    if (first.along == last.along || first.over == last.over || first.along == first.over)
       return void(separable_ = false);
     gates_.push_back({e, in_type(x[0], DType::F64), in_type(x[1], DType::F64), last.along, Length{x[2]}});
   }
@@ -255,6 +258,13 @@ class Reader {
 
 std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach) {
   return Reader(how, value, reach).decay();
+}
+
+bool has_gate(const poly::Expr& value) {
+  return std::ranges::any_of(poly::parts(value), [](const poly::Expr& part) {
+    const auto* apply = part.as<poly::Apply>();
+    return apply && apply->op == Op::Between;
+  });
 }
 
 poly::Number nothing(poly::Aggregation how, DType type) {

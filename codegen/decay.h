@@ -14,9 +14,10 @@
 //     ⇒  h[t] = A[t] * h[t-1] + X[t];   H[t] = h[t]
 //
 // A weight w(t, s) is a decay if w(t, s) = a(t) w(t-1, s): exponentials of sums of what depends on t, what depends on s
-// and multiples of t - s; powers `pow(A, t - s)`; products of what lies between s and t; and whether a tensor has the same element at both, if it rises or
-// falls between. What else the value multiplies depends on t or on s, is a polynomial of t - s, which is a sum of
-// binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1); or is how far a tensor has risen or fallen.
+// and multiples of t - s; powers `pow(A, t - s)`; products of what lies between s and t; and whether a tensor has the
+// same element at both, if it rises or falls between. What else the value multiplies depends on t or on s, is a
+// polynomial of t - s, which is a sum of binomials C(t - s, n), and C(d + 1, n) = C(d, n) + C(d, n - 1); or is how far
+// a tensor has risen or fallen.
 //
 // In: the value of a fold, with what each part of it depends on.
 // Out: its parts; nothing where it is no such product.
@@ -66,6 +67,8 @@ struct Decay {
 // Of a maximum or minimum: what is compared at equal elements only,
 // `<(P[t] == P[s] && X[s] == P[s] ? s : none), s <= t`.
 std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach);
+// Whether it multiplies by what lies between two elements: then nothing but a scan computes it.
+bool has_gate(const poly::Expr& value);
 poly::Number nothing(poly::Aggregation how, poly::DType type);  // what a fold of nothing is
 
 // What a length is at the last value of an element, and at each value before that one more.

@@ -144,41 +144,4 @@ Expr product_over(const Program& program, Statement& reader, const FactorLine& l
   return choose(*tame, usual, wild);
 }
 
-poly::TensorId factors_of(Program& program, const FactorLine& line, std::vector<Statement>& before) {
-  Statement whole = *line.statement;
-  whole.aggregation = Aggregation::Assign;
-  const std::size_t v = line.of_factor.size();
-  Frame f = frame(whole, line.of_factor, {{fresh_index(whole, "v"), extent(whole, line.u) + 1, false}});
-  f.map[line.u] = shifted(Affine::index(v, f.count()), low(whole, line.u) - 1);
-  Statement part = seen_in(whole, f, [](const Affine&) { return false; });
-  part.domain.push_back({shifted(Affine::index(v, f.count()), -1), std::nullopt});
-  poly::Tensor tensor{fresh_name(program, program.tensor(whole.target.tensor).name + "_factors"), whole.value.type(), {},
-      whole.span};
-  for (std::size_t d = 0; d <= v; ++d) tensor.shape.push_back(*f.hull[d].extent);
-  const auto id = static_cast<TensorId>(program.tensors.size());
-  program.tensors.push_back(std::move(tensor));
-  write_part(part, id, v + 1);
-  part.fill = Number{whole.value.type(), 1, 1.0};
-  drop_unused(part);
-  before.push_back(std::move(part));
-  return id;
-}
-
-Expr between(Statement& reader, DType type, Access first, Access last, const Affine& count) {
-  const auto read = [&](Access access) { return Expr(poly::Read{add_read(reader, std::move(access)), type}); };
-  const Expr a = read(std::move(first)), b = read(std::move(last));
-  return Apply{Op::Between, {a, b, Expr(Index{count, DType::I64})}, DType::F64};
-}
-
-Expr product_of_factors(const Program& program, Statement& reader, const FactorLine& line, TensorId factors,
-    const std::vector<Affine>& map, const Stretch& stretch) {
-  const auto at = [&](const Affine& v) {
-    Access access{factors, {}};
-    for (const std::size_t k : line.of_factor) access.element.push_back(shifted(map[k], -low(*line.statement, k)));
-    access.element.push_back(shifted(v, -low(*line.statement, line.u)));
-    return access;
-  };
-  return between(reader, program.tensor(factors).dtype, at(stretch.lo), at(stretch.hi), minus(stretch.hi, stretch.lo));
-}
-
 }  // namespace tilec::codegen

@@ -34,17 +34,6 @@ struct Stretch { poly::Affine lo, hi; };
 poly::Expr product_over(const poly::Program& program, poly::Statement& reader, const FactorLine& line,
     const FactorSums& sums, const std::vector<poly::Affine>& map, const std::vector<Stretch>& stretches);
 
-// The factors, each behind 1: T[v] = factor(v - 1), from the first one.
-poly::TensorId factors_of(poly::Program& program, const FactorLine& line, std::vector<poly::Statement>& before);
-// The product over lo <= u < hi of a tensor that has factor u at element u + 1 of its last dimension (Op::Between), in
-// f64.
-poly::Expr product_of_factors(const poly::Program& program, poly::Statement& reader, const FactorLine& line,
-    poly::TensorId factors, const std::vector<poly::Affine>& map, const Stretch& stretch);
-
-// The product of the elements of a tensor behind `first` up to `last`, which are `count` apart in one dimension.
-poly::Expr between(
-    poly::Statement& reader, poly::DType type, poly::Access first, poly::Access last, const poly::Affine& count);
-
 int add_read(poly::Statement& statement, poly::Access access);  // its number
 poly::Affine shifted(poly::Affine e, std::int64_t by);
 poly::Affine minus(const poly::Affine& a, const poly::Affine& b);

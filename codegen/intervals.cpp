@@ -5,11 +5,11 @@
 #include <functional>
 #include <map>
 
+#include "codegen/gates.h"
 #include "codegen/interval_sums.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
-#include "codegen/scan.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -128,12 +128,16 @@ class Rewrite {
         sum_.value = put_in(sum_.value, static_cast<int>(r), *told);
         changed_ = true;
       }
-    if (!changed_ || (wide_ && (empty_ || by_gates_)) || (!wide_ && !taken_in_.empty())) {
+    if (!changed_ || (wide_ && empty_) || (!wide_ && !taken_in_.empty())) {
       program_.tensors.resize(tensors_);
       return std::nullopt;
     }
     if (wide_) sum_.value = widened(sum_.value);
     drop_unused(sum_);
+    if (by_gates_ && !first_.empty() && !sum_first(program_, sum_, first_, before_)) {
+      program_.tensors.resize(tensors_);
+      return std::nullopt;
+    }
     if (empty_) add_up();
     return ToldBySteps{std::move(before_), std::move(sum_)};
   }
@@ -159,6 +163,7 @@ class Rewrite {
     if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) ||
         (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill)))
       return std::nullopt;
+    if (first_.empty()) first_ = summed_first(sum_, lo, hi);
     return Expr(Cast{products(*line, *map)({{lo, hi}}), stored});
   }
 
@@ -168,43 +173,9 @@ class Rewrite {
       return [&, sums = running_sums(program_, line, before_)](const std::vector<Stretch>& stretches) {
         return product_over(program_, sum_, line, sums, map, stretches);
       };
-    return [&, factors = std::optional<TensorId>()](const std::vector<Stretch>& stretches) mutable {
-      std::optional<Expr> all;
-      for (const Stretch& stretch : stretches) {
-        auto one = product_of_elements(line, map, stretch);
-        if (!one) {
-          if (!factors) factors = factors_of(program_, line, before_);
-          one = product_of_factors(program_, sum_, line, *factors, map, stretch);
-        }
-        all = all ? times(*all, *one) : *one;
-      }
-      return *all;
-    };
-  }
-
-  // Where the factors are elements of a tensor, which has one before the first of them too.
-  std::optional<Expr> product_of_elements(
-      const FactorLine& line, const std::vector<Affine>& map, const Stretch& stretch) {
-    const auto* read = line.statement->value.as<poly::Read>();
-    if (!read) return std::nullopt;
-    const Access& factors = line.statement->reads[static_cast<std::size_t>(read->read)];
-    const std::size_t count = sum_.indices.size();
-    const auto at = [&](const Affine& u) -> std::optional<Access> {
-      std::vector<Affine> there = map;
-      there[line.u] = u;
-      Access access{factors.tensor, {}};
-      for (std::size_t d = 0; d < factors.element.size(); ++d) {
-        Affine e = factors.element[d].compose(there, count);
-        const std::int64_t extent = program_.tensor(factors.tensor).shape[d].get();
-        if (!holds(e) || !holds(shifted(e.times(Size(-1)), extent - 1))) return std::nullopt;
-        access.element.push_back(std::move(e));
-      }
-      return access;
-    };
-    const auto moves = std::ranges::count_if(factors.element, [&](const Affine& e) { return mentions(e, line.u); });
-    auto first = at(shifted(stretch.lo, -1)), last = at(shifted(stretch.hi, -1));
-    if (moves != 1 || !first || !last) return std::nullopt;
-    return between(sum_, read->type, std::move(*first), std::move(*last), minus(stretch.hi, stretch.lo));
+    const auto holds_here = [this](const Affine& form) { return holds(form); };
+    return [&, gates = FactorElements(program_, sum_, line, map, before_, holds_here)](
+               const std::vector<Stretch>& stretches) mutable { return gates.product_over(stretches); };
   }
 
   // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for
@@ -300,6 +271,7 @@ class Rewrite {
     if (lo.is_constant() || hi.is_constant())
       return times(product({{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
     wide_ = true;                                      // two decays, to be summed one after the other
+    first_ = summed_first(sum_, lo, lo);
     return times(times(product({{lo, one}}), product({{next, hi}})), widened(*own));
   }
 
@@ -388,6 +360,7 @@ class Rewrite {
   std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is
                                                        // there
   std::optional<Statement> empty_;
+  std::vector<std::size_t> first_;                     // indices that are summed first
   bool changed_ = false, wide_ = false;
 };
 
@@ -401,8 +374,7 @@ std::optional<ToldBySteps> told_by_gates(Program& program, const Statement& sum)
   const std::size_t known = program.tensors.size();
   auto told = Rewrite(program, sum, true).run();
   if (!told) return told;
-  const auto scan = scan_of(told->sum);
-  if (scan && scan->decays) return told;
+  if (goes_on(told->sum) && std::ranges::all_of(told->before, goes_on)) return told;
   program.tensors.resize(known);
   return std::nullopt;
 }

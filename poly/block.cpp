@@ -170,7 +170,8 @@ std::size_t Block::operation(const Apply& a) {
     const auto read = [&](std::size_t k) {
       return static_cast<std::size_t>(below_casts(a.operands[k]).as<Read>()->read);
     };
-    return emit({.kind = Instruction::Between, .op = a.op, .type = a.type, .a = read(0), .b = read(1), .c = operand[2]});
+    return emit(
+        {.kind = Instruction::Between, .op = a.op, .type = a.type, .a = read(0), .b = read(1), .c = operand[2]});
   }
   const auto from = a.operands.at(0).type();
   const bool boolean = lang::info(a.op).result == lang::Result::Boolean;

@@ -166,8 +166,7 @@ class DecayingScan {
           hold(turn, p.anchors[n], v, s_.value(turn, d_.decay.levels_here[n].value, v, 0));
         for (std::size_t r = 0; r < p.runs.size(); ++r)
           hold(turn, p.runs[r], v, s_.value(turn, d_.decay.runs[r].here, v, 0));
-        for (std::size_t n = 0; n < p.gates.size(); ++n)
-          if (!d_.decay.gates[n].here_is_last) hold(turn, p.gates[n], v, s_.value(turn, d_.decay.gates[n].first, v, 0));
+        start_gates(d_, turn, p, v);
         if (d_.decay.rise)
           for (const std::string& view : {p.rise, p.first})
             hold(turn, view, v, s_.value(turn, d_.decay.rise->here, v, 0));
@@ -233,13 +232,7 @@ class DecayingScan {
       const Expr one = slope == 1 ? base : Expr(Operation{Op::Pow, {base, real(slope)}, DType::F64});
       step = step ? times(*step, one) : one;
     }
-    for (std::size_t n = 0; n < p.gates.size(); ++n) {
-      const Gate& gate = d_.decay.gates[n];
-      const Expr one = gate.here_is_last ? s_.value(body, gate.last, v, 0)
-                                         : s_.named(body, "gate", d_.held(p.gates[n], v, DType::F64));
-      if (!gate.here_is_last) hold(body, p.gates[n], v, s_.value(body, gate.first, v, 0));
-      step = step ? times(*step, one) : one;
-    }
+    if (const auto gates = step_of_gates(d_, body, p, v)) step = step ? times(*step, *gates) : *gates;
     return step ? std::optional<Expr>(s_.named(body, "step", *step)) : std::nullopt;
   }
 
@@ -276,11 +269,7 @@ class DecayingScan {
     if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
     for (const Power& power : d_.decay.powers)
       weight = weight ? times(*weight, s_.value(body, power.weight, v, 0)) : s_.value(body, power.weight, v, 0);
-    for (const Gate& gate : d_.decay.gates) {
-      if (d_.line(gate.length).start == 0) continue;
-      const Expr one = s_.value(body, gate.last, v, 0);
-      weight = weight ? times(*weight, one) : one;
-    }
+    if (const auto gates = weight_of_gates(d_, body, v)) weight = weight ? times(*weight, *gates) : *gates;
     return weight ? std::optional<Expr>(s_.named(body, "weight", *weight)) : std::nullopt;
   }
 

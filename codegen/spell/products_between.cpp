@@ -5,6 +5,34 @@
 
 namespace tilec::codegen {
 
+void start_gates(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
+  for (std::size_t n = 0; n < p.gates.size(); ++n)
+    if (const Gate& gate = d.decay.gates[n]; !gate.here_is_last)
+      hold(body, p.gates[n], v, d.tile.value(body, gate.first, v, 0));
+}
+
+std::optional<Expr> step_of_gates(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
+  std::optional<Expr> step;
+  for (std::size_t n = 0; n < p.gates.size(); ++n) {
+    const Gate& gate = d.decay.gates[n];
+    const Expr one = gate.here_is_last ? d.tile.value(body, gate.last, v, 0)
+                                       : d.tile.named(body, "gate", d.held(p.gates[n], v, DType::F64));
+    if (!gate.here_is_last) hold(body, p.gates[n], v, d.tile.value(body, gate.first, v, 0));
+    step = step ? doubles::times(*step, one) : one;
+  }
+  return step;
+}
+
+std::optional<Expr> weight_of_gates(const DecayState& d, Body& body, std::int64_t v) {
+  std::optional<Expr> weight;
+  for (const Gate& gate : d.decay.gates) {
+    if (d.line(gate.length).start == 0) continue;
+    const Expr one = d.tile.value(body, gate.last, v, 0);
+    weight = weight ? doubles::times(*weight, one) : one;
+  }
+  return weight;
+}
+
 Body ProductsBetween::allocate() {
   Body body;
   for (std::size_t n = 0; n < d_.decay.gates.size(); ++n) {

@@ -1,4 +1,5 @@
-// Products of what lies between a value and an element (Op::Between), for a scan that is computed by its definition.
+// Products of what lies between a value and an element (Op::Between), in a scan that goes on and in one that is
+// computed by its definition.
 //
 //   Y[t] = +(between(A[s], A[t], t - s) * X[s]), s <= t
 //     ⇒  for t: p = 1; for s from t down: sum += p * X[s], p *= A[s]
@@ -8,11 +9,18 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "codegen/spell/decay_state.h"
 
 namespace tilec::codegen {
+
+// In a scan that goes on: what holds before the first element, what a step multiplies by, what the last value of an
+// element has as its weight.
+void start_gates(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v);
+std::optional<Expr> step_of_gates(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v);
+std::optional<Expr> weight_of_gates(const DecayState& d, Body& body, std::int64_t v);
 
 class ProductsBetween {
  public:
