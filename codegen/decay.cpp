@@ -6,6 +6,7 @@
 #include "codegen/scalar.h"
 #include "lang/type.h"
 #include "poly/estimate.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -48,9 +49,11 @@ class Reader {
     if (negative_) term = Apply{Op::Neg, {term}, type_};
     if (scale_divisor_)
       scale_ = Apply{Op::Div, {scale_ ? *scale_ : Expr(poly::Number{type_, 1, 1.0}), *scale_divisor_}, type_};
+    for (const auto& part : {std::optional(term), term_if_, scale_, scale_if_, term_must_, scale_must_})
+      if (part && has_gate(*part)) return std::nullopt;  // between ends of which one is fixed
     return Decay{here_, there_, std::move(levels_here_), std::move(levels_there_), std::move(powers_),
-        std::move(rates_), std::move(lengths_), std::move(rise_), std::move(runs_), term, term_if_, scale_, scale_if_,
-        term_must_, scale_must_, type_, written_};
+        std::move(rates_), std::move(gates_), std::move(lengths_), std::move(rise_), std::move(runs_), term, term_if_,
+        scale_, scale_if_, term_must_, scale_must_, type_, written_};
   }
 
  private:
@@ -113,6 +116,7 @@ class Reader {
       case Op::Sub: rise(x[0], x[1]); return;
       case Op::Div: if (!lang::is_float(apply->type)) break; factor(x[0]); divisor(x[1]); return;
       case Op::Pow: power(e, e); return;
+      case Op::Between: gate(e); return;
       case Op::Select:
         if (sums() && is_one_at_equal(x)) return power(e, x[2]);
         condition(x[0], !ignored(x[2]));
@@ -154,6 +158,14 @@ class Reader {
     narrow(e.type());
     if (base.along || base.over || !exponent || !lang::is_float(x[0].type())) separable_ = false;
     else powers_.push_back({in_type(x[0], DType::F64), in_type(weight, DType::F64), *exponent});
+  }
+
+  void gate(const Expr& e) {
+    const auto& x = e.as<Apply>()->operands;
+    const Reach first = reach_(x[0]), last = reach_(x[1]);
+    if (first.along == last.along || first.over == last.over || first.along == first.over)
+      return void(separable_ = false);
+    gates_.push_back({e, in_type(x[0], DType::F64), in_type(x[1], DType::F64), last.along, Length{x[2]}});
   }
 
   void plain(const Expr& e) {
@@ -236,6 +248,7 @@ class Reader {
   std::vector<Level> levels_here_, levels_there_;
   std::vector<Power> powers_;
   std::vector<Rate> rates_;
+  std::vector<Gate> gates_;
   std::vector<Length> lengths_;
   std::optional<Rise> rise_;
   std::vector<Run> runs_;
@@ -245,6 +258,13 @@ class Reader {
 
 std::optional<Decay> decay_of(poly::Aggregation how, const poly::Expr& value, const ReachOf& reach) {
   return Reader(how, value, reach).decay();
+}
+
+bool has_gate(const poly::Expr& value) {
+  return std::ranges::any_of(poly::parts(value), [](const poly::Expr& part) {
+    const auto* apply = part.as<poly::Apply>();
+    return apply && apply->op == Op::Between;
+  });
 }
 
 poly::Number nothing(poly::Aggregation how, DType type) {

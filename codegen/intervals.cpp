@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 
+#include "codegen/gates.h"
 #include "codegen/interval_sums.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
@@ -114,9 +115,10 @@ bool all_hold(const std::vector<Range>& rows, const Statement& s) {
 
 class Rewrite {
  public:
-  Rewrite(Program& program, const Statement& sum) : program_(program), sum_(sum), tensors_(program.tensors.size()) {}
+  Rewrite(Program& program, const Statement& sum, bool by_gates)
+      : program_(program), sum_(sum), by_gates_(by_gates), tensors_(program.tensors.size()) {}
 
-  std::optional<ToldByLogs> run() {
+  std::optional<ToldBySteps> run() {
     if (sum_.aggregation != Aggregation::Sum || !lang::is_float(sum_.value.type()) || sum_.value.type() == DType::F64)
       return std::nullopt;
     const std::size_t reads = sum_.reads.size();
@@ -132,8 +134,12 @@ class Rewrite {
     }
     if (wide_) sum_.value = widened(sum_.value);
     drop_unused(sum_);
+    if (by_gates_ && !first_.empty() && !sum_first(program_, sum_, first_, before_)) {
+      program_.tensors.resize(tensors_);
+      return std::nullopt;
+    }
     if (empty_) add_up();
-    return ToldByLogs{std::move(before_), std::move(sum_)};
+    return ToldBySteps{std::move(before_), std::move(sum_)};
   }
 
  private:
@@ -157,8 +163,19 @@ class Rewrite {
     if (!inside(*line, lo, hi) || (!some && !holds(minus(hi, lo))) ||
         (!some && fill->real != 1 && !set_apart(r, minus(hi, lo), *fill)))
       return std::nullopt;
-    const FactorSums sums = running_sums(program_, *line, before_);
-    return Expr(Cast{product_over(program_, sum_, *line, sums, *map, {{lo, hi}}), stored});
+    if (first_.empty()) first_ = summed_first(sum_, lo, hi);
+    return Expr(Cast{products(*line, *map)({{lo, hi}}), stored});
+  }
+
+  using Product = std::function<Expr(const std::vector<Stretch>&)>;
+  Product products(const FactorLine& line, const std::vector<Affine>& map) {
+    if (!by_gates_)
+      return [&, sums = running_sums(program_, line, before_)](const std::vector<Stretch>& stretches) {
+        return product_over(program_, sum_, line, sums, map, stretches);
+      };
+    const auto holds_here = [this](const Affine& form) { return holds(form); };
+    return [&, gates = FactorElements(program_, sum_, line, map, before_, holds_here)](
+               const std::vector<Stretch>& stretches) mutable { return gates.product_over(stretches); };
   }
 
   // Points whose interval is empty, where the product is its fill: a statement of their own, as long as it is one for
@@ -250,13 +267,11 @@ class Rewrite {
     if (!inside(*line, lo, hi) || !holds(minus(one, lo)) || !holds(minus(hi, next))) return std::nullopt;
     const auto own = own_of(others, read, select->operands[1]);
     if (!own) return std::nullopt;
-    const FactorSums sums = running_sums(program_, *line, before_);
-    const auto product = [&](const std::vector<Stretch>& of) {
-      return product_over(program_, sum_, *line, sums, *map, of);
-    };
+    const Product product = products(*line, *map);
     if (lo.is_constant() || hi.is_constant())
       return times(product({{lo, one}, {next, hi}}), Expr(Cast{*own, DType::F64}));
     wide_ = true;                                      // two decays, to be summed one after the other
+    first_ = summed_first(sum_, lo, lo);
     return times(times(product({{lo, one}}), product({{next, hi}})), widened(*own));
   }
 
@@ -339,16 +354,29 @@ class Rewrite {
 
   Program& program_;
   Statement sum_;
+  bool by_gates_;
   std::size_t tensors_;
   std::vector<Statement> before_;
   std::map<TensorId, std::vector<Affine>> taken_in_;   // sums whose indices this one has: these, of the sum that is
                                                        // there
   std::optional<Statement> empty_;
+  std::vector<std::size_t> first_;                     // indices that are summed first
   bool changed_ = false, wide_ = false;
 };
 
 }  // namespace
 
-std::optional<ToldByLogs> told_by_logs(Program& program, const Statement& sum) { return Rewrite(program, sum).run(); }
+std::optional<ToldBySteps> told_by_logs(Program& program, const Statement& sum) {
+  return Rewrite(program, sum, false).run();
+}
+
+std::optional<ToldBySteps> told_by_gates(Program& program, const Statement& sum) {
+  const std::size_t known = program.tensors.size();
+  auto told = Rewrite(program, sum, true).run();
+  if (!told) return told;
+  if (goes_on(told->sum) && std::ranges::all_of(told->before, goes_on)) return told;
+  program.tensors.resize(known);
+  return std::nullopt;
+}
 
 }  // namespace tilec::codegen

@@ -21,11 +21,14 @@
 
 namespace tilec::codegen {
 
-struct ToldByLogs {
+struct ToldBySteps {
   std::vector<poly::Statement> before;                 // what `sum` reads
   poly::Statement sum;
 };
 // New tensors are added to the program.
-std::optional<ToldByLogs> told_by_logs(poly::Program& program, const poly::Statement& sum);
+std::optional<ToldBySteps> told_by_logs(poly::Program& program, const poly::Statement& sum);
+// The same with the products themselves, which a scan multiplies by a factor for each element; nothing where the sum is
+// no scan then.
+std::optional<ToldBySteps> told_by_gates(poly::Program& program, const poly::Statement& sum);
 
 }  // namespace tilec::codegen

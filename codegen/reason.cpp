@@ -38,6 +38,9 @@ class Reasons {
   std::string operator()(const directives::Reach&) const {
     return "it has an element for each value, so that ties with it are told from element to element";
   }
+  std::string operator()(const directives::Gates&) const {
+    return "its products over intervals are the steps of a recurrence: one for each element, not one for each pair";
+  }
   std::string operator()(const directives::Logs&) const {
     return "its products over intervals are told by running sums of logarithms: a step for each element, not one for each pair";
   }

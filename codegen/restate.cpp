@@ -454,6 +454,7 @@ poly::Expr with_read(const poly::Expr& e, int read, const poly::Expr& instead) {
 }  // namespace
 
 std::optional<Statement> merged(const Program& program, const Statement& producer, const Statement& reader) {
+  if (has_gate(producer.value) || has_gate(reader.value)) return std::nullopt;
   const auto r = only_read(program, producer, reader);
   if (!r || !is_factor(reader.value, static_cast<int>(*r))) return std::nullopt;
   std::vector<std::optional<std::size_t>> dimension(

@@ -194,7 +194,8 @@ bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::E
     const PlaceOf& place_of, const FormOf& form_of) {
   const auto decay = decay_of(how, value, reach);
   if (!decay) return false;
-  const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty();
+  const bool weighed = decay->here || decay->there || !decay->powers.empty() || !decay->rates.empty() ||
+      !decay->gates.empty();
   if (!weighed && decay->lengths.empty() && !decay->rise && decay->runs.empty()) return false;
   if (decay->rise && !is_earlier(shape, scan, {decay->rise->here, decay->rise->there}, place_of)) return false;
   const auto line = [&](const Length& length) { return lines_of({length}, scan, shape.dims, form_of); };
@@ -203,6 +204,11 @@ bool decays(const Shape& shape, const Scan& scan, Aggregation how, const poly::E
     return false;
   if (!std::all_of(
           decay->rates.begin(), decay->rates.end(), [&](const Rate& rate) { return line(rate.length).has_value(); }))
+    return false;
+  if (!std::all_of(decay->gates.begin(), decay->gates.end(), [&](const Gate& gate) {
+        const auto of = line(gate.length);             // the last value of an element has one factor or none
+        return of && of->front().slope == 1 && (of->front().start == 0 || of->front().start == 1);
+      }))
     return false;
   const auto lengths = lines_of(decay->lengths, scan, shape.dims, form_of);
   if (!lengths || !binomials(*lengths)) return false;

@@ -18,6 +18,9 @@ enum class Op {
   Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Atan2,
   Ceil, Floor, Round, Trunc,
   IsNan, IsFinite,
+  // What a text cannot call. Between(T[a], T[b], n): the product of the n elements of T behind a, up to b, which differ
+  // in one dimension by n; both operands are reads.
+  Between,
 };
 
 // type of the result; Float: Promoted, integers become f32

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "poly/evaluate.h"
+#include "poly/intern.h"
 
 namespace tilec::poly {
 
@@ -107,7 +108,20 @@ void Block::execute(const Instruction& i) {
     case Instruction::Convert: return each([&](std::size_t k) { return cast(i.from, i.type, a.at(k)); });
     case Instruction::IsNan: return each([&](std::size_t k) { return Value{0, std::isnan(a.real[k]), 0}; });
     case Instruction::IsFinite: return each([&](std::size_t k) { return Value{0, std::isfinite(a.real[k]), 0}; });
+    case Instruction::Between: return each([&](std::size_t k) { return between(i, k, c.at(k).integer); });
   }
+}
+
+// The elements of a read behind one place, up to another, all as far from each other.
+Value Block::between(const Instruction& i, std::size_t k, std::int64_t count) const {
+  Value product{1, 0, 0};
+  const std::size_t first = reads_[i.a].elements()[k], last = reads_[i.b].elements()[k];
+  if (count == 0) return product;
+  const auto step = static_cast<std::int64_t>(last - first) / count;
+  for (std::int64_t n = 1; n <= count; ++n)
+    product = apply_real(Op::Mul, i.type, product,
+        load(*operands_[i.a], first + static_cast<std::size_t>(n * step)), Value{});
+  return product;
 }
 
 std::size_t Block::emit(Instruction instruction) {
@@ -152,6 +166,13 @@ std::size_t Block::operation(const Apply& a) {
   for (std::size_t k = 0; k < a.operands.size(); ++k) operand[k] = compile(a.operands[k]);
   if (a.op == Op::Add || a.op == Op::Sub)
     for (const auto& term : a.operands) may_fuse(term);
+  if (a.op == Op::Between) {
+    const auto read = [&](std::size_t k) {
+      return static_cast<std::size_t>(below_casts(a.operands[k]).as<Read>()->read);
+    };
+    return emit(
+        {.kind = Instruction::Between, .op = a.op, .type = a.type, .a = read(0), .b = read(1), .c = operand[2]});
+  }
   const auto from = a.operands.at(0).type();
   const bool boolean = lang::info(a.op).result == lang::Result::Boolean;
   const auto kind = a.op == Op::Select ? Instruction::Choose

@@ -61,14 +61,16 @@ class Block {
 
  private:
   struct Instruction {
-    enum Kind { Load, Form, Real, Integer, Compare, Choose, Convert, IsNan, IsFinite } kind;
+    enum Kind { Load, Form, Real, Integer, Compare, Choose, Convert, IsNan, IsFinite, Between } kind;
     Op op = Op::Add;
     DType type = DType::F32, from = DType::F32;        // of the result; of the operands
-    std::size_t result = 0, a = 0, b = 0, c = 0;       // columns; for Load `a` is the read, for Form the affine form
+    std::size_t result = 0, a = 0, b = 0, c = 0;       // columns; for Load `a` is the read, for Form the affine form,
+                                                       // for Between `a` and `b` are the reads
     bool fuses = false;                                // a product that a backend may add without rounding it
   };
 
   void execute(const Instruction& i);
+  Value between(const Instruction& i, std::size_t k, std::int64_t count) const;
   std::size_t emit(Instruction instruction);
   std::size_t compile(const Expr& value);
   std::size_t constant(const Number& n);

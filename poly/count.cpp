@@ -153,7 +153,7 @@ bool is_simple(Op op) {
     case Sin: case Cos: case Tan: case Asin: case Acos: case Atan: case Atan2:
     case Sinh: case Cosh: case Tanh: case Asinh: case Acosh: case Atanh: return false;
     case Add: case Sub: case Mul: case Neg: case Fma: case Abs: case Max: case Min: case Relu: case Sign:
-    case Eq: case Ne: case Lt: case Le: case Gt: case Ge: case Select: case IsNan: case IsFinite:
+    case Eq: case Ne: case Lt: case Le: case Gt: case Ge: case Select: case IsNan: case IsFinite: case Between:
     case And: case Or: case Xor: case Not: case Shl: case Shr:
     case Ceil: case Floor: case Round: case Trunc: break;
   }

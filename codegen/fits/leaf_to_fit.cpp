@@ -122,6 +122,8 @@ Misfit role_fault(const LeafToFit& g) {
 
 Misfit form_fault(const LeafToFit& g) {
   if (g.leaf.is<forms::Fill>()) return std::nullopt;  // place_of has compared it
+  if (!g.leaf.is<forms::Scan>() && has_gate(*g.nest.value))
+    return fmt::format("`{}` goes on from element to element, so its leaf is a `scan`", g.name());
   if (g.leaf.is<forms::Map>())
     return g.folds() ? Misfit(fmt::format("`{}` folds, so its leaf is no `map`", g.name())) : std::nullopt;
   if (g.contract || g.leaf.is<forms::Staged>() || g.cores)

@@ -122,8 +122,9 @@ bool take_decay(const Statement& s, const FactoredProduct& product, ChunkedTrian
     return Reach{found[t.along], found[t.over]};
   });
   const auto* one = decay ? decay->term.as<poly::Number>() : nullptr;
-  if (!one || one->real != 1 || !decay->lengths.empty() || decay->rise || !decay->runs.empty() || decay->term_if ||
-      decay->scale || decay->scale_if || decay->term_must || decay->scale_must)
+  if (!one || one->real != 1 || !decay->gates.empty() || !decay->lengths.empty() || decay->rise ||
+      !decay->runs.empty() || decay->term_if || decay->scale || decay->scale_if || decay->term_must ||
+      decay->scale_must)
     return false;
   t.here = decay->here, t.there = decay->there;
   Sloped sloped(t);

@@ -8,6 +8,8 @@
 //                                       (restate.h)
 //   reach M                             the running extreme M has an element for each value, in a tensor of its own
 //                                       (running.h)
+//   gates H                             products over intervals that H sums are steps of a recurrence: what lies
+//                                       between two of their factors (gates.h)
 //   logs H                              products over intervals that H sums are told by running sums of logarithms
 //                                       (intervals.h)
 //   factor C  over k d                  C sums over k and d first, into a tensor of its own (factor.h)
@@ -80,6 +82,12 @@ struct Reach {
   std::string tensor;
   void parts(auto& io) { io.head(tensor); }
   bool operator==(const Reach&) const = default;
+};
+struct Gates {
+  static constexpr const char* word = "gates";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Gates&) const = default;
 };
 struct Logs {
   static constexpr const char* word = "logs";
@@ -198,9 +206,10 @@ struct Share {
 }  // namespace directives
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
-    directives::Reach, directives::Logs, directives::Factor, directives::Chunks, directives::Seek, directives::Online,
-    directives::Terms, directives::Blocks, directives::Windows, directives::Pairs, directives::Split, directives::Copy,
-    directives::Stage, directives::Tile, directives::Panels, directives::Finish, directives::Share>;
+    directives::Reach, directives::Gates, directives::Logs, directives::Factor, directives::Chunks, directives::Seek,
+    directives::Online, directives::Terms, directives::Blocks, directives::Windows, directives::Pairs,
+    directives::Split, directives::Copy, directives::Stage, directives::Tile, directives::Panels, directives::Finish,
+    directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose

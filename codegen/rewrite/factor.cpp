@@ -131,7 +131,7 @@ std::size_t drop_unread(Program& program, std::size_t n) {
 }
 
 // The statement at n told by running sums, in front of it. Where the first of the sums is then.
-std::size_t told_at(Rewriting& r, std::size_t n, ToldByLogs told) {
+std::size_t told_at(Rewriting& r, std::size_t n, ToldBySteps told) {
   Program& program = r.program;
   while (r.strides.size() < program.tensors.size())
     r.strides.push_back(row_major(extents(program.tensors[r.strides.size()])));
@@ -197,7 +197,9 @@ class Factoring {
   bool told(std::size_t& n) {
     const std::size_t known = program_.tensors.size();
     const Statement s = std::get<Statement>(program_.nodes[n]);
-    auto other = told_by_logs(program_, s);
+    auto other = told_by_gates(program_, s);
+    const bool gates = other.has_value();
+    if (!gates) other = told_by_logs(program_, s);
     if (!other) return false;
     double cost = choose_factors(program_, other->sum).cost;
     for (const Statement& before : other->before) cost += choose_factors(program_, before).cost;
@@ -205,7 +207,8 @@ class Factoring {
       program_.tensors.resize(known);
       return false;
     }
-    r_.done.push_back(directives::Logs{target_name(program_, s)});
+    if (gates) r_.done.push_back(directives::Gates{target_name(program_, s)});
+    else r_.done.push_back(directives::Logs{target_name(program_, s)});
     n = told_at(r_, n, std::move(*other));
     return true;
   }
@@ -353,6 +356,19 @@ Refusal apply(Rewriting& r, const directives::Reach& directive) {
   if (!reach_all_values(r, *n))
     return fmt::format(
         "`{}` is no running extreme that sums compare with, or has an element for each value", directive.tensor);
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
+Refusal apply(Rewriting& r, const directives::Gates& directive) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  auto told = told_by_gates(r.program, s);
+  if (!told)
+    return fmt::format("`{}` is no running sum of products over intervals, narrower than f64, that grow by a factor",
+        directive.tensor);
+  static_cast<void>(told_at(r, *n, std::move(*told)));
   r.done.push_back(directive);
   return std::nullopt;
 }

@@ -64,6 +64,7 @@ Refusal apply(Rewriting& r, const directives::Absorb& directive);
 Refusal apply(Rewriting& r, const directives::Unfold& directive);
 Refusal apply(Rewriting& r, const directives::Restate& directive);
 Refusal apply(Rewriting& r, const directives::Reach& directive);
+Refusal apply(Rewriting& r, const directives::Gates& directive);
 Refusal apply(Rewriting& r, const directives::Logs& directive);
 Refusal apply(Rewriting& r, const directives::Factor& directive);
 Refusal apply(Rewriting& r, const directives::Chunks& directive);

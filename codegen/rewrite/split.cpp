@@ -12,6 +12,7 @@
 #include "codegen/choose/staged.h"
 #include "codegen/choose/tensor_cores.h"
 #include "codegen/choose/threads.h"
+#include "codegen/decay.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/product.h"
@@ -38,7 +39,7 @@ using poly::Statement;
 // is empty, or what it holds then, 0, is what its sum begins with.
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
   if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
-      !covers(r.program, s))
+      !covers(r.program, s) || has_gate(s.value))
     return false;
   return s.domain.size() == s.indices.size() ||
       (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));

@@ -20,17 +20,24 @@ DecayState::DecayState(ScanTile& of) : tile(of), decay(decay_of(of.nest, of.scan
   binomials = decay.rise ? std::vector<double>{0, decay.rise->minus ? -1.0 : 1.0} : codegen::binomials(lines).value();
 }
 
+// A sum of f64 with products of elements is half of one of f32 (codegen/intervals.h).
 double DecayState::largest_term() const {
+  if (decay.written == DType::F64 && !decay.gates.empty()) return 0x1p600;
   return decay.written == DType::F64 ? 0x1p1000 : decay.written == DType::F16 ? 0x1p15 : 0x1p126;
 }
 
-double DecayState::largest_growth() const { return decay.written == DType::F64 ? 0x1p50 : 0x1p700; }
-
-bool DecayState::anchored() const {
-  return decay.written == DType::F64 && lang::is_float(decay.type) && (weighed() || !decay.lengths.empty());
+double DecayState::largest_growth() const {
+  return decay.written != DType::F64 ? 0x1p700 : decay.gates.empty() ? 0x1p50 : 0x1p300;
 }
 
-bool DecayState::weighed() const { return decay.here || decay.there || !decay.powers.empty() || !decay.rates.empty(); }
+bool DecayState::anchored() const {
+  return decay.written == DType::F64 && lang::is_float(decay.type) && decay.gates.empty() &&
+      (weighed() || !decay.lengths.empty());
+}
+
+bool DecayState::weighed() const {
+  return decay.here || decay.there || !decay.powers.empty() || !decay.rates.empty() || !decay.gates.empty();
+}
 
 bool DecayState::bounded() const {
   return weighed() || !decay.lengths.empty() || decay.rise || (decay.scale && lang::is_float(decay.type));

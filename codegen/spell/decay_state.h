@@ -25,6 +25,8 @@ struct DecayNames {
                                                        // own
   std::vector<std::string> runs;                       // the value of each run at this element; the next step compares
                                                        // its own with it
+  std::vector<std::string> gates;                      // of each product, `first` at this element; the next step
+                                                       // multiplies by it
   std::string rise, first;                             // the value that rises, at this element and at the first one;
                                                        // sums[1] has the terms of sums[0] times how far it has risen
   std::string rises, falls;                            // 1 until a run's value or one that rises falls, or rises; where

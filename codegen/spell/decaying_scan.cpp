@@ -5,6 +5,7 @@
 #include "codegen/scalar.h"
 #include "codegen/spell/anchored_sums.h"
 #include "codegen/spell/decay_state.h"
+#include "codegen/spell/products_between.h"
 
 namespace tilec::codegen {
 
@@ -71,6 +72,8 @@ void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, 
 Body mended(ScanTile& s, const DecayState& d, const DecayNames& p, const ScanParts& parts_here) {
   Body body, again;
   if (!d.bounded() && p.runs.empty()) return {};
+  ProductsBetween products(s, d);
+  append(body, products.allocate());
   const Expr none = Constant{DType::I32, 0, 0};
   Expr some = d.held(p.wrong, 0, DType::I32);
   for (std::int64_t v = 1; v < s.vectors; ++v)
@@ -85,19 +88,12 @@ Body mended(ScanTile& s, const DecayState& d, const DecayNames& p, const ScanPar
     s.points.fix(s.along, j);
     s.view_of_target(turn);
     for (std::int64_t v = 0; v < s.vectors; ++v) hold(turn, p.sums[0], v, d.ignored());
-    append(turn,
-        serial(s.names, s.nest.dims[s.over].name, {parts_here.k.lo, s.end_at(j, parts_here)}, [&](const Expr& k) {
-          Body inner;
-          s.points.fix(s.over, k);
-          s.views_of_reads(inner);
-          for (std::int64_t v = 0; v < s.vectors; ++v)
-            append(inner, s.masked_turn(v, [&](Body& inside, std::int64_t) {
-              const Expr x = convert(convert(s.value(inside, *s.nest.value, v, 0), s.fold_type), d.decay.type);
-              hold(inside, p.sums[0], v, d.combined(d.held(p.sums[0], v, d.decay.type), x));
-            }));
-          s.points.release(s.over);
-          return inner;
-        }));
+    append(turn, products.begin(j));
+    const Interval values{parts_here.k.lo, s.end_at(j, parts_here)};
+    append(turn, products.each(j, values, [&](Body& inside, std::int64_t v) {
+      const Expr x = convert(convert(s.value(inside, *s.nest.value, v, 0), s.fold_type), d.decay.type);
+      hold(inside, p.sums[0], v, d.combined(d.held(p.sums[0], v, d.decay.type), x));
+    }));
     for (std::int64_t v = 0; v < s.vectors; ++v)
       append(turn, s.masked_turn(v, [&](Body& inside, std::int64_t) {
         Body stores;
@@ -140,6 +136,7 @@ class DecayingScan {
     if (d_.bounded()) p.size = allocate("size", DType::F64, 0);
     if (d_.weighed()) p.growth = allocate("growth", DType::F64, d_.anchored() ? 0 : 1);
     if (d_.decay.here && !d_.anchored()) p.exponent = allocate("exponent", DType::F64, 0);
+    for (std::size_t n = 0; n < d_.decay.gates.size(); ++n) p.gates.push_back(allocate("gate", DType::F64, 1));
     if (d_.decay.rise) p.rise = allocate("rise", DType::F64, 0), p.first = allocate("first", DType::F64, 0);
     if (d_.monotonic()) p.rises = allocate("rises", DType::I32, 1), p.falls = allocate("falls", DType::I32, 1);
     for (const Run& run : d_.decay.runs) p.runs.push_back(allocate("run", compute_type(run.here.type()), 0));
@@ -169,6 +166,7 @@ class DecayingScan {
           hold(turn, p.anchors[n], v, s_.value(turn, d_.decay.levels_here[n].value, v, 0));
         for (std::size_t r = 0; r < p.runs.size(); ++r)
           hold(turn, p.runs[r], v, s_.value(turn, d_.decay.runs[r].here, v, 0));
+        start_gates(d_, turn, p, v);
         if (d_.decay.rise)
           for (const std::string& view : {p.rise, p.first})
             hold(turn, view, v, s_.value(turn, d_.decay.rise->here, v, 0));
@@ -183,7 +181,7 @@ class DecayingScan {
       for (std::int64_t v = 0; v < s_.vectors; ++v) append(turn, s_.masked_turn(v, [&](Body& inside, std::int64_t) {
         add_term(inside, p, v);
         // the first element would take a step more
-        if (!d_.decay.powers.empty() || !d_.decay.rates.empty() || !d_.decay.lengths.empty())
+        if (!d_.decay.powers.empty() || !d_.decay.rates.empty() || !d_.decay.gates.empty() || !d_.decay.lengths.empty())
           d_.demand(inside, p, v, Expr(Constant{DType::Bool, 0, 0}));
       }));
       s_.points.release(s_.over);
@@ -234,6 +232,7 @@ class DecayingScan {
       const Expr one = slope == 1 ? base : Expr(Operation{Op::Pow, {base, real(slope)}, DType::F64});
       step = step ? times(*step, one) : one;
     }
+    if (const auto gates = step_of_gates(d_, body, p, v)) step = step ? times(*step, *gates) : *gates;
     return step ? std::optional<Expr>(s_.named(body, "step", *step)) : std::nullopt;
   }
 
@@ -270,6 +269,7 @@ class DecayingScan {
     if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
     for (const Power& power : d_.decay.powers)
       weight = weight ? times(*weight, s_.value(body, power.weight, v, 0)) : s_.value(body, power.weight, v, 0);
+    if (const auto gates = weight_of_gates(d_, body, v)) weight = weight ? times(*weight, *gates) : *gates;
     return weight ? std::optional<Expr>(s_.named(body, "weight", *weight)) : std::nullopt;
   }
 

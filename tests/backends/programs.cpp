@@ -18,7 +18,7 @@ class Builder {
   }
 
   Program build() {
-    const int kind = narrow_ ? 5 : r_.below(26);
+    const int kind = narrow_ ? 5 : r_.below(27);
     if (kind < 5) affine();
     else if (kind < 7) narrow_ && real() && r_.chance(3) ? attention() : matmul();
     else if (kind < 10) window();
@@ -31,6 +31,7 @@ class Builder {
     else if (kind < 20) unique();
     else if (kind < 21) overlays();
     else if (kind < 23) factored();
+    else if (kind < 24) gated();
     else scan();
     if (r_.chance(3)) epilogue(r_.between(1, 4));
     if (r_.chance(8)) affine();
@@ -552,6 +553,42 @@ class Builder {
     statement(name, out,
         fmt::format(
             "{} = {}({}){}{};", target(name, at, out), how, body, bounded ? ", " + constraint : "", clause(out)));
+  }
+
+  // Sums of products over intervals: which ends count, in which direction, with further sums and factors.
+  void gated() {
+    kind_ += "gated ";
+    if (!real()) type_ = DType::F32;
+    const std::int64_t n = r_.chance(8) ? size() : r_.between(2, 19), d = r_.pick({1, 2, 8, 17}), e = r_.between(1, 4);
+    const bool reversed = r_.chance(4), last = r_.chance(3), wide = r_.chance(4), further = wide && r_.chance(2);
+    const std::string first = reversed ? "t" : "s", second = reversed ? "s" : "t";
+    const auto ordered = [&](const char* a, const char* b) {
+      return fmt::format("{} {} {}", a, r_.pick({"<=", "<=", "<"}), b);
+    };
+    const auto at = [&](const std::string& index, const std::string& other) {
+      return last ? std::vector<std::string>{other, index} : std::vector<std::string>{index, other};
+    };
+    const auto shape = [&](std::int64_t other) { return last ? Shape{other, n} : Shape{n, other}; };
+    const std::string gates = input(shape(d), type_), x = input(shape(wide ? e : d), type_),
+                      gate = bracket(gates, at("u", "d"));
+    const std::string product = fresh();
+    statement(product, {n, n, d},
+        fmt::format("{} = *({}), {}, {}{};", target(product, {"t", "s", "d"}, {n, n, d}),
+            r_.pick<std::string>({gate, gate, fmt::format("1 - {}", gate), fmt::format("{} * 0.5", gate)}),
+            ordered(first.c_str(), "u"), ordered("u", second.c_str()), r_.chance(4) ? "" : " default 1"));
+    std::vector<std::string> factors{bracket(product, {"t", "s", "d"}), bracket(x, at("s", wide ? "e" : "d"))};
+    if (r_.chance(3)) factors.push_back(fmt::format("(1 - {})", bracket(gates, at("s", "d"))));
+    if (further || r_.chance(3)) factors.push_back(bracket(input(shape(d), type_), at("t", "d")));
+    if (r_.chance(2)) std::swap(factors.front(), factors.back());
+    std::vector<std::string> out = at("t", wide ? "e" : "d");
+    Shape extents = shape(wide ? e : d);
+    if (wide && !further) out.push_back("d"), extents.push_back(d);
+    const std::string name = fresh();
+    statement(name, extents,
+        fmt::format("{} = +({}), {}{};", target(name, out, extents), fmt::join(factors, " * "),
+            r_.pick<std::string>({fmt::format("{} <= {}", first, second), fmt::format("{} < {}", first, second),
+                fmt::format("{} + 2 <= {}", first, second)}),
+            clause(extents)));
   }
 
   void unique() {

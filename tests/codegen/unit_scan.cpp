@@ -404,6 +404,30 @@ TEST_CASE("the work of products over intervals is linear, and so is that of grad
     }
 }
 
+// 24 values, so that the interpreter can execute both: the first with products between elements, the other as written.
+TEST_CASE("products over intervals step from element to element, and the Program says so") {
+  for (const std::string body :
+      {"G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1; H[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;",
+          "G[s, t, d: T, T, D] = *(1 - A[u, d]), s <= u, u < t default 1; H[t, d: T, D] = +(G[s, t, d] * B[s, d]), s <= t;",
+          "G[s, t, d: T, T, D] = *(A[u, d]), t < u, u <= s default 1; H[t, d: T, D] = +(B[s, d] * G[s, t, d]), s >= t;",
+          "G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1;"
+          " H[t, e: T, D] = +(A[t, d] * G[s, t, d] * A[s, d] * B[s, e]), s <= t;"})
+    for (const int derivatives : {0, 1}) {
+      CAPTURE(body);
+      CAPTURE(derivatives);
+      const bool shared = body.find("H[t, e") != std::string::npos && derivatives == 1;
+      const Stages stages = lowered("function (A[T, D], B[T, D]) -> (H) { " + body + " }", {{"T", 24}, {"D", 3}},
+          *target_named("cpu:x86-64-v3"), derivatives);
+      for (const auto& tensor : stages.plan->program.tensors)
+        CHECK((shared || tensor.name.find("_logs") == std::string::npos));
+      const auto got = outputs(stages.plan->program), wanted = outputs(*stages.bounded);
+      CHECK(got.size() == wanted.size());
+      for (std::size_t o = 0; o < got.size(); ++o)
+        for (std::size_t n = 0; n < got[o].reals.size(); ++n)
+          CHECK(got[o].reals[n] == doctest::Approx(wanted[o].reals[n]).epsilon(1e-4));
+    }
+}
+
 TEST_CASE("products that are no products over intervals of one index stay") {
   for (const std::string body : {"G[s, t: T, T] = *(A[u] * B[t]), s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;",
            "G[s, t: T, T] = *(A[u]), 2*s < u, u <= t; H[t: T] = +(G[s, t] * B[s]), s <= t;",

@@ -94,6 +94,23 @@ PRODUCTS = {
     "from the end": ("O[t: T] = *(X[s] + 1), s >= t;", {"X": "T"}),
     "rows": ("O[r, t: R, T] = *(X[r, s]), s <= t;", {"X": "RT"}),
     "before": ("O[t, r: T, R] = *(X[s, r]), s < t default 1;", {"X": "TR"}),
+    "factors from the first": (
+        "G[r, s, t: R, T, T] = *(A[r, u]), s <= u, u < t default 1; O[r, t: R, T] = +(G[r, s, t] * B[r, s]), s <= t;",
+        {"A": "RT", "B": "RT"},
+    ),
+    "factors to come": (
+        "G[s, t: T, T] = *(1 - A[u]), t <= u, u <= s default 1; O[t: T] = +(B[s] * G[s, t] * (1 - A[s])), t < s;",
+        {"A": "T", "B": "T"},
+    ),
+    "a gap": (
+        "G[s, t: T, T] = *(A[u]), s + 2 <= u, u < t default 1; O[t: T] = +(G[s, t] * B[s] * A[t]), s + 1 <= t;",
+        {"A": "T", "B": "T"},
+    ),
+    "read out": (
+        "G[s, t, d: T, T, D] = *(A[u, d]), s < u, u <= t default 1;"
+        " O[t, e: T, E] = +(Q[t, d] * G[s, t, d] * K[s, d] * V[s, e]), s <= t;",
+        {"A": "TD", "Q": "TD", "K": "TD", "V": "TE"},
+    ),
     "recurrence": (INTERVAL + "; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
     "recurrence with its own": (INTERVAL + " default 1; O[t: T] = +(G[s, t] * B[s]), s <= t;", {"A": "T", "B": "T"}),
     "recurrences": (
