@@ -172,7 +172,7 @@ def run_of_matmul(cache: "str | None") -> float:
 
 @rows.add("whole process, tilec run of a matmul, in the cache", goal=12)
 def _():
-    return Value(run_of_matmul(None), "ms", "of this build, which may load libLLVM.so")
+    return Value(run_of_matmul(None), "ms")
 
 
 @rows.add("whole process, tilec run of a matmul, no cache")
