@@ -25,7 +25,7 @@ _POSITIONS = {
     "k dim keepdim": "kthvalue",
     "k dim largest sorted": "topk",
     "q dim keepdim": "quantile nanquantile",
-    "ord dim keepdim": "vector_norm",
+    "ord dim keepdim": "vector_norm matrix_norm",
     "p dim eps": "normalize",
     "p eps keepdim": "pairwise_distance",
     "n dim": "diff",
@@ -100,6 +100,7 @@ _WITHOUT_EFFECT = {
 # … and what changes none where it is as here.
 _USUAL = {
     **{name: {"out_int32": (False,), "sorter": (None,)} for name in ("searchsorted", "bucketize")},
+    "matrix_norm": {"ord": ("fro", None), "dim": ((-2, -1),)},
     "embedding": {"max_norm": (None,), "scale_grad_by_freq": (False,), "sparse": (False,), "padding_idx": (None,)},
 }
 
@@ -515,7 +516,7 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     known = {*heading.parameters, *heading.inputs, *heading.former}
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
-        is_usual = any(value is usual for usual in _USUAL.get(heading.name, {}).get(name, ()))
+        is_usual = _is_plain(value) and value in _USUAL.get(heading.name, {}).get(name, ())
         if name in _WITHOUT_EFFECT.get(heading.name, ()) or is_usual:
             continue
         own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)

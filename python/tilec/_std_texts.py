@@ -67,6 +67,9 @@ PARTS = ("chunk", "unbind", "split")
 # Of one row, which may be a vector, PyTorch and NumPy give a number.
 _OF_ROWS = ("covariance", "correlation")
 
+# Whose two tensors PyTorch broadcasts.
+_OF_PAIRS = ("cross", "cosine_similarity")
+
 # Whose call depends on the arrays even where only they are given.
 BY_ARRAYS = {
     "concat",
@@ -79,6 +82,7 @@ BY_ARRAYS = {
     "matmul",
     "block_diag",
     *_OF_ROWS,
+    *_OF_PAIRS,
 }
 
 # PyTorch's functions along a dimension that take a scalar too, as one element.
@@ -137,7 +141,9 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
         return _put_diagonal(heading, arguments, named)
     if heading.name == "swapaxes" and _is_one_place(rank, named):
         return Text("function swapaxes(X) -> (Y) { Y = X; }", arguments, _spell.without(named, heading.parameters))
-    if heading.name == "matmul":
+    if heading.name in _OF_PAIRS:
+        made = _broadcast(heading, arguments, known)
+    elif heading.name == "matmul":
         made = _multiplied(arguments)
     elif heading.name == "squeeze" and not rank:
         made = _squeezed_number(dims)
@@ -447,6 +453,25 @@ def _multiplied(arguments: tuple) -> "str | None":
     results = [*batch, *["M"] * (len(a) > 1), *["N"] * (len(b) > 1)]
     target = _spell.declared("C", [each.lower() for each in results], results)
     return "function matmul(%s) -> (C) { %s = +(%s); }" % (", ".join(inputs), target, " * ".join(reads))
+
+
+def _broadcast(heading: typing.Any, arguments: tuple, known: dict) -> "str | None":
+    """The function of two tensors repeated along dimensions that one of them has not, or has one element of."""
+    shapes = [tuple(np.shape(value)) for value in arguments]
+    rank = max(map(len, shapes))
+    whole = [max((shape[d - rank] for shape in shapes if len(shape) >= rank - d), default=1) for d in range(rank)]
+    if len(shapes) != 2 or shapes[0] == shapes[1]:
+        return None
+    sizes, indices, inputs, lines = _spell.sizes_of(rank), _spell.sizes_of(rank, "d"), [], []
+    for name, shape in zip(heading.inputs, shapes):
+        one = [n == 1 != whole[d - len(shape)] for d, n in enumerate(shape)]
+        own = sizes[rank - len(shape) :], indices[rank - len(shape) :]
+        inputs.append(_spell.read(name, ["1" if o else size for o, size in zip(one, own[0])]))
+        read = _spell.read(name, ["0" if o else index for o, index in zip(one, own[1])])
+        lines.append("%s = =(%s)" % (_spell.declared("Wide" + name, indices, sizes), read))
+    (result,), options = heading.results, _spell.values_of(known)
+    lines.append("%s = std.%s%s(%s)" % (result, heading.name, options, ", ".join("Wide" + n for n in heading.inputs)))
+    return _spell.function(heading, inputs, [result], lines)
 
 
 # ---- an index that is smaller than the data in the other dimensions

@@ -26,7 +26,10 @@ DIFFERENT = {
     ("cummax cummin max min", None): PAIRS,
 }
 # Those of the database are methods of tensors, or other functions of the name.
-OTHERS = {("repeat", "repeat"), ("unfold", "unfold"), ("hamming", "signal.windows.hamming"), ("cosine", "signal.windows.cosine")}
+OTHERS = {
+    *(("repeat", "repeat"), ("unfold", "unfold")),
+    *(("hamming", "signal.windows.hamming"), ("cosine", "signal.windows.cosine")),
+}
 # What the database calls in another order than the functions of PyTorch.
 SECOND_FIRST = {"where", "polygamma", "embedding", "embedding_bag"}
 FACTORIES = {"bartlett", "blackman", "hann", "kaiser", "eye"}
@@ -34,14 +37,13 @@ OF_TENSORS = ("dtype", "device", "requires_grad")
 
 
 def calls() -> list:
-    known = set(dir(tilec.std))
-    named = [(op, name.name.split(".")[-1]) for op in op_db for name in (op, *op.aliases)]
-    parts = ("fft", "masked.", "sparse", "torch.ops", "_refs", "ops.", "__")
-    return [
-        pytest.param(op, name, id="%s-%s" % (op.full_name, name))
-        for op, name in dict.fromkeys(named)
-        if name in known and not op.name.startswith(parts) and (name, op.name) not in OTHERS
-    ]
+    known, found = set(dir(tilec.std)), {}
+    for op in op_db:
+        for name in (each.name.split(".")[-1] for each in (op, *op.aliases)):
+            is_other = op.name.startswith(("fft", "masked.", "sparse", "torch.ops", "__")) or (name, op.name) in OTHERS
+            if name in known and not is_other:
+                found["%s-%s" % (op.full_name, name)] = op, name
+    return [pytest.param(*each, id=name) for name, each in found.items()]
 
 
 def samples(op, dtype: torch.dtype) -> list:

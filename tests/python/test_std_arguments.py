@@ -55,10 +55,10 @@ def test_vectors_beside_matrices():
 
 @pytest.mark.parametrize("correction", [0, 1])
 @pytest.mark.parametrize("rows", [M, M[:1], V])
-@pytest.mark.parametrize("given", [{}, {"fweights": TIMES}, {"aweights": WEIGHTS}, {"fweights": TIMES, "aweights": WEIGHTS}])
-def test_covariance(correction, rows, given):
-    own = std.cov(rows, correction=correction, **given)
-    same(own, torch.cov(rows, correction=correction, **given))
+@pytest.mark.parametrize("names", [(), ("fweights",), ("aweights",), ("fweights", "aweights")])
+def test_covariance(correction, rows, names):
+    given = {name: {"fweights": TIMES, "aweights": WEIGHTS}[name] for name in names}
+    same(std.cov(rows, correction=correction, **given), torch.cov(rows, correction=correction, **given))
 
 
 def test_correlation_of_one_row():
@@ -129,9 +129,25 @@ def test_other_options():
     same(std.softplus(M, 2, 0.5), F.softplus(M, 2, 0.5))
     same(std.prelu(M, weight=torch.tensor(0.2).double()), F.prelu(M, torch.tensor([0.2]).double()))
     same(std.dist(M, V, 3), torch.dist(M, V, 3))
-    same(std.avg_pool2d(IMAGE, 3, 1, 1, True, False, 2, layout="channels_first"), F.avg_pool2d(IMAGE, 3, 1, 1, True, False, 2))
+    options = (3, 1, 1, True, False, 2)
+    same(std.avg_pool2d(IMAGE, *options, layout="channels_first"), F.avg_pool2d(IMAGE, *options))
     weight, bias = some(2, 5, 5), some(2)
     same_with_derivatives(std.bilinear.vjp, F.bilinear, M, M, weight, bias)
+
+
+@pytest.mark.parametrize("a", [(3, 1, 5), (1, 2, 5), (5,)])
+@pytest.mark.parametrize("b", [(2, 5), (3, 2, 5), (1, 2, 5)])
+def test_pairs_of_all_rows(a, b):
+    own, other = lambda x, y: std.cosine_similarity.vjp(x, y, -1), lambda x, y: F.cosine_similarity(x, y, -1)
+    same_with_derivatives(own, other, some(*a), some(*b))
+    x, y = some(*a[:-1], 3), some(*b[:-1], 3)
+    same_with_derivatives(std.cross.vjp, lambda x, y: torch.linalg.cross(*torch.broadcast_tensors(x, y)), x, y)
+
+
+def test_frobenius_norm_by_its_name():
+    same(std.matrix_norm(X, "fro", (-2, -1), True), torch.linalg.matrix_norm(X, "fro", (-2, -1), True))
+    with pytest.raises(TypeError, match="ord"):
+        std.matrix_norm(X, ord=2)
 
 
 def test_areas_between_places():
