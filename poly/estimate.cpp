@@ -396,9 +396,9 @@ Value finished(Aggregation aggregation, DType type, DType target, const Fold& fo
   if (fold.exponent != 0) {
     const int exponent = static_cast<int>(std::clamp<std::int64_t>(fold.exponent, -10000, 10000));
     value.real = std::ldexp(value.real, exponent);
-    const bool exact = aggregation == Aggregation::Product && fold.whole && std::fabs(value.real) < whole_below(type);
-    value.error = exact ? 0 : std::ldexp(value.error, exponent) + least(type);
+    value.error = std::ldexp(value.error, exponent) + least(type);
   }
+  if (aggregation == Aggregation::Product && fold.whole && std::fabs(value.real) < whole_below(type)) value.error = 0;
   return cast(type, target, value);
 }
 

@@ -121,6 +121,15 @@ TEST_CASE("sums and products of whole numbers have no error as long as a mantiss
   CHECK(sum_of({0x1p23, -3, 0x1p22}) == 0);
   CHECK(sum_of({0x1p23, -0x1p23, 1}) > 0);               // 2^24 + 1 in between, in some order
   CHECK(sum_of({1, 0.5, 2}) > 0);
+  const auto power_of = [](double factor) {
+    Case power({"i"}, first);
+    power.read({3}, {form({1})}).write(Aggregation::Product, {}, {});
+    return interpret(power.program, {reals({3}, {factor, factor, factor})}).magnitudes[0][0];
+  };
+  CHECK(power_of(255) == 0);
+  CHECK(power_of(-1) == 0);
+  CHECK(power_of(257) > 0);
+  CHECK(power_of(1.5) > 0);
   const auto product_of = [](double a, double b) {
     Case times({"i"}, product(first, second));
     times.read({1}, {form({1})}).read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
