@@ -95,8 +95,10 @@ def _block_diagonal(heading: typing.Any, arguments: tuple, named: dict) -> "Text
 
 def _changes(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     """torch.diff with what stands in front of X and behind it."""
-    named = {**dict(zip(("n", "dim", "prepend", "append"), arguments[1:])), **named}
-    arguments = arguments[:1]
+    placed = dict(zip(("n", "dim", "prepend", "append"), arguments[1:]))
+    if not placed.keys().isdisjoint(named):
+        return None                                            # which by_name() refuses
+    arguments, named = arguments[:1], {**placed, **named}
     names = ("prepend", "append") if named.get("n") != 0 else ()
     beside = {name: named[name] for name in names if named.get(name) is not None}
     if "prepend" not in named and "append" not in named or not arguments:

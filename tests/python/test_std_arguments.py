@@ -103,6 +103,8 @@ def test_batch_norm_with_running_averages():
     same(std.batch_norm(IMAGE, C, variance, C, -C, **first), F.batch_norm(IMAGE, C, variance, C, -C))
     named = {"running_mean": C, "running_var": variance, "training": False, "eps": 0.1}
     same(std.batch_norm(IMAGE, **named, **first), F.batch_norm(IMAGE, **named))
+    last = std.batch_norm(IMAGE.permute(0, 2, 3, 1).contiguous(), **named, layout="channels_last")
+    same(last, F.batch_norm(IMAGE, **named).permute(0, 2, 3, 1))
     same(std.batch_norm(IMAGE, weight=C, **first)[0], F.batch_norm(IMAGE, None, None, C, training=True))
     with pytest.raises(TypeError, match="running averages are the caller's"):
         std.batch_norm(IMAGE, C, variance, C, C, True, **first)
