@@ -78,9 +78,9 @@ struct Binary {
   bool operator==(const Binary& o) const { return op == o.op && left == o.left && right == o.right; }
 };
 struct Access { Name tensor; std::vector<Expr> element; bool operator==(const Access&) const = default; };
-// In < >: `2`, `relu`; with a label, `stride=2`.
+// In < >: `2`, `relu`, `K - 2`; with a label, `stride=2`. An Expr has numbers, names and `+ - * /`.
 struct Argument {
-  std::variant<Number, Name> value;
+  std::variant<Number, Name, Expr> value;
   Span span;
   std::optional<Name> label = {};
   bool operator==(const Argument& o) const { return value == o.value && label == o.label; }

@@ -177,6 +177,7 @@ class Walk {
   }
 
   void argument(const Argument& argument) {
+    if (const auto* computed = std::get_if<Expr>(&argument.value)) return expression(*computed);
     const auto* name = std::get_if<Name>(&argument.value);
     if (!name) return;
     const bool aggregation = is_aggregation(name->text);

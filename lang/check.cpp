@@ -48,7 +48,25 @@ void type(Names& here, const Target& t) {
   else entry.hint("element types are " + text);
 }
 
-void default_name(Names& here, const Parameter& p, const Name& name) {
+// A default is known where the parameter is declared: an earlier parameter, a function, an aggregation or a constant.
+// Of `K - 2` a name is an earlier parameter.
+void default_name(
+    Names& here, const Parameter& p, const Name& name, const std::set<std::string>& earlier, bool is_computed) {
+  const Known* known = here.find(name);
+  if (known && known->kind == Known::Kind::Parameter) {
+    if (!earlier.contains(name.spelled()))
+      here.diagnostics.report(name.span, messages::used_early, name.spelled())
+          .label(known->where, "declared here")
+          .hint("a default uses parameters that stand in front of it");
+    return;
+  }
+  if (known || is_computed) {
+    auto entry = here.diagnostics.report(
+        name.span, messages::parameter_kind, p.name.spelled(), fmt::format("`{}`", name.spelled()), "a default");
+    if (known) entry.label(known->where, "declared here");
+    entry.hint("a default is a number, a function, an aggregation or an earlier parameter, or computed from these");
+    return;
+  }
   if (may_stand_in_parameters(here, name)) return;
   auto entry = here.diagnostics.report(name.span, messages::unknown_function, name.spelled());
   if (const auto near = nearest(name.text, function_names(here.file)))
@@ -58,8 +76,7 @@ void default_name(Names& here, const Parameter& p, const Name& name) {
         "names to choose from stand in braces, the default first: `{}={{{}, …}}`", p.name.spelled(), name.spelled()));
 }
 
-// A default is known where the parameter is declared: an earlier parameter, a function, an aggregation or a constant.
-// Names to choose from differ.
+// Names to choose from are no defaults.
 void parameters(Names& here, const Function& f) {
   std::set<std::string> earlier;
   for (const Parameter& p : f.parameters) {
@@ -69,20 +86,12 @@ void parameters(Names& here, const Function& f) {
         here.diagnostics.report(each.span, messages::redeclared, each.spelled())
             .label(at->second, "declared here")
             .hint("every name to choose from is given once");
-    const auto* name = p.value && p.choices.empty() ? std::get_if<Name>(&p.value->value) : nullptr;
-    const Known* known = name ? here.find(*name) : nullptr;
-    const bool is_parameter = known && known->kind == Known::Kind::Parameter;
-    if (is_parameter && !earlier.contains(name->spelled()))
-      here.diagnostics.report(name->span, messages::used_early, name->spelled())
-          .label(known->where, "declared here")
-          .hint("a default uses parameters that stand in front of it");
-    else if (known && !is_parameter)
-      here.diagnostics
-          .report(name->span, messages::parameter_kind, p.name.spelled(), fmt::format("`{}`", name->spelled()),
-              "a default")
-          .label(known->where, "declared here")
-          .hint("a default is a number, a function, an aggregation or an earlier parameter");
-    else if (name && !known) default_name(here, p, *name);
+    if (p.value && p.choices.empty()) {
+      const auto* computed = std::get_if<Expr>(&p.value->value);
+      if (const auto* name = std::get_if<Name>(&p.value->value)) default_name(here, p, *name, earlier, false);
+      if (computed)
+        each_variable(*computed, [&](const Variable& v) { default_name(here, p, v.name, earlier, true); });
+    }
     earlier.insert(p.name.spelled());
   }
 }

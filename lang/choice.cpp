@@ -98,7 +98,7 @@ std::string listed(const std::vector<Name>& choices) {
 std::optional<Name> choice_given(const std::vector<Name>& choices, const Argument& value) {
   const auto* name = std::get_if<Name>(&value.value);
   const auto* number = std::get_if<Number>(&value.value);
-  if (number && number->real != 0 && number->real != 1) return std::nullopt;
+  if (!name && !(number && (number->real == 0 || number->real == 1))) return std::nullopt;
   const Name wanted = name ? *name : Name{number->real == 1 ? "true" : "false", false, {}};
   const auto at = std::find(choices.begin(), choices.end(), wanted);
   return at == choices.end() ? std::nullopt : std::optional(*at);

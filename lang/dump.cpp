@@ -121,7 +121,9 @@ class Tree {
   }
   void argument(const Argument& a) {
     std::visit(
-        Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); }}, a.value);
+        Overloaded{[&](const Number& n) { number(n); }, [&](const Name& n) { line("name " + n.spelled()); },
+            [&](const Expr& e) { expression(e); }},
+        a.value);
   }
 
   void expression(const Expr& e) {

@@ -326,10 +326,10 @@ constexpr Idiom table[] = {
     {Syntax, "default WORD ![ … ]", "`default` of elements",
         "`default {0}` is the element of `{0}` that the left side names; where another is meant, give it a tensor of its own",
         "O[2*i: N] = =(X[i]) default Z[i];", "O[2*i: N] = =(X[i]) default Z;"},
-    {Syntax, "iterate < WORD !, … > ( … )", "expressions between `<` and `>`",
+    {Syntax, "iterate < WORD !, … > ( … )", "expressions between `<` and `>` but sums and products",
         "a number is counted before: `Count = {1};`, and then `iterate<{0}, Count>({2})`",
-        "function step(X) -> (Y) { Y = 0.5 * X; } function f<K=5>(X[N]) -> (O) { O = iterate<step, K - 2>(X); }",
-        "function step(X) -> (Y) { Y = 0.5 * X; } function f<K=5>(X[N]) -> (O) { Count = K - 2; O = iterate<step, "
+        "function step(X) -> (Y) { Y = 0.5 * X; } function f<K=5>(X[N]) -> (O) { O = iterate<step, max(K, 2)>(X); }",
+        "function step(X) -> (Y) { Y = 0.5 * X; } function f<K=5>(X[N]) -> (O) { Count = max(K, 2); O = iterate<step, "
         "Count>(X); }"},
     {Syntax, "![", "array literals", "a tensor comes from outside: declare an input such as `X[N]`", "O = [1, 2, 3];",
         "O = X;"},

@@ -66,8 +66,11 @@ std::string number(const Number& n) {
 }
 
 std::string argument(const Argument& a) {
-  const auto* name = std::get_if<Name>(&a.value);
-  return (a.label ? a.label->spelled() + '=' : "") + (name ? name->spelled() : number(std::get<Number>(a.value)));
+  const std::string value = std::visit(
+      Overloaded{[](const Number& n) { return number(n); }, [](const Name& name) { return name.spelled(); },
+          [](const Expr& e) { return expression(e, Ternary, {}); }},
+      a.value);
+  return (a.label ? a.label->spelled() + '=' : "") + value;
 }
 
 std::string parameter(const Parameter& p) {

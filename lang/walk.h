@@ -21,6 +21,12 @@ template <class Visit> void each_child(const Expr& e, const Visit& visit) {
       });
 }
 
+// visit(variable), in the order of the text, also in brackets
+template <class Visit> void each_variable(const Expr& e, const Visit& visit) {
+  if (const auto* variable = e.as<Variable>()) visit(*variable);
+  else each_child(e, [&](const Expr& inner) { each_variable(inner, visit); });
+}
+
 // The accesses of a value, outside brackets: visit(access, the expression that it is).
 template <class Visit> void each_access(const Expr& e, const Visit& visit) {
   if (const auto* access = e.as<Access>()) visit(*access, e);

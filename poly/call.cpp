@@ -7,6 +7,7 @@
 #include "lang/calls.h"
 #include "lang/limit.h"
 #include "lang/messages.h"
+#include "lang/print.h"
 #include "poly/builtin.h"
 #include "poly/callee.h"
 #include "poly/elementwise.h"
@@ -164,16 +165,15 @@ std::optional<Named> inlined(
 // iterate<f, 20>(X, W): X = f(X, W), twenty times; what f does not return stays.
 std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::string& name, Span span) {
   const auto* function = call.parameters.size() == 2 ? std::get_if<lang::Name>(&call.parameters[0].value) : nullptr;
-  const auto* literal = function ? std::get_if<lang::Number>(&call.parameters[1].value) : nullptr;
-  const auto* count_name = function ? std::get_if<lang::Name>(&call.parameters[1].value) : nullptr;
-  const auto known = count_name ? scope.names.find(count_name->spelled()) : scope.names.end();
-  const auto count = literal && !literal->is_float && !literal->negative
-      ? std::optional(static_cast<std::int64_t>(literal->integer))
-      : known != scope.names.end() && known->second.kind == Named::Kind::Size ? known->second.size.value()
-                                                                              : std::nullopt;
-  if (!literal && known != scope.names.end() && known->second.kind == Named::Kind::Size && !count) {
+  const std::size_t errors = scope.diagnostics.all().size();
+  const auto given = function ? number_given(scope, call.parameters[1]) : std::nullopt;
+  if (scope.diagnostics.all().size() > errors) return std::nullopt;
+  const bool is_size = given && given->kind == Named::Kind::Size;
+  const auto count = is_size ? given->size.value() : std::nullopt;
+  if (is_size && !count) {
     scope.diagnostics
-        .report(call.parameters[1].span, messages::unbound_sizes, fmt::format("`{}`", count_name->text), "has")
+        .report(call.parameters[1].span, messages::unbound_sizes,
+            fmt::format("`{}`", lang::print(call.parameters[1])), "has")
         .hint("`iterate` applies a function that often: give the shapes of the inputs, such as `X=3x2xf32`");
     return std::nullopt;
   }
@@ -218,15 +218,13 @@ std::optional<Named> iterated(Scope& scope, const lang::Call& call, const std::s
 std::optional<std::vector<std::int64_t>> numbers_of(Scope& scope, const lang::Call& call) {
   std::vector<std::int64_t> numbers;
   for (const auto& each : call.parameters) {
-    const auto* number = std::get_if<lang::Number>(&each.value);
-    const auto* name = std::get_if<lang::Name>(&each.value);
-    const auto known = name ? scope.names.find(name->spelled()) : scope.names.end();
-    const Named value = number ? number_of(*number, each.span) : known != scope.names.end() ? known->second : Named{};
-    if (value.kind != Named::Kind::Size || !value.size.value()) {
-      scope.diagnostics.report(each.span, messages::not_known_yet);
+    const std::size_t errors = scope.diagnostics.all().size();
+    const auto value = number_given(scope, each);
+    if (!value || value->kind != Named::Kind::Size || !value->size.value()) {
+      if (scope.diagnostics.all().size() == errors) scope.diagnostics.report(each.span, messages::not_known_yet);
       return std::nullopt;
     }
-    numbers.push_back(*value.size.value());
+    numbers.push_back(*value->size.value());
   }
   return numbers;
 }

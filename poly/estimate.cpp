@@ -7,11 +7,13 @@
 //   input                0
 //   a + b                ea + eb                        every operation adds 2 ulp of its result, in its type
 //   a · b                |a|·eb + |b|·ea + ea·eb
+//   a ± b, a · b         0, where all are whole numbers below 2^p that have no error: p bits of a mantissa hold them
 //   f(x)                 the largest |f(x ± e) - f(x)|: no derivative needed, and a step in between is seen
 //   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right; a == b: where it is so in their
 //                        type, 0
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
-//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike
+//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike; 0 of whole numbers
+//                        without an error whose sizes add up to less than 2^p, in whatever order; Π likewise
 //   store                + 1 ulp of the tensor's type
 //   beyond the type      infinite, as backends have it; the error is unbounded where that is not certain
 //
@@ -111,6 +113,20 @@ double own_error(DType type, double result) {
   return std::isfinite(result) ? 2 * epsilon(type) * std::fabs(result) + least(type) : 0;
 }
 
+double whole_below(DType type) { return std::min(2 / epsilon(type), 0x1p51); }
+
+// From 2^51 on the sum would be rounded elsewhere.
+bool is_whole(double value, double below) { return std::fabs(value) < below && value + 0x1.8p52 - 0x1.8p52 == value; }
+
+bool sums_or_multiplies(Op op) { return op == Op::Add || op == Op::Sub || op == Op::Mul || op == Op::Fma; }
+
+// Of operands without an error.
+bool gives_whole(Op op, double below, double a, double b, double c, double result) {
+  if (!sums_or_multiplies(op)) return false;
+  const bool operands = is_whole(a, below) && is_whole(b, below) && std::fabs(result) < below;
+  return operands && (op != Op::Fma || (is_whole(c, below) && std::fabs(a * b) < below));
+}
+
 bool is_exact(Op op) {
   switch (op) {
     case Op::Neg:
@@ -191,8 +207,10 @@ Value settled(double result, double error, double doubt, bool fuses) {
 
 Value apply_real(Op op, DType type, const Value& a, const Value& b, const Value& c, bool fuses) {
   const double result = real_operation(op, type, a.real, b.real, c.real);
-  const double given = inherited(op, type, a, b, c, result),
-               error = given + (is_exact(op) ? 0 : own_error(type, result));
+  const double given = inherited(op, type, a, b, c, result);
+  const bool known = a.error == 0 && b.error == 0 && c.error == 0;
+  const bool exact = is_exact(op) || (known && gives_whole(op, whole_below(type), a.real, b.real, c.real, result));
+  const double error = given + (exact ? 0 : own_error(type, result));
   return type == DType::F64 || is_exact(op) ? Value{result, 0, error}
                                             : settled(result, error, rounds_once(op) ? given : error, fuses);
 }
@@ -218,6 +236,14 @@ void apply_real(Op op, DType type, bool fuses, std::size_t count, const Column& 
   else if (op == Op::Sub) from_operands(std::integral_constant<Op, Op::Sub>());
   else if (op == Op::Mul) from_operands(std::integral_constant<Op, Op::Mul>());
   else from_operands(op);
+  result.exact = exact && sums_or_multiplies(op);
+  const double below = whole_below(type);
+  for (std::size_t k = 0; sums_or_multiplies(op) && k < count; ++k) {
+    const bool known = exact || (a.at(k).error == 0 && b.at(k).error == 0 && c.at(k).error == 0);
+    if (known && gives_whole(op, below, a.real[k], b.real[k], c.real[k], result.real[k])) result.error[k] = 0;
+    else result.exact = false;
+  }
+  if (result.exact) return;
   if (type == DType::F64 || is_exact(op)) return;
   for (std::size_t k = 0; k < count; ++k) {
     const double size = std::fabs(result.real[k]);
@@ -309,8 +335,11 @@ void multiply(Fold& fold, DType type, Value factor) {
   a.real = product;
 }
 
+bool is_known_whole(const Value& v) { return v.error == 0 && is_whole(v.real, 0x1p51); }
+
 // One more term of a sum of floats.
 inline void add_real(Fold& fold, const Value& v) {
+  fold.whole = fold.whole && is_known_whole(v);
   if (std::isfinite(v.real)) fold.terms += std::fabs(v.real);
   ++fold.count;
   fold.value.real += v.real;
@@ -323,6 +352,7 @@ void fold(Aggregation aggregation, DType type, Fold& fold, const Value& v) {
   const bool real = lang::is_float(type);
   if (aggregation == Aggregation::Sum && real && fold.count > 0) return add_real(fold, v);
   if (real && std::isfinite(v.real)) fold.terms += std::fabs(v.real);
+  fold.whole = fold.whole && real && is_known_whole(v);
   if (fold.count++ == 0) {
     fold.value = v;
     return;
@@ -356,7 +386,8 @@ void fold(
 
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
   Value value = fold.value;
-  if (aggregation == Aggregation::Sum && fold.count > 1)
+  const bool exact_sum = fold.whole && fold.terms < whole_below(type);
+  if (aggregation == Aggregation::Sum && fold.count > 1 && !exact_sum)
     value.error += 8 * epsilon(type) * fold.terms *
         (1 + std::sqrt(static_cast<double>(fold.count)) / 32 + static_cast<double>(fold.count) / 1024);
   // in some order a partial sum leaves the type
@@ -367,6 +398,7 @@ Value finished(Aggregation aggregation, DType type, DType target, const Fold& fo
     value.real = std::ldexp(value.real, exponent);
     value.error = std::ldexp(value.error, exponent) + least(type);
   }
+  if (aggregation == Aggregation::Product && fold.whole && std::fabs(value.real) < whole_below(type)) value.error = 0;
   return cast(type, target, value);
 }
 

@@ -51,7 +51,7 @@ class Interpreter {
       std::vector<double> magnitudes = tensor.errors;
       const bool real = lang::is_float(tensor.array.dtype);
       for (std::size_t k = 0; real && k < magnitudes.size(); ++k)
-        magnitudes[k] = std::max(magnitudes[k] / (8 * epsilon(tensor.array.dtype)),
+        if (magnitudes[k] != 0) magnitudes[k] = std::max(magnitudes[k] / (8 * epsilon(tensor.array.dtype)),
             std::isfinite(tensor.array.reals[k]) ? std::fabs(tensor.array.reals[k]) : 0);
       all.magnitudes.push_back(std::move(magnitudes));
     }

@@ -12,8 +12,8 @@ namespace tilec::poly {
 struct Interpretation {
   std::vector<Array> outputs;                          // in the order of Program::outputs
   std::vector<std::vector<double>> magnitudes;         // per output element, about Σ|terms| of its fold and of what it
-                                                       // read: a backend may be off by 8·eps(type)·this; of other types
-                                                       // than floats the error itself, 0: exact
+                                                       // read: a backend may be off by 8·eps(type)·this; 0: exact; of
+                                                       // other types than floats the error itself
 };
 
 double round_to(DType type, double value);             // f16, bf16, f32: nearest even

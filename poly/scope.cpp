@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "lang/builtin.h"
@@ -241,6 +242,28 @@ void mark_contraction(const lang::Contraction& c, Scope& scope, std::set<std::st
   }
 }
 
+// `as_float(X, W)`: W is a width if nothing uses it as a value, and so is S of `W = 2*S;`. Of `Both = X + Z;` the
+// type is meant, for other statements take X and Z as values.
+void mark_widths(const lang::Function& function, Scope& scope, std::set<std::string> widths,
+    const std::map<std::string, int>& values) {
+  const auto used = [&](const std::string& name) {
+    const auto at = values.find(name);
+    return at == values.end() ? 0 : at->second;
+  };
+  std::erase_if(widths, [&](const std::string& name) { return used(name) > 0; });
+  for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement) {
+    const auto* a = std::get_if<lang::Assignment>(&statement->node);
+    if (!a || !widths.contains(a->target.name.spelled())) continue;
+    std::vector<lang::Name> names;
+    names_in(a->value, names);
+    for (const auto& name : names)
+      if (used(name.spelled()) <= 1) widths.insert(name.spelled());
+  }
+  for (const auto& statement : function.statements)
+    if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) widths.erase(a->target.name.spelled());
+  scope.used_as_extent.merge(widths);
+}
+
 }  // namespace
 
 void find_used_as_size(const lang::Function& function, Scope& scope) {
@@ -248,13 +271,17 @@ void find_used_as_size(const lang::Function& function, Scope& scope) {
     if (input.sizes)
       for (const auto& size : *input.sizes) mark(size, scope.used_as_size);
   std::set<std::string> widths;
+  std::map<std::string, int> values;                     // by how many statements a name is used as one
   for (const auto& statement : function.statements) {
+    std::set<std::string> before;
+    before.swap(scope.used_as_value);
     if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope, widths);
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope, widths);
     if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) mark_inside(t->value, scope, widths);
+    for (const auto& name : scope.used_as_value) ++values[name];
+    scope.used_as_value.merge(before);
   }
-  for (const auto& name : widths)
-    if (!scope.used_as_value.contains(name)) scope.used_as_extent.insert(name);
+  mark_widths(function, scope, std::move(widths), values);
   // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
   for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)
     if (const auto* a = std::get_if<lang::Assignment>(&statement->node))

@@ -170,6 +170,8 @@ void call(Names& here, const Call& c, const Expr& e, Role role) {
     const bool is_named = name == "given" || (k == 1 && takes_type_of(name));
     expression(here, c.arguments[k], is_named && role == Role::Body ? Role::Elementwise : role);
   }
+  for (const Argument& parameter : c.parameters)
+    if (const auto* computed = std::get_if<Expr>(&parameter.value)) expression(here, *computed, Role::Size);
   taken_and_given(here, c, e);
 }
 

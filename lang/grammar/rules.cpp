@@ -93,6 +93,11 @@ const rule<struct sum_chain_id, Chain> sum_chain = "a sum";
 const rule<struct sum_tail_id, Tail> sum_tail = "an operator";
 const rule<struct arm_id, Arm> arm = "`? :`";
 const rule<struct signed_number_id, Number> signed_number = "a number";
+const rule<struct computed_id, Expr> computed = "a number or a name";
+const rule<struct computed_chain_id, Chain> computed_chain = "a number or a name";
+const rule<struct computed_tail_id, Tail> computed_tail = "an operator";
+const rule<struct computed_part_id, Expr> computed_part = "a number or a name";
+const rule<struct plain_argument_id, Argument> plain_argument = "a number or a name";
 const rule<struct argument_id, Argument> argument = "a number or a name";
 const rule<struct label_id, Name> label = "a name";
 const rule<struct given_id, Argument> given = "a number or a name";
@@ -120,6 +125,10 @@ constexpr auto minus_inf = [](auto& context) {
       name.text == "inf" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   x3::_pass(context) = name.text == "inf" || name.text == "nan";
   x3::_val(context).value = Number{"-" + name.text, true, 0, real, true};
+};
+constexpr auto make_variable = [](auto& context) {
+  Name& name = x3::_attr(context);
+  x3::_val(context) = Expr(Variable{name}, name.span);
 };
 // `2i`, which groups as `(2*i)`
 constexpr auto coefficient_of = [](auto& context) {
@@ -167,8 +176,16 @@ const auto plain_call_def = callee[put(&Call::function)] >> quiet[open] >> call_
 const auto angle_call_def = lower_callee[put(&Call::function)] >>
     quiet[less >> given[push(&Call::parameters)] % comma >> greater >> open] >> sure[call_rest];
 const auto signed_number_def = minus >> number[minus_number] | number[keep];
-const auto argument_def = placed[named("a number or a name")[minus >> name[minus_inf] |
+// `K - 2`: without `<`, calls and reads, so that a comparison is read twice at most.
+const auto computed_def = computed_chain[group];
+const auto computed_chain_def = computed_part[put(&Chain::first)] >> *computed_tail[push(&Chain::tails)];
+const auto computed_tail_def = arithmetic_operator[put(&Tail::op)] >> computed_part[put(&Tail::operand)];
+const auto computed_part_def = placed[named("a number or a name")[minus >> nested[computed_part][negate<Op::Neg>] |
+    number[make] | name[make_variable] | open >> nested[computed][keep] >> close]];
+const auto plain_argument_def = placed[named("a number or a name")[minus >> name[minus_inf] |
     signed_number[put(&Argument::value)] | callee[put(&Argument::value)]]];
+const auto argument_def = placed[named("a number or a name")[plain_argument[keep] >> !quiet[arithmetic_operator] |
+    computed[put(&Argument::value)]]];
 const auto label_def = name[keep] >> equals;
 const auto given_def = -quiet[label[put(&Argument::label)]] >> argument[labelled];
 
@@ -180,7 +197,8 @@ const auto factor_def = placed[named("an index expression")[minus >> nested[fact
     coefficient[keep] | integer[make] | plain_call[make] | variable[make] | open >> nested[affine][keep] >> close]];
 
 BOOST_SPIRIT_DEFINE(expr, arm, body, binary, chain, tail, sum, sum_chain, sum_tail, unary, primary, variable,
-    access_expr, access, plain_call, angle_call, signed_number, argument, label, given, input_given)
+    access_expr, access, plain_call, angle_call, signed_number, computed, computed_chain, computed_tail, computed_part,
+    plain_argument, argument, label, given, input_given)
 BOOST_SPIRIT_DEFINE(affine, affine_chain, affine_tail, coefficient, factor)
 
 // Statements
@@ -305,7 +323,7 @@ const auto parameter_def = name[put(&Parameter::name)] >>
     -(equals >> named("a number, a name or `{`")[choices[first_choice] | argument[put(&Parameter::value)]]);
 const auto sizes_def = bracket >> -(nested[expr][push(&Access::element)] % comma) >> unbracket;
 const auto input_def =
-    placed[target[put(&Input::target)] >> -sizes[input_sizes] >> -(equals >> argument[put(&Input::value)])];
+    placed[target[put(&Input::target)] >> -sizes[input_sizes] >> -(equals >> plain_argument[put(&Input::value)])];
 const auto head = named("a name")[lower[put(&Function::name)] >> quiet[less] >>
         sure[parameter[push(&Function::parameters)] % comma >> greater] |
     name[put(&Function::name)]];

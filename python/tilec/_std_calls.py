@@ -11,7 +11,7 @@ from ._grouped import nearest as _nearest
 # Of each function, what may follow its inputs without a name, in PyTorch's order; `dim` stands for start_dim and
 # end_dim too. Where PyTorch and NumPy disagree, or std/ means something else, a name is asked for.
 _POSITIONS = {
-    "dim keepdim": "all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
+    "dim keepdim": "mode all any argmax_of argmin_of count_nonzero largest smallest range_of mean nanmean nansum nanmax nanmin"
     " product_of total logsumexp",
     "dim": "var std var_mean std_mean glu lexsort",                                  # and of all others whose first parameter it is
     "dim eps": "cosine_similarity",
@@ -22,16 +22,17 @@ _POSITIONS = {
     "start_dim end_dim": "flatten",
     "dims": "permute",
     "source destination": "movedim moveaxis",
-    "k dim": "kthvalue",
-    "k dim largest": "topk",
+    "k dim keepdim": "kthvalue",
+    "k dim largest sorted": "topk",
     "q dim keepdim": "quantile nanquantile",
-    "ord dim keepdim": "vector_norm",
+    "ord dim keepdim": "vector_norm matrix_norm",
     "p dim eps": "normalize",
     "p eps keepdim": "pairwise_distance",
     "n dim": "diff",
     "n": "matrix_power",
-    "k": "rot90",
-    "N": "identity tri hamming_window bartlett blackman",
+    "k dims": "rot90",
+    "N": "tri hann hamming_window bartlett blackman",
+    "N M": "identity",
     "shifts dim": "roll",
     "repeats dim": "repeat",
     "reps": "tile",
@@ -39,7 +40,9 @@ _POSITIONS = {
     "offset": "diag diag_embed",
     "discont dim": "unwrap",
     "N beta": "kaiser",
-    "p": "cdist dist mvlgamma",
+    "p": "dist mvlgamma",
+    "p compute_mode": "cdist",
+    "correction": "covariance",
     "stride padding output_padding groups dilation": "conv1d_transpose conv2d_transpose conv3d_transpose"
     " conv1d_transpose_ncw conv2d_transpose_nchw conv3d_transpose_ncdhw",
     "offset dim1 dim2": "diagonal trace",
@@ -49,8 +52,8 @@ _POSITIONS = {
     "downscale_factor": "pixel_unshuffle",
     "kernel_size stride padding dilation ceil_mode": "max_pool1d max_pool2d max_pool3d max_pool1d_ncw max_pool2d_nchw"
     " max_pool3d_ncdhw max_pool1d_ncw_with_indices max_pool2d_nchw_with_indices max_pool3d_ncdhw_with_indices",
-    "kernel_size stride padding ceil_mode count_include_pad": "avg_pool1d avg_pool2d avg_pool3d avg_pool1d_ncw"
-    " avg_pool2d_nchw avg_pool3d_ncdhw",
+    "kernel_size stride padding ceil_mode count_include_pad divisor_override": "avg_pool1d avg_pool2d avg_pool3d"
+    " avg_pool1d_ncw avg_pool2d_nchw avg_pool3d_ncdhw",
     "norm_type kernel_size stride ceil_mode": "lp_pool1d lp_pool2d lp_pool3d lp_pool1d_ncw lp_pool2d_nchw lp_pool3d_ncdhw",
     "kernel_size dilation padding stride": "unfold",
     "output_size kernel_size dilation padding stride": "fold",
@@ -62,10 +65,9 @@ _POSITIONS = {
     "stride padding dilation groups": "conv1d conv2d conv3d conv1d_ncw conv2d_nchw conv3d_ncdhw",
     "is_causal scale": "scaled_dot_product_attention",
     "size alpha beta k": "local_response_norm local_response_norm_nchw",
-    "N": "identity",
     "N increasing": "vander",
     "alpha": "elu celu",
-    "beta": "softplus",
+    "beta threshold": "softplus",
     "negative_slope": "leaky_relu",
     "min_val max_val": "hard_tanh",
     "lambd": "hard_shrink soft_shrink",
@@ -78,6 +80,7 @@ _POSITIONS = {
     "chunks dim": "chunk",
     "dim sizes": "unflatten",
     "minlength": "bincount",
+    "size scale_factor": "upsample_nearest upsample_bilinear",
     "size scale_factor mode align_corners recompute_scale_factor antialias": "interpolate",
 }
 _BY_POSITION = {name: order.split() for order, names in _POSITIONS.items() for name in names.split()}
@@ -89,7 +92,17 @@ _DIM_SECOND = {"index_select", "index_add", "index_copy", "index_fill", "gather_
 # Which parameter an integer in the second place is, where that of a text is an input.
 _SECOND = {**dict.fromkeys(_DIM_SECOND, "dim"), "group_norm": "num_groups", "group_norm_nchw": "num_groups"}
 # What PyTorch's functions take that changes no number here.
-_WITHOUT_EFFECT = {"sorted": ("stable",), "topk": ("sorted",), "cdist": ("compute_mode",)}
+_WITHOUT_EFFECT = {
+    **{name: ("stable",) for name in ("sorted", "order_of")},
+    "topk": ("sorted",),
+    "cdist": ("compute_mode",),
+}
+# … and what changes none where it is as here.
+_USUAL = {
+    **{name: {"out_int32": (False,), "sorter": (None,)} for name in ("searchsorted", "bucketize")},
+    "matrix_norm": {"ord": ("fro", None), "dim": ((-2, -1),)},
+    "embedding": {"max_norm": (None,), "scale_grad_by_freq": (False,), "sparse": (False,), "padding_idx": (None,)},
+}
 
 # What others call a parameter or an input, where the function has none of that name.
 _MEANT = {
@@ -104,6 +117,7 @@ _MEANT = {
     "shift": "shifts",
     "nan": "nan_value",
     "k": "diagonal",
+    "end": "stop",
 }
 # What PyTorch and NumPy take that no function of std/ does.
 _REFUSED = {
@@ -113,9 +127,11 @@ _REFUSED = {
 }
 # What PyTorch calls inputs: those of std/ of which a function has one. `input` is the first of all.
 _INPUTS = {
-    "weight": ("WEIGHT", "W", "K", "GAMMA"),
+    "weight": ("WEIGHT", "W", "K", "GAMMA", "A"),
     "weights": ("WEIGHTS",),
-    "bias": ("Bias", "BETA"),
+    "bias": ("Bias", "BIAS", "BETA"),
+    "running_mean": ("MEAN",),
+    "running_var": ("VARIANCE",),
     "target": ("LABEL", "T", "TARGET"),
     "query": ("Q",),
     "key": ("K",),
@@ -168,6 +184,11 @@ _INSTEAD = {name: why for names, why in _ELSEWHERE.items() for name in names.spl
 
 # One function there that is several here, by an option: its name, and which function each value means.
 _VARIANTS = {"gelu": ("approximate", {"none": "gelu", "tanh": "gelu_tanh"})}
+# torch.nn.functional's images at another size, which the functions of std/ make of one row.
+_UPSAMPLED = {"upsample_nearest": {}, "upsample_bilinear": {"mode": "bilinear", "align_corners": True}}
+# torch.nn.functional.batch_norm(X, running_mean, …): where it does not train, it is another function here.
+_OF_BATCHES = ("batch_norm", "batch_norm_nchw")
+_RUNNING = ("running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
 _OF_TWO = {"largest": "maximum", "smallest": "minimum"}       # torch.max(X, Z)
 
 
@@ -185,6 +206,12 @@ def meant(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[str, tup
         return variants[value], arguments, {name: each for name, each in named.items() if name != option}
     if heading.name in _OF_TWO and ("other" in named or any(not _is_plain(each) for each in arguments[1:])):
         return _OF_TWO[heading.name], arguments, named
+    if heading.name in _UPSAMPLED and getattr(_first_two(arguments, named, "")[0], "ndim", 1) > 1:
+        arguments, named = by_name(heading, arguments, named)
+        return _interpolation(heading, arguments, {**_UPSAMPLED[heading.name], **named})
+    has_averages = any(name in named for name in ("running_mean", "running_var", "training", "momentum"))
+    if heading.name in _OF_BATCHES and (has_averages or len(arguments) > 3):
+        return (heading.name.replace("norm", "norm_inference"), *_with_running(heading, arguments, named))
     if heading.name == "interpolate":
         return _interpolation(heading, arguments, named)
     if heading.name == "transpose" and (len(arguments) == 3 or "dim0" in named or "dim1" in named):
@@ -228,6 +255,17 @@ def _as_pytorch(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tu
     if "auto_pad" in heading.parameters and named.get("padding") in (*words,):
         return arguments, {**_without(named, "padding"), "auto_pad": words[named["padding"]]}
     return arguments, named
+
+
+def _with_running(heading: typing.Any, arguments: tuple, named: dict) -> "tuple[tuple, dict]":
+    named = {**dict(zip(_RUNNING, arguments[1:])), **named}
+    if named.get("training"):
+        raise TypeError(
+            "%s with training=True is %s(X, GAMMA=weight, BETA=bias), whose results are Y, the mean and the variance of"
+            " the batch: running averages are the caller's" % (heading.name, heading.name)
+        )
+    given = _without(named, "training", "momentum")
+    return arguments[:1], {name: each for name, each in given.items() if each is not None}
 
 
 def _third(arguments: tuple, named: dict, *names: str) -> typing.Any:
@@ -478,7 +516,8 @@ def renamed(heading: typing.Any, named: dict) -> dict:
     known = {*heading.parameters, *heading.inputs, *heading.former}
     made: "dict[str, typing.Any]" = {}
     for name, value in named.items():
-        if name in _WITHOUT_EFFECT.get(heading.name, ()):
+        is_usual = _is_plain(value) and value in _USUAL.get(heading.name, {}).get(name, ())
+        if name in _WITHOUT_EFFECT.get(heading.name, ()) or is_usual:
             continue
         own = name.replace("axis", "dim") if name in ("axis1", "axis2") and "dim2" in known else _MEANT.get(name, name)
         if name not in known and own not in known:
@@ -486,6 +525,10 @@ def renamed(heading: typing.Any, named: dict) -> dict:
         reduces = own == "dim" and "start_dim" in known
         if name == "unbiased" and "correction" in known and name not in known:
             own, value = "correction", int(value)
+        elif name == "sym" and "periodic" in known:            # of torch.signal.windows
+            own, value = "periodic", not value
+        elif name == "side" and "right" in known and value in ("left", "right", None):
+            own, value = "right", value == "right"
         elif name == "reduce" and "reduction" in known:        # torch.scatter(X, dim, I, U, reduce="multiply")
             own, value = "reduction", {"multiply": "mul"}.get(value, value)
         elif name in known or not (own in known or reduces):

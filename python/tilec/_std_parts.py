@@ -15,9 +15,14 @@ from ._std_spell import Text, rank_of
 
 _MOST_JOINED = 8  # concat8, stack8
 
-# numpy.vstack and others of arrays in a list: along which dimension those of one dimension are stacked, None where they
-# are joined; and along which all others are joined.
-LISTS = {"vstack": (0, 0), "hstack": (None, 1), "column_stack": (-1, 1)}
+# numpy.vstack and others of arrays in a list: along which dimension they are joined, and what those of few dimensions
+# become first.
+LISTS = {
+    "vstack": (0, {0: "1, 1", 1: "1, %s"}),
+    "hstack": (1, {0: "1"}),
+    "column_stack": (1, {0: "1, 1", 1: "%s, 1"}),
+    "dstack": (2, {0: "1, 1, 1", 1: "1, %s, 1", 2: "%s, %s, 1"}),
+}
 
 
 # ---- edges of several dimensions
@@ -39,7 +44,7 @@ def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     if not given:
         return None
     rank, of_numpy = rank_of(arguments[0]), "pad_width" in named
-    if len(given) > 1 or len(arguments) > (2 if "mode" in named else 3):
+    if len(given) > 1 or len(arguments) > (2 if "mode" in named else 3 if "value" in named else 4):
         raise TypeError("pad takes a tensor and one of pad= and pad_width=, mode=, value=")
     width = given[0]
     pairs = isinstance(width, (tuple, list)) and any(isinstance(each, (tuple, list)) for each in width)
@@ -61,7 +66,7 @@ def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     mode = named.get("mode", arguments[2] if len(arguments) > 2 else "constant")
     if mode not in _EDGES:
         raise TypeError("mode of pad is %r: give one of %s" % (mode, ", ".join(_EDGES)))
-    value = named.get("value", named.get("constant_values"))
+    value = arguments[3] if len(arguments) > 3 else named.get("value", named.get("constant_values"))
     lines, last = [], "X"
     for dim, (before, after) in enumerate(sides):
         if before or after:
@@ -72,8 +77,47 @@ def padded(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
     return Text(text, arguments[:1], _spell.without(named, ("pad", "pad_width", "mode", "value", "constant_values")))
 
 
+def _block_diagonal(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """torch.block_diag of any number; a vector is one row."""
+    if named or not arguments or (len(arguments) == 2 and all(rank_of(each) == 2 for each in arguments)):
+        return None
+    inputs, lines = [], []
+    for k, each in enumerate(arguments):
+        sizes = _spell.sizes_of(rank_of(each), "D%d_" % k)
+        inputs.append(_spell.read("T%d" % k, sizes))
+        lines.append("M%d = reshape(T%d, %s)" % (k, k, ", ".join([*["1"] * (2 - len(sizes)), *sizes])))
+        if k:
+            lines.append("B%d = std.block_diag(%s%d, M%d)" % (k, "B" if k > 1 else "M", k - 1, k))
+    last = len(arguments) - 1
+    lines.append("Y = %s%d" % ("B" if last else "M", last))
+    return Text(_spell.function(heading, inputs, ["Y"], lines), arguments, {})
+
+
+def _changes(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """torch.diff with what stands in front of X and behind it."""
+    placed = dict(zip(("n", "dim", "prepend", "append"), arguments[1:]))
+    if not placed.keys().isdisjoint(named):
+        return None                                            # which by_name() refuses
+    arguments, named = arguments[:1], {**placed, **named}
+    names = ("prepend", "append") if named.get("n") != 0 else ()
+    beside = {name: named[name] for name in names if named.get(name) is not None}
+    if "prepend" not in named and "append" not in named or not arguments:
+        return None
+    known = _spell.without(_calls.renamed(heading, named), ("prepend", "append"))
+    dim = known.pop("axis", known.get("dim", -1))
+    given = {"P": beside.get("prepend"), "X": arguments[0], "Q": beside.get("append")}
+    given = {name: each for name, each in given.items() if each is not None}
+    inputs = [_spell.read(name, _spell.sizes_of(rank_of(each), name)) for name, each in given.items()]
+    along = _spell.values_of({"dim": _calls.whole("dim", "diff", dim)})
+    joined = "moved.concat%s%s(%s)" % ("3" * (len(given) > 2), along, ", ".join(given))
+    lines = ["Beside = %s" % (joined if beside else "X")]
+    lines.append("Y = std.diff%s(Beside)" % _spell.values_of({"n": known.get("n"), "dim": dim}))
+    text = 'import "std/movement.tile" as moved;\n' + _spell.function(heading, inputs, ["Y"], lines)
+    return Text(text, tuple(given.values()), _spell.without(known, ("n", "dim")))
+
+
 # Calls whose positions mean something else than the parameters of the heading in order.
-BEFORE_NAMES = {"pad": padded}
+BEFORE_NAMES = {"pad": padded, "block_diag": _block_diagonal, "diff": _changes}
 
 
 # ---- parts of a tensor, and a dimension in parts
@@ -118,6 +162,40 @@ def _parts(heading: typing.Any, arguments: tuple, named: dict) -> Text:
         "".join("  %s;\n" % line for line in lines),
     )
     return Text(text, arguments, _spell.without(named, heading.parameters))
+
+
+def _split(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None":
+    """torch.split(X, split_size_or_sections=), of parts so long, and numpy.split(X, indices_or_sections=), of so many
+    or between these places. Without such a name it is split<at>."""
+    names = [name for name in ("split_size_or_sections", "split_size", "indices_or_sections") if name in named]
+    if not names:
+        return None
+    array, wanted = arguments[0], named[names[0]]
+    (along,) = _calls.places("dim", "split", named.get("dim", named.get("axis", 0)), rank_of(array))
+    length = np.shape(array)[along]
+    if isinstance(wanted, (tuple, list)):
+        each = [_calls.whole(names[0], "split", one) for one in wanted]
+        edges = [0, *each, length] if names[0] == "indices_or_sections" else [0, *np.cumsum(each).tolist()]
+    else:
+        count = _calls.whole(names[0], "split", wanted)
+        step = count if names[0] != "indices_or_sections" else length // max(1, count)
+        if count < 1 or (names[0] == "indices_or_sections" and length % count):
+            raise TypeError("%s of split is %r: dimension %d has %d elements" % (names[0], wanted, along, length))
+        edges = [*range(0, length, max(1, step)), length] if length else [0, 0]
+    if edges[-1] != length or any(a > b for a, b in zip(edges, edges[1:])):
+        raise TypeError("%s of split is %r: dimension %d has %d elements" % (names[0], wanted, along, length))
+    lines = []
+    for k, (start, end) in enumerate(zip(edges, edges[1:])):
+        indices, sizes = _spell.sizes_of(rank_of(array), "d"), _spell.sizes_of(rank_of(array))
+        sizes[along] = str(end - start)
+        target = _spell.declared("Y%d" % k, indices, sizes)
+        indices[along] += " + %d" % start
+        lines.append("%s = =(%s)" % (target, _spell.read("X", indices)))
+    sizes = _spell.sizes_of(rank_of(array))
+    sizes[along] = str(length)
+    results = ["Y%d" % k for k in range(len(lines))]
+    text = _spell.function(heading, [_spell.read("X", sizes)], results, lines)
+    return Text(text, arguments, _spell.without(named, (*names, "dim", "axis")))
 
 
 def _unflattened(heading: typing.Any, arguments: tuple, named: dict) -> Text:
@@ -167,16 +245,6 @@ def _counted(heading: typing.Any, arguments: tuple, named: dict) -> Text:
 # ---- tensors in a list
 
 
-def side_by_side(name: str, arguments: tuple) -> "tuple[str, int]":
-    """The function that joins them, and the dimension."""
-    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
-        raise TypeError("%s takes one list of tensors" % name)
-    stacked, joined = LISTS[name]
-    if any(rank_of(each) > 1 for each in arguments[0]):
-        return "concat", joined
-    return ("concat", 0) if stacked is None else ("stack", stacked)
-
-
 def joins_list(name: str, arguments: tuple) -> bool:
     """Is it concat or stack of tensors in a list?"""
     return name in ("concat", "stack") and bool(arguments) and isinstance(arguments[0], (list, tuple))
@@ -215,19 +283,22 @@ def _chain(step: str, along: str, joined: "list[str]") -> "list[str]":
     return [*lines, "Y = %s" % (joined[0] if lines else _side_by_side(step, along, joined))]
 
 
-def _dstacked(heading: typing.Any, arguments: tuple, named: dict) -> Text:
-    """Along the third dimension; what has one stands in the second."""
+def _stacked(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """vstack and its like: along a dimension; what has too few dimensions gets those of one element first."""
     if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)) or not arguments[0]:
-        raise TypeError("dstack takes one list of tensors")
+        raise TypeError("%s takes one list of tensors" % heading.name)
+    along, deepened = LISTS[heading.name]
+    ranks = [rank_of(each) for each in arguments[0]]
+    if heading.name == "hstack" and max(ranks[0], 1) == 1:
+        along = 0
     inputs, joined, lines = [], [], []
-    for k, array in enumerate(arguments[0]):
-        tensor, sizes = "T%d" % k, _spell.sizes_of(rank_of(array), "D%d_" % k)
-        inputs.append(_spell.read(tensor, sizes))
-        joined.append(tensor if len(sizes) > 2 else "Deep%d" % k)
-        if len(sizes) < 3:
-            shape = [*["1"] * (len(sizes) < 2), *sizes, *["1"] * (1 + (not sizes))]
-            lines.append("Deep%d = reshape(%s)" % (k, ", ".join([tensor, *shape])))
-    lines += _chain("concat", "<dim=2>", joined)
+    for k, rank in enumerate(ranks):
+        sizes = _spell.sizes_of(rank, "D%d_" % k)
+        inputs.append(_spell.read("T%d" % k, sizes))
+        joined.append("Deep%d" % k if rank in deepened else "T%d" % k)
+        if rank in deepened:
+            lines.append("Deep%d = reshape(T%d, %s)" % (k, k, deepened[rank] % tuple(sizes)))
+    lines += _chain("concat", "<dim=%d>" % along, joined)
     return Text(_spell.function(heading._replace(family="movement"), inputs, ["Y"], lines), tuple(arguments[0]), named)
 
 
@@ -258,6 +329,7 @@ OWN = {
     **dict.fromkeys(("chunk", "unbind"), _parts),
     "unflatten": _unflattened,
     "bincount": _counted,
-    "dstack": _dstacked,
+    **dict.fromkeys(LISTS, _stacked),
     "lexsort": _lexsorted,
+    "split": _split,
 }

@@ -31,14 +31,14 @@ ABOUT = {
 
 ABOUT |= {
     name: "torch.%s(X), numpy.%s(X): tensors in a list side by side." % (name, name)
-    for name in (*_parts.LISTS, "dstack")
+    for name in _parts.LISTS
 }
 
 # What else is a text of its own or one function of several: parameters, with their usual values. Inputs are X, where
 # nothing else is said.
 CALLS = {
     **{name: dict.fromkeys(parameters) for name, parameters in ORDERS.items()},
-    **{name: {} for name in (*_parts.LISTS, "dstack")},
+    **{name: {} for name in _parts.LISTS},
     "chunk": {"chunks": None, "dim": "0"},
     "unbind": {"dim": "0"},
     "lexsort": {"dim": "-1"},
@@ -62,7 +62,13 @@ ABOUT |= {
 }
 
 # Those whose results are a tuple, however many there are.
-PARTS = ("chunk", "unbind")
+PARTS = ("chunk", "unbind", "split")
+
+# Of one row, which may be a vector, PyTorch and NumPy give a number.
+_OF_ROWS = ("covariance", "correlation")
+
+# Whose two tensors PyTorch broadcasts.
+_OF_PAIRS = ("cross", "cosine_similarity")
 
 # Whose call depends on the arrays even where only they are given.
 BY_ARRAYS = {
@@ -74,6 +80,9 @@ BY_ARRAYS = {
     "take_along_dim",
     "transpose",
     "matmul",
+    "block_diag",
+    *_OF_ROWS,
+    *_OF_PAIRS,
 }
 
 # PyTorch's functions along a dimension that take a scalar too, as one element.
@@ -109,8 +118,9 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
     dims = known.get("dim", known.get("axis"))
     if heading.name in _parts.OWN and "axis" in named and "dim" in heading.parameters and "dim" not in named:
         named = {"dim" if name == "axis" else name: value for name, value in named.items()}
-    if heading.name in _parts.OWN:
-        return _parts.OWN[heading.name](heading, arguments, named)
+    own = _parts.OWN[heading.name](heading, arguments, named) if heading.name in _parts.OWN else None
+    if own is not None:
+        return own
     rank = rank_of(arguments[0])
     is_flat = dims is None and (
         ("dim" in heading.asks and heading.name != "squeeze")
@@ -122,7 +132,18 @@ def text_of(heading: typing.Any, arguments: tuple, named: dict) -> "Text | None"
     if heading.name in ORDERS or (heading.name == "transpose" and (rank != 2 or "axes" in named)):
         order, taken = _order(heading, rank, named)
         return Text(_permuted(heading.name, order), arguments, _spell.without(named, taken))
-    if heading.name == "matmul":
+    if heading.name in _OF_ROWS and (rank == 1 or np.shape(arguments[0])[:1] == (1,)):
+        return _of_one_row(heading, arguments, named)
+    if heading.name == "rot90" and named.get("dims", named.get("axes")) is not None:
+        made = _quarter_turns(heading, rank, known, named.get("dims", named.get("axes")))
+        return Text(made, arguments, _spell.without(named, ("k", "dims", "axes")))
+    if heading.name == "diag_embed" and ("dim1" in named or "dim2" in named):
+        return _put_diagonal(heading, arguments, named)
+    if heading.name == "swapaxes" and _is_one_place(rank, named):
+        return Text("function swapaxes(X) -> (Y) { Y = X; }", arguments, _spell.without(named, heading.parameters))
+    if heading.name in _OF_PAIRS:
+        made = _broadcast(heading, arguments, known)
+    elif heading.name == "matmul":
         made = _multiplied(arguments)
     elif heading.name == "squeeze" and not rank:
         made = _squeezed_number(dims)
@@ -182,6 +203,66 @@ def _permuted(name: str, order: "list[int]") -> str:
         _spell.declared("Y", [indices[k] for k in order], [sizes[k] for k in order]),
         _spell.read("X", indices),
     )
+
+
+def _is_one_place(rank: int, named: dict) -> bool:
+    """torch.transpose(X, 0, -1) of a vector, and of a scalar, exchange nothing."""
+    given = [named.get("dim0", 0), named.get("dim1", 1)]
+    each = [_calls.places("dim%d" % k, "swapaxes", dim, max(rank, 1)) for k, dim in enumerate(given)]
+    return each[0] == each[1]
+
+
+def _turned(name: str, of: str, order: "list[int]", sizes: "list[str]") -> str:
+    """The statement that puts dimension order[k] of `of` in place k; `sizes` are those of `name`."""
+    indices = _spell.sizes_of(len(order), "d")
+    return "%s = =(%s)" % (_spell.declared(name, [indices[k] for k in order], sizes), _spell.read(of, indices))
+
+
+def _quarter_turns(heading: typing.Any, rank: int, known: dict, dims: typing.Any) -> str:
+    """torch.rot90(X, k, dims): the two dimensions in front, turned, and back."""
+    pair = _calls.places("dims", "rot90", dims, rank)
+    if len(pair) != 2:
+        raise TypeError("dims of rot90 is %r: give two dimensions" % (dims,))
+    order = [*pair, *(k for k in range(rank) if k not in pair)]
+    turns = _calls.whole("k", "rot90", known.get("k", 1))
+    sizes = _spell.sizes_of(rank)
+    made = list(sizes)
+    if turns % 2:
+        made[pair[0]], made[pair[1]] = sizes[pair[1]], sizes[pair[0]]
+    lines = [
+        _turned("Front", "X", order, [sizes[k] for k in order]),
+        "Back = std.rot90<k=%d>(Front)" % turns,
+        _turned("Y", "Back", [order.index(k) for k in range(rank)], made),
+    ]
+    return _spell.function(heading, [_spell.read("X", sizes)], ["Y"], lines)
+
+
+def _put_diagonal(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """torch.diag_embed(D, offset, dim1, dim2): the matrices in these two dimensions."""
+    rank = rank_of(arguments[0])
+    offset = _calls.whole("offset", "diag_embed", named.get("offset", 0))
+    pair = _calls.places("dim1 and dim2", "diag_embed", (named.get("dim1", -2), named.get("dim2", -1)), rank + 1)
+    rest = iter(range(rank - 1))
+    order = [rank - 1 + pair.index(k) if k in pair else next(rest) for k in range(rank + 1)]
+    sizes = _spell.sizes_of(rank)
+    deep = [*sizes[:-1], *["%s + %d" % (sizes[-1], abs(offset))] * 2]
+    lines = ["Last = std.diag_embed<offset=%d>(D)" % offset, _turned("A", "Last", order, [deep[k] for k in order])]
+    text = _spell.function(heading, [_spell.read("D", sizes)], ["A"], lines)
+    return Text(text, arguments, _spell.without(named, ("offset", "dim1", "dim2")))
+
+
+def _of_one_row(heading: typing.Any, arguments: tuple, named: dict) -> Text:
+    """torch.cov and torch.corrcoef of a vector or a matrix of one row: a number."""
+    given = {name: each for name, each in zip(heading.inputs, arguments) if each is not None}
+    given.update({name: named[name] for name in heading.inputs if named.get(name) is not None})
+    inputs = [_spell.read(name, _spell.sizes_of(rank_of(each), name)) for name, each in given.items()]
+    row = "reshape(X, 1, X%d)" % (rank_of(arguments[0]) - 1)
+    options = _spell.values_of({name: named[name] for name in heading.parameters if name in named})
+    (result,) = heading.results
+    taken = ", ".join([row, *("%s=%s" % (name, name) for name in list(given)[1:])])
+    lines = ["Made = std.%s%s(%s)" % (heading.name, options, taken), "%s = reshape(Made)" % result]
+    text = _spell.function(heading, inputs, [result], lines)
+    return Text(text, tuple(given.values()), _spell.without(named, (*heading.inputs, *heading.parameters)))
 
 
 # ---- dimensions of one element
@@ -372,6 +453,25 @@ def _multiplied(arguments: tuple) -> "str | None":
     results = [*batch, *["M"] * (len(a) > 1), *["N"] * (len(b) > 1)]
     target = _spell.declared("C", [each.lower() for each in results], results)
     return "function matmul(%s) -> (C) { %s = +(%s); }" % (", ".join(inputs), target, " * ".join(reads))
+
+
+def _broadcast(heading: typing.Any, arguments: tuple, known: dict) -> "str | None":
+    """The function of two tensors repeated along dimensions that one of them has not, or has one element of."""
+    shapes = [tuple(np.shape(value)) for value in arguments]
+    rank = max(map(len, shapes))
+    whole = [max((shape[d - rank] for shape in shapes if len(shape) >= rank - d), default=1) for d in range(rank)]
+    if len(shapes) != 2 or shapes[0] == shapes[1]:
+        return None
+    sizes, indices, inputs, lines = _spell.sizes_of(rank), _spell.sizes_of(rank, "d"), [], []
+    for name, shape in zip(heading.inputs, shapes):
+        one = [n == 1 != whole[d - len(shape)] for d, n in enumerate(shape)]
+        own = sizes[rank - len(shape) :], indices[rank - len(shape) :]
+        inputs.append(_spell.read(name, ["1" if o else size for o, size in zip(one, own[0])]))
+        read = _spell.read(name, ["0" if o else index for o, index in zip(one, own[1])])
+        lines.append("%s = =(%s)" % (_spell.declared("Wide" + name, indices, sizes), read))
+    (result,), options = heading.results, _spell.values_of(known)
+    lines.append("%s = std.%s%s(%s)" % (result, heading.name, options, ", ".join("Wide" + n for n in heading.inputs)))
+    return _spell.function(heading, inputs, [result], lines)
 
 
 # ---- an index that is smaller than the data in the other dimensions

@@ -137,9 +137,6 @@ class _Heading(typing.NamedTuple):
         name, arguments, named = _calls.meant(self, arguments, named)
         if name != self.name:
             return _heading(name).meant(arguments, named)
-        if name in _parts_of_calls.LISTS:
-            name, dim = _parts_of_calls.side_by_side(name, arguments)
-            return _heading(name).meant(arguments, {**named, "dim": dim})
         if name in _parts_of_calls.BEFORE_NAMES:
             text = _parts_of_calls.BEFORE_NAMES[name](self, arguments, named)
             if text is not None:

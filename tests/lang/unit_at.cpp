@@ -53,6 +53,14 @@ TEST_CASE("a name is what its place makes of it") {
   CHECK(!mention_at(file, text.find("->") + 1));
 }
 
+TEST_CASE("names that a value in < > is computed from are parameters and sizes") {
+  const std::string text = "function g<k=1>(X) -> (Y) { Y = X; }\nfunction f<K=3>(X[N]) -> (Y) { Y = g<(K - 2)*N>(X); }\n";
+  const File file = outline_of(text);
+  CHECK(mention_at(file, text.find("K - 2"))->kind == Kind::Parameter);
+  CHECK(mention_at(file, text.find("N>"))->kind == Kind::Size);
+  CHECK(mention_at(file, text.find("g<("))->kind == Kind::Function);
+}
+
 TEST_CASE("a prefix, the name behind it and a label are three names") {
   const std::string text =
       "import \"part.tile\" as part;\nfunction f(X[N]) -> (Y) { Y = part.g<s=2>(X, B=h<part.k>(X)); }\nfunction h<u=1>(X) -> (Y) { Y = X; }\n";

@@ -37,8 +37,8 @@ std::string grouped(const Expr& e) {
       [&](const Call& c) {
         std::string parameters;
         for (const Argument& p : c.parameters) {
-          const auto* name = std::get_if<Name>(&p.value);
-          parameters += (parameters.empty() ? "<" : ", ") + (name ? name->spelled() : std::get<Number>(p.value).text);
+          const auto* computed = std::get_if<Expr>(&p.value);
+          parameters += (parameters.empty() ? "<" : ", ") + (computed ? grouped(*computed) : print(p));
         }
         return c.function.spelled() + parameters + (parameters.empty() ? "(" : ">(") + list(c.arguments) + ')';
       },

@@ -104,9 +104,40 @@ TEST_CASE("a matrix product is a sum over the index that the result does not hav
   matmul.write(Aggregation::Sum, {3, 3}, {form({1, 0, 0}), form({0, 1, 0})});
   const auto a = reals({3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(matmul.run({a, a}) == std::vector<double>{30, 36, 42, 66, 81, 96, 102, 126, 150});
-  const auto result = interpret(matmul.program, {a, a});
+  CHECK(interpret(matmul.program, {a, a}).magnitudes[0][0] == 0);
+  const auto b = reals({3, 3}, {1.5, 2, 3, 4, 5, 6, 7, 8, 9});
+  const auto result = interpret(matmul.program, {a, b});
   CHECK(result.magnitudes[0][0] >= 30);
   CHECK(result.magnitudes[0][0] < 60);
+}
+
+TEST_CASE("sums and products of whole numbers have no error as long as a mantissa holds them") {
+  const auto sum_of = [](std::vector<double> terms) {
+    const auto size = static_cast<std::int64_t>(terms.size());
+    Case sum({"i"}, first);
+    sum.read({size}, {form({1})}).write(Aggregation::Sum, {}, {});
+    return interpret(sum.program, {reals({size}, std::move(terms))}).magnitudes[0][0];
+  };
+  CHECK(sum_of({0x1p23, -3, 0x1p22}) == 0);
+  CHECK(sum_of({0x1p23, -0x1p23, 1}) > 0);               // 2^24 + 1 in between, in some order
+  CHECK(sum_of({1, 0.5, 2}) > 0);
+  const auto power_of = [](double factor) {
+    Case power({"i"}, first);
+    power.read({3}, {form({1})}).write(Aggregation::Product, {}, {});
+    return interpret(power.program, {reals({3}, {factor, factor, factor})}).magnitudes[0][0];
+  };
+  CHECK(power_of(255) == 0);
+  CHECK(power_of(-1) == 0);
+  CHECK(power_of(257) > 0);
+  CHECK(power_of(1.5) > 0);
+  const auto product_of = [](double a, double b) {
+    Case times({"i"}, product(first, second));
+    times.read({1}, {form({1})}).read({1}, {form({1})}).write(Aggregation::Assign, {1}, {form({1})});
+    return interpret(times.program, {reals({1}, {a}), reals({1}, {b})}).magnitudes[0][0];
+  };
+  CHECK(product_of(4095, -4096) == 0);
+  CHECK(product_of(4097, 4097) > 0);
+  CHECK(product_of(0.5, 4) > 0);
 }
 
 TEST_CASE("a fractional index is a point only where the division is exact") {

@@ -107,11 +107,12 @@ def agree(what: str, got, expected, dtype: torch.dtype):
     )
 
 
-def agree_gradient(what: str, got, expected, dtype: torch.dtype):
-    """Both in f64. Where the terms of a derivative cancel, to 0 at worst, their rounding is left: it is measured
-    against 1, as large as samples and cotangents are."""
+def agree_gradient(what: str, got, expected, dtype: torch.dtype, own: torch.dtype):
+    """Both in f64, of an input of type `own` where the operator computes in `dtype`. Where the terms of a derivative
+    cancel, to 0 at worst, their rounding is left: it is measured against 1, as large as samples and cotangents are."""
     one = torch.ones(1, dtype=torch.float64)
-    expected = infinite_beyond(dtype, expected)
+    expected = infinite_beyond(own, expected)
+    dtype = max(dtype, own, key=ALLOWED.__getitem__)
     std_errors.agree(
         what,
         *(torch.cat([v.detach().reshape(-1), one]).numpy() for v in (got, expected)),

@@ -43,6 +43,7 @@ Of the names in `torch`, `torch.nn.functional`, `torch.special`, `torch.linalg`,
 | sizes that are no affine form | pdist |
 | strings, images in files, trees of models | StringConcat, RegexFullMatch, ImageDecoder, TfIdfVectorizer, TreeEnsemble |
 | another result where nothing is said in PyTorch and NumPy: a parameter has to be said | median (`lower_of_two`), var, std (`correction`), pad, norm (`vector_norm`) |
+| another result by the same name, as its comment says | max, min, cummax and cummin along a dimension: the values alone, as in NumPy; unfold of a tensor: that of images; averages, bounds and factors that are fractions, of integers: numbers with a point |
 | not yet | ctc_loss, grid_sample of three dimensions, RoiAlign, DeformConv, linear_cross_entropy, grouped_mm, scatter_reduce without the element that is there, segment_reduce, histogramdd, multi_head_attention_forward, quantised operators |
 """
 

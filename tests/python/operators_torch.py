@@ -71,18 +71,21 @@ REFERENCE["nn.functional.hardsigmoid"] = lambda x, inplace=False: torch.nn.funct
 REFERENCE["special.ndtr"] = lambda x: torch.special.erfc(-x / math.sqrt(2)) / 2
 
 
-@covers("cumulative_trapezoid")
-def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
-    if x is not None:
-        raise LeftOut("places that are no multiples of a distance")
-    return std("cumulative_trapezoid", y, dx=dx, dim=dim)
+def area(name: str):
+    def under(y, x=None, dx=1, dim=-1):
+        if x is not None and x.ndim > 1:
+            raise LeftOut("places of each row")
+        return std(name, y, x, dx=dx, dim=dim)
+    return under
+
+
+TABLE["cumulative_trapezoid"] = area("cumulative_trapezoid")
+TABLE["trapezoid"] = TABLE["trapz"] = area("trapezoid")
 
 
 @covers("nn.functional.softplus")
 def softplus(x, beta=1, threshold=20):
-    if threshold < 20:
-        raise LeftOut("threshold")
-    return std("softplus", x, beta=beta)
+    return std("softplus", x, beta=beta, threshold=threshold)
 
 
 @covers("nn.functional.gelu")
@@ -244,9 +247,7 @@ TABLE["std_mean"] = TABLE["std_mean.unbiased"] = spread("deviation", True)
 
 @covers("cov")
 def cov(x, correction=1, fweights=None, aweights=None):
-    if fweights is not None or aweights is not None:
-        raise LeftOut("weights of observations")
-    y = std("covariance", x.reshape(1, -1) if x.ndim < 2 else x, correction=correction)
+    y = std("covariance", x.reshape(1, -1) if x.ndim < 2 else x, fweights, aweights, correction=correction)
     return y.reshape(()) if x.ndim < 2 else y.reshape(()) if y.numel() == 1 else y
 
 
@@ -933,9 +934,8 @@ def cummin(x, dim):
 
 @covers("diff")
 def diff(x, n=1, dim=-1, prepend=None, append=None):
-    if prepend is not None or append is not None:
-        raise LeftOut("prepend, append")
-    return std("diff", x, n=n, dim=dim)
+    beside = [each for each in (prepend, x, append) if each is not None]
+    return std("diff", torch.cat(beside, dim) if n and len(beside) > 1 else x, n=n, dim=dim)
 
 
 # Attention
@@ -1085,7 +1085,7 @@ def cross(x, y, dim=-1):
 
 @covers("dist")
 def dist(x, y, p=2):
-    return std("dist", *torch.broadcast_tensors(x, y), p=p)
+    return std("dist", x, y, p=p)
 
 
 # Dimensions

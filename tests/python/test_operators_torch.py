@@ -40,17 +40,20 @@ def is_number(value) -> bool:
 
 
 def with_leaves(sample):
-    """The sample in f64 and as it is, both made of the same leaves; and the leaves."""
+    """The sample in f64 and as it is, both made of the same leaves; the leaves; and the types that they have in it."""
     made: dict = {}
+    types: dict = {}
     def wide(value):
         if is_number(value):
             made[id(value)] = value.detach().double().requires_grad_(value.requires_grad)
+            types[id(value)] = value.dtype
         return made.get(id(value), value)
     @torch.enable_grad()                                   # transform() is without gradients
     def as_given(value):
         return made[id(value)].to(value.dtype) if id(value) in made else value
     reference = sample.transform(wide)
-    return reference, sample.transform(as_given), [leaf for leaf in made.values() if leaf.requires_grad]
+    leaves = {key: leaf for key, leaf in made.items() if leaf.requires_grad}
+    return reference, sample.transform(as_given), [*leaves.values()], [types[key] for key in leaves]
 
 
 def as_tuple(results) -> tuple:
@@ -59,7 +62,7 @@ def as_tuple(results) -> tuple:
 
 def compare(name: str, sample):
     dtype = next((v.dtype for v in (sample.input, *sample.args) if is_number(v)), torch.float32)
-    reference, own, leaves = with_leaves(sample)
+    reference, own, leaves, types = with_leaves(sample)
     expected = as_tuple(REFERENCE.get(name, DATABASE[name])(reference.input, *reference.args, **reference.kwargs))
     got = as_tuple(TABLE[name](own.input, *own.args, **own.kwargs))
     assert len(got) == len(expected)
@@ -75,9 +78,9 @@ def compare(name: str, sample):
     ours = torch.autograd.grad(
         [g for g, _ in pairs], leaves, [s.to(g.dtype) for (g, _), s in zip(pairs, seeds)], allow_unused=True
     )
-    for k, (g, e, leaf) in enumerate(zip(ours, theirs, leaves)):
+    for k, (g, e, leaf, own_type) in enumerate(zip(ours, theirs, leaves, types)):
         operators.agree_gradient(
-            "%s.d%d" % (name, k), *(torch.zeros_like(leaf) if v is None else v for v in (g, e)), dtype
+            "%s.d%d" % (name, k), *(torch.zeros_like(leaf) if v is None else v for v in (g, e)), dtype, own_type
         )
 
 

@@ -116,7 +116,7 @@ BEFORE = re.compile(
 
 
 def test_parameters_are_called_as_in_pytorch():
-    """In small letters; capitals are sizes that NumPy calls so: numpy.eye(N), numpy.tri(N, M), numpy.hanning(N) and
+    """In small letters; capitals are sizes that NumPy calls so: numpy.eye(N, M), numpy.tri(N, M), numpy.hanning(N) and
     numpy.vander(X, N)."""
     capitals = {
         (heading.name, parameter)
@@ -126,7 +126,7 @@ def test_parameters_are_called_as_in_pytorch():
         if parameter.isupper() and not BEFORE.match(heading.name)
     }
     windows = {(name, "N") for name in ("hann", "hamming_window", "blackman", "bartlett", "kaiser")}
-    assert capitals == {("identity", "N"), ("tri", "N"), ("tri", "M"), ("vander", "N"), *windows}
+    assert capitals == {("identity", "N"), ("identity", "M"), ("tri", "N"), ("tri", "M"), ("vander", "N"), *windows}
 
 
 X = np.random.default_rng(2).standard_normal((6, 4)).astype("f4")
