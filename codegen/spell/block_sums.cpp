@@ -89,7 +89,8 @@ class BlockSums {
     const std::int64_t known = const_or(count, 0);
     if (is_const(count) && known <= 0) return {};
     if (!is_const(count) || known > model::blocks::unrolled_steps ||
-        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || !holds_steps(at, d))
+        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || is_asked_by(at, d) ||
+        !holds_steps(at, d))
       return looped_steps(at, d, range);
     if (at.tile.border) return l_.with(d, range.lo, [&] { return border_steps(at, d, range.lo, known); });
     return unrolled_steps(at, d, range);
@@ -161,8 +162,13 @@ class BlockSums {
       const KnownValues before = hoisted(same, at, views, d);
       const std::string index = l_.names.fresh(stem);
       Body inner = l_.with(d, first + var(index), [&] {
-        EdgeValues edges;
-        return step(values_of(at, views, before), edges, mask);
+        return asked(
+            at,
+            [&] {
+              EdgeValues edges;
+              return step(values_of(at, views, before), edges, mask);
+            },
+            KnownStep{views, before});
       });
       append(inner, requests_.by_step(at, views, d, Expr(std::int64_t{0}), var(index)));
       same.push_back(stmt(For{index, Kind::Serial, count, advance(at, views, d), std::move(inner)}));
