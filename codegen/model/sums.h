@@ -9,7 +9,7 @@ namespace tilec::codegen::model {
 inline constexpr double common_share = 0.8, points_in_common = 1e6;
 
 // The part of rows that have all values of a reduction in common, below which blocks of rows ask each row about those
-// that they have not; cycles of a row to ask in a step.
-inline constexpr double rows_in_common = 0.5, asked_row = 4;
+// that they have not; cycles of a question: in a step, two for each row and one for each vector.
+inline constexpr double rows_in_common = 0.5, question = 1.5;
 
 }  // namespace tilec::codegen::model

@@ -39,6 +39,10 @@ class BlockSums {
     });
   }
 
+  static bool is_same(const Expr& a, const Expr& b) {
+    return is_const(a) && is_const(b) && const_or(a, 0) == const_or(b, 0);
+  }
+
   // Steps that every row of the block has, and before and behind them steps under a mask for each row.
   Body staggered(const BlockPlace& at, std::size_t level, Body& later) {
     const std::size_t d = l_.k[level];
@@ -52,9 +56,9 @@ class BlockSums {
       here.tile.border = at.tile.border || masked;
       append(body, l_.within(d, range, [&] { return reduce_all(here, level, later); }));
     };
-    steps({own.any.lo, first}, true);
+    if (!is_same(own.any.lo, own.all.lo)) steps({own.any.lo, first}, true);
     steps({first, last}, false);
-    steps({last, own.any.hi}, true);
+    if (!is_same(own.any.hi, own.all.hi)) steps({last, own.any.hi}, true);
     return body;
   }
 
@@ -204,8 +208,12 @@ class BlockSums {
     const BlockPlace& at = values.at();
     Body body;
     if (at.tile.border) values.ask_rows(body, edges);
-    for (std::int64_t i = 0; i < at.tile.rows; ++i)
-      for (std::int64_t v = 0; v < at.tile.vectors; ++v) values.fold(body, sums_, i, v);
+    for (std::int64_t i = 0; i < at.tile.rows; ++i) {
+      Body of_border;
+      for (std::int64_t v = 0; v < at.tile.vectors; ++v)
+        values.fold(body, at.tile.border ? of_border : body, sums_, i, v);
+      if (at.tile.border) append(body, values.of_row(i, std::move(of_border)));
+    }
     if (l_.flag) body.push_back(sums_.met());
     if (!mask && at.tile.guarded) mask = at.guard();
     return mask ? Body{stmt(If{*mask, std::move(body), {}})} : body;
