@@ -16,6 +16,7 @@
 #include "codegen/choose/factors.h"
 #include "codegen/intervals.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
@@ -281,6 +282,7 @@ class Factoring {
 
   // What statements behind the one at n sum too is summed first, once; n stays the position of the other half.
   void share(std::size_t& n) {
+    if (!model::predicts_time(r_.target)) return;      // on a GPU, tensors between launches take longer
     const std::vector<CommonSum> all = choose_common_sum(program_, n);
     std::size_t more = 0;                              // statements than when these were found
     for (const CommonSum& one : all) {
