@@ -7,7 +7,9 @@
 
 #include "codegen/choose/refetched.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/sums.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/ragged.h"
 #include "codegen/strip.h"
 
 namespace tilec::codegen {
@@ -99,7 +101,10 @@ class BlockCosts {
 
   // A vector at the border has a mask; one value of the taps reaches half of the border.
   void see_borders() {
-    const double inside_n = interior(f_, n_), inside_m = m_ ? interior(f_, *m_) : 1;
+    const double inside_n = interior(f_, n_), inside = m_ ? interior(f_, *m_) : 1;
+    ragged_ = form_ == BlockForm::Plain && inside < 1 && f_.squares && !turns(f_.nest.target, n_, *m_) &&
+        has_ragged_blocks(f_.nest, *m_);
+    const double inside_m = ragged_ ? 1 : inside;
     if (form_ != BlockForm::Taps) {
       inside_ = inside_m;
       masked_ = 1 - inside_n;
@@ -165,7 +170,8 @@ class BlockCosts {
     const double stores = form_ == BlockForm::Taps ? blocks::tap_store : 1;
     const double each =
         step + blocks::of_load * loads + (m_ ? 0.0 : blocks::paged_row) * paged_ + gather_cycles(r, v);
-    return steps_ * left(f_, n_, m_, r, v) * each + spread + stores * r * v + blocks::start;
+    const double asked = ragged_ && r > 1 ? asked_steps(f_.nest, *m_, r) * (2 * r + v) * model::question : 0;
+    return steps_ * left(f_, n_, m_, r, v) * each + asked + spread + stores * r * v + blocks::start;
   }
 
   // Cycles of all blocks.
@@ -189,6 +195,7 @@ class BlockCosts {
   BlockForm form_;
   std::int64_t lanes_, all_vectors_, all_rows_;        // all: of n, and of m
   bool scattered_;                                     // lanes of the target lie apart
+  bool ragged_ = false;                                // rows of a block have ranges of their own
   double steps_ = 1, others_ = 1;                      // of the reduction; blocks like one of n and m
   int by_n_ = 0, by_m_ = 0, by_both_ = 0;              // reads that depend on n alone, on m alone, on both
   std::vector<const FlatAccess*> gathered_;

@@ -23,8 +23,6 @@ using poly::Program;
 using poly::Statement;
 using Indices = std::vector<std::size_t>;
 
-constexpr std::size_t few_sums = 5;                    // 2⁵ choices
-
 // The points, and the quotients and functions of the value as so many more: each as often as what it mentions has
 // values.
 double computed_with_quotients(const Statement& s) {
@@ -106,7 +104,7 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
   if (const auto cost = cost_apart(program, s)) best.cost = std::min(best.cost, *cost);
   Indices sums;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
-  if (sums.empty() || sums.size() > few_sums || best.cost < 1) return best;
+  if (sums.empty() || sums.size() > most_sums_tried || best.cost < 1) return best;
   const auto product = product_of(s);
   if (!product) return best;
   const std::size_t known = program.tensors.size();
@@ -130,7 +128,7 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
   if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk)) return *chunks;
   if (!best.summed.empty()) return best;
   if (!product_first.empty()) return {best.cost, product_first};
-  const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, true);
+  const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, {.quotients = true});
   if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
   double cost = computed_with_quotients(halves->outer);
   for (const HalfSum& part : halves->inner) {

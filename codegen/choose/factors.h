@@ -13,6 +13,8 @@
 
 namespace tilec::codegen {
 
+constexpr std::size_t most_sums_tried = 5;             // 2⁵ choices
+
 struct FactorChoice {
   double cost = 0;                                     // in points
   std::vector<std::size_t> summed;                     // taken first; empty: as it is

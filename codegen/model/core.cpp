@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "codegen/model/estimates.h"
+#include "codegen/model/sums.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/product.h"
+#include "codegen/ragged.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "codegen/sort.h"
@@ -180,7 +182,10 @@ class Core {
     };
     const bool exact = contract && contract->taps > 0;  // of such sums every block has exact bounds
     const std::vector<bool> reductions = which_reduce();
-    const double inside_m = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1,
+    const double inside = m_ && !exact ? interior_part(nest_, walk_.boxes[0], *m_, reductions) : 1;
+    const bool ragged =
+        contract && inside < 1 && leaf_.rows > 1 && !contract->turned && has_ragged_blocks(nest_, *m_);
+    const double inside_m = ragged ? 1 : inside,
                  inside_n = n_ && !exact ? interior_part(nest_, walk_.boxes[0], *n_, reductions) : 1;
     // At a border of m rows go one at a time; at one of n vectors do, with masks, whatever part of them is left.
     const double at_border = inside_m < 1 ? (1 - inside_m) * r * step_of(1, v) : 0;
@@ -188,8 +193,9 @@ class Core {
         (1 - inside_n) * v * (step_of(r, 1) + blocks::mask);
     const double once = folds() ? loads(r, v, false) : 0;
     const double stores = r * v * vector(nest_.target, machine_.stores) * (visits > 1 ? 2 : 1);
+    const double asked = ragged ? asked_steps(nest_, *m_, r) * (2 * r + v) * model::question : 0;
     const double begins = once + stores + (folds() ? block_start : map_start);
-    return outside * all_m * all_n * (steps * left(r, v) * step + visits * begins);
+    return outside * all_m * all_n * (steps * left(r, v) * step + asked + visits * begins);
   }
 
   // The part of the steps that conditions leave.

@@ -10,12 +10,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/common_sums.h"
 #include "codegen/choose/factors.h"
 #include "codegen/intervals.h"
 #include "codegen/model/estimates.h"
+#include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/restate.h"
@@ -23,7 +24,6 @@
 #include "codegen/rewrite/chunks.h"
 #include "codegen/rewrite/halves.h"
 #include "codegen/running.h"
-#include "poly/canonical.h"
 
 namespace tilec::codegen {
 
@@ -32,12 +32,6 @@ namespace {
 using poly::Access;
 using poly::Program;
 using poly::Statement;
-
-std::string form_of(const Program& program, const Statement& s) {
-  std::vector<TensorId> same(program.tensors.size());
-  std::iota(same.begin(), same.end(), 0);
-  return poly::canonical(program, s, same);
-}
 
 bool is_made_before(const Program& program, std::size_t n, TensorId id) {
   const auto makes = [&](const poly::Node& node) {
@@ -79,6 +73,22 @@ std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
   const std::size_t count = before.size();
   insert(program, n, std::move(before));
   return count;
+}
+
+// The statement at n as halves; where f32 would be summed that a statement before it sums in f64, that is read.
+std::optional<Halves> halves_at(Rewriting& r, std::size_t n, const FactoredProduct& product,
+    const std::vector<std::size_t>& summed, WorthHalves worth) {
+  Program& program = r.program;
+  const auto& s = std::get<Statement>(program.nodes[n]);
+  const auto first = static_cast<TensorId>(program.tensors.size());
+  auto halves = halves_of_sum(program, s, product, first, summed, worth);
+  if (!halves || halves->inner.front().temporary.dtype != lang::DType::F32) return halves;
+  worth.wide = true;
+  Halves wide = halves_of_sum(program, s, product, first, summed, worth).value();
+  program.tensors.push_back(wide.inner.front().temporary);
+  const auto made = r.sums.find(form_of(program, wide.inner.front().statement));
+  program.tensors.pop_back();
+  return made != r.sums.end() && is_made_before(program, n, made->second) ? std::move(wide) : std::move(halves);
 }
 
 // The sum with conditions as rows or told by runs, and straight indices; nothing where it is that already.
@@ -182,6 +192,7 @@ class Factoring {
         --n;
         continue;
       }
+      share(n);
       while (cut(n)) {}
     }
   }
@@ -272,31 +283,47 @@ class Factoring {
     return true;
   }
 
+  // What statements behind the one at n sum too is summed first, once; n stays the position of the other half.
+  void share(std::size_t& n) {
+    if (!model::predicts_time(r_.target)) return;      // on a GPU, tensors between launches take longer
+    const std::vector<CommonSum> all = choose_common_sum(program_, n);
+    std::size_t more = 0;                              // statements than when these were found
+    for (const CommonSum& one : all) {
+      std::size_t at = one.node + more;
+      factor(at, one.summed, {.quotients = true, .others = true});
+      more = at - one.node;
+      if (one.node == n) n = at;
+    }
+  }
+
   // Cuts the statement at n, what is summed first further at once; n stays the position of the other half.
   bool cut(std::size_t& n) {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     const FactorChoice choice = choose_factors(program_, s);
     if (choice.summed.empty()) return false;
+    if (!choice.chunk) return factor(n, choice.summed, {.quotients = choice.quotients}), true;
+    const std::size_t over = choice.summed.front();
+    r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
     const FactoredProduct product = product_of(s).value();
-    const auto first = static_cast<TensorId>(program_.tensors.size());
-    std::optional<Halves> halves;
-    if (choice.chunk) {
-      const std::size_t over = choice.summed.front();
-      r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
-      const ChunkedTriangle triangle = chunked_triangle(program_, s, product, over).value();
-      halves = chunks_of(program_, s, product, triangle, choice.chunk, first);
-    } else {
-      directives::Factor done{target_name(program_, s), {}};
-      for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
-      r_.done.push_back(std::move(done));
-      halves = halves_of_sum(program_, s, product, first, choice.summed, choice.quotients);
-    }
-    for (std::size_t made = cut_at(r_, n, std::move(halves.value())); made > 0; --made) {
+    const ChunkedTriangle triangle = chunked_triangle(program_, s, product, over).value();
+    apart(n, chunks_of(program_, s, product, triangle, choice.chunk, static_cast<TensorId>(program_.tensors.size())));
+    return true;
+  }
+
+  void factor(std::size_t& n, const std::vector<std::size_t>& summed, WorthHalves worth) {
+    const Statement s = std::get<Statement>(program_.nodes[n]);
+    directives::Factor done{target_name(program_, s), {}};
+    for (const std::size_t k : summed) done.sums.push_back(s.indices[k]);
+    r_.done.push_back(std::move(done));
+    apart(n, halves_at(r_, n, product_of(s).value(), summed, worth).value());
+  }
+
+  void apart(std::size_t& n, Halves halves) {
+    for (std::size_t made = cut_at(r_, n, std::move(halves)); made > 0; --made) {
       if (parted(n)) n += 2;
       while (cut(n)) {}
       ++n;
     }
-    return true;
   }
 
   Rewriting& r_;
@@ -421,9 +448,7 @@ Refusal apply(Rewriting& r, const directives::Factor& directive) {
   }
   std::sort(summed.begin(), summed.end());
   const auto product = product_of(s);
-  auto halves = product
-      ? halves_of_sum(r.program, s, *product, static_cast<TensorId>(r.program.tensors.size()), summed, true)
-      : std::nullopt;
+  auto halves = product ? halves_at(r, *n, *product, summed, {.quotients = true, .others = true}) : std::nullopt;
   if (!halves)
     return fmt::format(
         "no factor of `{}` can leave the sum over {}", directive.tensor, fmt::join(directive.sums, ", "));

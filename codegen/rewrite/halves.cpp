@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "codegen/model/thresholds.h"
@@ -9,6 +10,7 @@
 #include "codegen/restate.h"
 #include "codegen/rewrite/projection.h"
 #include "codegen/scan.h"
+#include "poly/canonical.h"
 #include "poly/hull.h"
 #include "poly/intern.h"
 
@@ -32,13 +34,15 @@ bool mentions_any(const Affine& e, const Indices& indices) {
   return std::any_of(indices.begin(), indices.end(), [&](std::size_t k) { return mentions(e, k); });
 }
 
-// Dimensions as those of the largest operand, an index that only a row brings in the place of the one it bounds.
+// Dimensions as those of the largest operand, an index that only a row brings in the place of the one it bounds. Of
+// equal sums they are the same, in whichever order each reads its operands.
 Indices dimensions(
     const Program& program, const Statement& inner, const Indices& summed, const std::vector<bool>& kept) {
   std::vector<const Access*> reads;
   for (const Access& read : inner.reads) reads.push_back(&read);
-  std::stable_sort(reads.begin(), reads.end(),
-      [&](const Access* a, const Access* b) { return elements(program, a->tensor) > elements(program, b->tensor); });
+  std::ranges::stable_sort(reads, std::less<>(), [&](const Access* read) {
+    return std::pair(-elements(program, read->tensor), read->tensor);
+  });
   Indices order;
   const auto place = [&](std::size_t k) { if (kept[k] && !contains(order, k)) order.push_back(k); };
   for (const Access* read : reads)
@@ -74,15 +78,14 @@ class Cutting {
   Cutting(const Program& program, const Statement& s, const FactoredProduct& product, TensorId id)
       : program_(program), s_(s), product_(product), id_(id) {}
 
-  // `quotients`: also where no point is spared, but divisors leave.
-  std::optional<Halves> at(const Indices& summed, bool quotients = false) {
+  std::optional<Halves> at(const Indices& summed, WorthHalves worth) {
     inside_.clear(), in_.clear(), out_.clear(), orders_.clear();
     for (const ProductFactor& f : product_.factors) {
       inside_.push_back(std::any_of(summed.begin(), summed.end(), [&](std::size_t k) { return f.mentions[k]; }));
       (inside_.back() ? in_ : out_).push_back(f);
     }
     const std::vector<bool> used = mentioned(in_, summed);
-    const bool divides = quotients && spares_quotients(summed);
+    const bool divides = worth.quotients && spares_quotients(summed);
     const bool all_in =
         std::all_of(out_.begin(), out_.end(), [](const ProductFactor& f) { return f.value.as<poly::Number>(); });
     if (in_.empty() || (all_in && is_all(summed) && !divides)) return std::nullopt;
@@ -92,13 +95,13 @@ class Cutting {
     const bool divided =
         std::any_of(out_.begin(), out_.end(), [](const ProductFactor& f) { return f.role == Role::Over; });
     // quotients may stay in range where what is divided does not
-    if (type_ == DType::F32 && (divides || (divided && !keeps_range(in_)))) type_ = DType::F64;
+    if (type_ == DType::F32 && (worth.wide || divides || (divided && !keeps_range(in_)))) type_ = DType::F64;
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<HalfSum> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
     const bool as_many = is_whole && !divides && !decays(parts[0].statement);
     // what leaves all sums is a factor of each element, which a product takes along
-    if (as_many && (s_.reads.size() < 3 || is_all(summed) || !is_matrix_product(parts[0].statement)))
+    if (as_many && !worth.others && (s_.reads.size() < 3 || is_all(summed) || !is_matrix_product(parts[0].statement)))
       return std::nullopt;
     std::vector<ProductFactor> conditions = conditions_of(in_);
     std::optional<FiniteGuard> guard;
@@ -301,8 +304,14 @@ bool is_matrix_product(const Statement& s) {
 }
 
 std::optional<Halves> halves_of_sum(const Program& program, const Statement& s, const FactoredProduct& product,
-    TensorId id, const Indices& summed, bool quotients) {
-  return Cutting(program, s, product, id).at(summed, quotients);
+    TensorId id, const Indices& summed, WorthHalves worth) {
+  return Cutting(program, s, product, id).at(summed, worth);
+}
+
+std::string form_of(const Program& program, const Statement& s) {
+  std::vector<TensorId> same(program.tensors.size());
+  std::iota(same.begin(), same.end(), 0);
+  return poly::canonical(program, s, same);
 }
 
 double bytes_of(const Halves& halves) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "codegen/rewrite/factors.h"
@@ -26,14 +27,19 @@ struct Halves {
   bool as_many_points = false;                         // in the sums as in the whole, but they are products of matrices
 };
 
-// Nothing where no factor leaves the sum over these indices, or no point is spared and the sum is no product of
-// matrices either, which a product of more factors is not. `id`: the tensor that the first temporary will be.
-// `quotients`: also where no point is spared, but divisors leave.
+// What else than fewer points, or a product of matrices of as many, which a product of more factors is not, makes a
+// sum worth its halves: divisors leave it, or others sum the same. `wide`: in f64 rather than f32.
+struct WorthHalves { bool quotients = false, others = false, wide = false; };
+// Nothing where no factor leaves the sum over these indices, or it is not worth it. `id`: the tensor that the first
+// temporary will be.
 std::optional<Halves> halves_of_sum(const poly::Program& program, const poly::Statement& s,
-    const FactoredProduct& product, poly::TensorId id, const std::vector<std::size_t>& summed, bool quotients = false);
+    const FactoredProduct& product, poly::TensorId id, const std::vector<std::size_t>& summed, WorthHalves worth = {});
 
 // A sum of products of two tensors, each with an index of the result that the other has not, none of them short.
 bool is_matrix_product(const poly::Statement& s);
+
+// By which equal sums are found to be one.
+std::string form_of(const poly::Program& program, const poly::Statement& s);
 
 // Of the temporaries.
 double bytes_of(const Halves& halves);

@@ -16,10 +16,12 @@ bool by_rows(const BlockPlace& at, const Condition& one) {
   return at.tile.blocked_m && one.dims[static_cast<std::size_t>(at.leaf.m)];
 }
 
-// Whether all that it depends on but `without` is known, and read without a border.
+// Whether all that it depends on but `without` is known, and read without a border: there, rows of a block may have
+// nothing to read.
 bool may_ask(const BlockPlace& at, const Condition& one, std::optional<std::size_t> without = std::nullopt) {
   const SpelledLeaf& l = at.leaf;
   if (l.answers.contains(poly::address(one.asked)) || !asks_alone(l.nest, one)) return false;
+  if (at.tile.border && by_rows(at, one)) return false;
   for (std::size_t d = 0; d < one.dims.size(); ++d)
     if (one.dims[d] && d != without && !l.points.at(d) && !(by_rows(at, one) && static_cast<int>(d) == l.m))
       return false;
@@ -48,10 +50,11 @@ Body under_answer(
   return body;
 }
 
-Body ask(const BlockPlace& at, const Condition& one, const std::function<Body()>& inside) {
+Body ask(const BlockPlace& at, const Condition& one, const std::optional<KnownStep>& step,
+    const std::function<Body()>& inside) {
   Body body;
-  const Views views = views_of(body, at);
-  StepValues values(at, views);
+  const Views views = step ? step->views : views_of(body, at);
+  StepValues values(at, views, step ? step->values : KnownValues());
   std::optional<Expr> any;
   for (std::int64_t i = 0; i < (by_rows(at, one) ? at.tile.rows : 1); ++i) {
     Expr holds = values.value(body, one.asked, i, 0);
@@ -71,18 +74,25 @@ const Condition* that_tells(const BlockPlace& at, std::size_t d) {
   return nullptr;
 }
 
-Body asked_from(const BlockPlace& at, std::size_t first, const std::function<Body()>& inside) {
+Body asked_from(const BlockPlace& at, std::size_t first, const std::optional<KnownStep>& step,
+    const std::function<Body()>& inside) {
   const std::vector<Condition>& all = at.leaf.conditions;
   for (std::size_t c = first; c < all.size(); ++c)
-    if (may_ask(at, all[c])) return ask(at, all[c], [&] { return asked_from(at, c + 1, inside); });
+    if (may_ask(at, all[c])) return ask(at, all[c], step, [&] { return asked_from(at, c + 1, step, inside); });
   return inside();
 }
 
 }  // namespace
 
-Body asked(const BlockPlace& at, const std::function<Body()>& inside) {
+Body asked(const BlockPlace& at, const std::function<Body()>& inside, const std::optional<KnownStep>& step) {
   if (at.leaf.conditions.empty() || !worth_asking(operations_inside(at))) return inside();
-  return asked_from(at, 0, inside);
+  return asked_from(at, 0, step, inside);
+}
+
+bool is_asked_by(const BlockPlace& at, std::size_t d) {
+  const auto asks = [&](const Condition& one) { return one.dims[d] && may_ask(at, one, d); };
+  return std::ranges::any_of(at.leaf.conditions, asks) &&
+      worth_asking(operations_inside(at) / static_cast<double>(at.leaf.nest.dims[d].extent));
 }
 
 bool is_told(const BlockPlace& at, std::size_t d) { return that_tells(at, d) != nullptr; }

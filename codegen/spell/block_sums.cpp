@@ -39,6 +39,10 @@ class BlockSums {
     });
   }
 
+  static bool is_same(const Expr& a, const Expr& b) {
+    return is_const(a) && is_const(b) && const_or(a, 0) == const_or(b, 0);
+  }
+
   // Steps that every row of the block has, and before and behind them steps under a mask for each row.
   Body staggered(const BlockPlace& at, std::size_t level, Body& later) {
     const std::size_t d = l_.k[level];
@@ -52,9 +56,9 @@ class BlockSums {
       here.tile.border = at.tile.border || masked;
       append(body, l_.within(d, range, [&] { return reduce_all(here, level, later); }));
     };
-    steps({own.any.lo, first}, true);
+    if (!is_same(own.any.lo, own.all.lo)) steps({own.any.lo, first}, true);
     steps({first, last}, false);
-    steps({last, own.any.hi}, true);
+    if (!is_same(own.any.hi, own.all.hi)) steps({last, own.any.hi}, true);
     return body;
   }
 
@@ -89,7 +93,8 @@ class BlockSums {
     const std::int64_t known = const_or(count, 0);
     if (is_const(count) && known <= 0) return {};
     if (!is_const(count) || known > model::blocks::unrolled_steps ||
-        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || !holds_steps(at, d))
+        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || is_asked_by(at, d) ||
+        !holds_steps(at, d))
       return looped_steps(at, d, range);
     if (at.tile.border) return l_.with(d, range.lo, [&] { return border_steps(at, d, range.lo, known); });
     return unrolled_steps(at, d, range);
@@ -161,8 +166,13 @@ class BlockSums {
       const KnownValues before = hoisted(same, at, views, d);
       const std::string index = l_.names.fresh(stem);
       Body inner = l_.with(d, first + var(index), [&] {
-        EdgeValues edges;
-        return step(values_of(at, views, before), edges, mask);
+        return asked(
+            at,
+            [&] {
+              EdgeValues edges;
+              return step(values_of(at, views, before), edges, mask);
+            },
+            KnownStep{views, before});
       });
       append(inner, requests_.by_step(at, views, d, Expr(std::int64_t{0}), var(index)));
       same.push_back(stmt(For{index, Kind::Serial, count, advance(at, views, d), std::move(inner)}));
@@ -198,8 +208,12 @@ class BlockSums {
     const BlockPlace& at = values.at();
     Body body;
     if (at.tile.border) values.ask_rows(body, edges);
-    for (std::int64_t i = 0; i < at.tile.rows; ++i)
-      for (std::int64_t v = 0; v < at.tile.vectors; ++v) values.fold(body, sums_, i, v);
+    for (std::int64_t i = 0; i < at.tile.rows; ++i) {
+      Body of_border;
+      for (std::int64_t v = 0; v < at.tile.vectors; ++v)
+        values.fold(body, at.tile.border ? of_border : body, sums_, i, v);
+      if (at.tile.border) append(body, values.of_row(i, std::move(of_border)));
+    }
     if (l_.flag) body.push_back(sums_.met());
     if (!mask && at.tile.guarded) mask = at.guard();
     return mask ? Body{stmt(If{*mask, std::move(body), {}})} : body;

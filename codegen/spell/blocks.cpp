@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/model/estimates.h"
+#include "codegen/ragged.h"
 #include "codegen/scalar.h"
 
 namespace tilec::codegen {
@@ -122,15 +123,15 @@ class Blocks {
     return body;
   }
 
-  // On a GPU: whether a border of m may be more than one element at a time.
-  bool rows_of_threads() const {
-    return l_.around.threads && l_.compute.is<forms::Contract>() && !l_.flag && !l_.block.turned && l_.compute.rows > 1;
+  // Whether a border of m may be more than one element at a time.
+  bool has_rows() const {
+    return l_.compute.is<forms::Contract>() && !l_.flag && !l_.block.turned && l_.compute.rows > 1;
   }
 
   // On a GPU: whether blocks at the border of m ask each of their rows, where what these read of a short window is
   // common to them.
   bool masks_border() const {
-    if (!rows_of_threads()) return false;
+    if (!l_.around.threads || !has_rows()) return false;
     const std::size_t m = static_cast<std::size_t>(l_.m);
     return std::ranges::all_of(l_.nest.rows, [&](const Row& row) {
       std::int64_t window = 0;
@@ -140,10 +141,12 @@ class Blocks {
     });
   }
 
-  // On a GPU: whether each row of a block has its own range of the reductions that bound it, as the taps of a filter's
-  // gradient have. Where the ranges overlap, all rows take one step together and read once what they share.
+  // Whether each row of a block has its own range of the reductions that bound it, as the taps of a filter's gradient
+  // have, and on a CPU the rows of a triangle. Where the ranges overlap, all rows take one step together and read once
+  // what they share.
   bool staggers() const {
-    if (!rows_of_threads()) return false;
+    if (!has_rows()) return false;
+    if (!l_.around.threads && !has_ragged_blocks(l_.nest, static_cast<std::size_t>(l_.m))) return false;
     return std::ranges::none_of(l_.nest.rows, [&](const Row& row) {
       const auto bounds = [&](int d) {
         return d >= 0 && !l_.points.at(static_cast<std::size_t>(d)) &&

@@ -36,19 +36,19 @@ void StepValues::ask_rows(Body& body, EdgeValues& edges) {
   }
 }
 
-void StepValues::fold(Body& body, const Accumulators& sums, std::int64_t i, std::int64_t v) {
+void StepValues::fold(Body& body, Body& added, const Accumulators& sums, std::int64_t i, std::int64_t v) {
   const std::int64_t slot = sums.slot(i, v);
-  const auto put = [&](Body added) {
-    if (at_.tile.border) body.push_back(stmt(If{inside_[static_cast<std::size_t>(i)], std::move(added), {}}));
-    else append(body, std::move(added));
-  };
   const poly::Expr& folded = l_.value();
   const auto* product = folded.as<poly::Apply>();
   if (l_.nest.aggregation == Aggregation::Sum && product && product->op == Op::Mul && lang::is_float(l_.type)) {
     const Expr a = value(body, product->operands[0], i, v), b = value(body, product->operands[1], i, v);
-    return put(sums.add_product(slot, convert(a, l_.type), convert(b, l_.type)));
+    return append(added, sums.add_product(slot, convert(a, l_.type), convert(b, l_.type)));
   }
-  put(sums.add(slot, convert(value(body, folded, i, v), l_.type)));
+  append(added, sums.add(slot, convert(value(body, folded, i, v), l_.type)));
+}
+
+Body StepValues::of_row(std::int64_t i, Body added) const {
+  return {stmt(If{inside_[static_cast<std::size_t>(i)], std::move(added), {}})};
 }
 
 Expr StepValues::value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v) {

@@ -34,8 +34,10 @@ class StepValues {
 
   // Of a block at the border: which rows have a point in this step.
   void ask_rows(Body& body, EdgeValues& edges);
-  // What row i and vector v add to their accumulator.
-  void fold(Body& body, const Accumulators& sums, std::int64_t i, std::int64_t v);
+  // What row i and vector v add to their accumulator, behind `body`, which has the values.
+  void fold(Body& body, Body& added, const Accumulators& sums, std::int64_t i, std::int64_t v);
+  // What row i of a block at the border adds.
+  Body of_row(std::int64_t i, Body added) const;
 
   Expr value(Body& body, const poly::Expr& e, std::int64_t i, std::int64_t v);
   const BlockPlace& at() const { return at_; }

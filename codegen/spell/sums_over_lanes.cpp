@@ -157,11 +157,11 @@ class SumsOverLanes {
     for (std::int64_t v = 0; v < here.tile.vectors; ++v)
       for (std::int64_t i = 0; i < here.tile.rows; ++i) {
         if (ranges.empty()) {
-          values.fold(body, sums_, i, v);
+          values.fold(body, body, sums_, i, v);
           continue;
         }
         Body row;
-        StepValues(inside, views).fold(row, sums_, i, v);
+        StepValues(inside, views).fold(row, row, sums_, i, v);
         const Interval& range = ranges[static_cast<std::size_t>(i)];
         const Expr x = here.tile.n0 + here.lane();
         body.push_back(stmt(If{both(at_least(x, range.lo), less(x, range.hi)), std::move(row), {}}));

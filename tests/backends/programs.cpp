@@ -18,7 +18,7 @@ class Builder {
   }
 
   Program build() {
-    const int kind = narrow_ ? 5 : r_.below(27);
+    const int kind = narrow_ ? 5 : r_.below(29);
     if (kind < 5) affine();
     else if (kind < 7) narrow_ && real() && r_.chance(3) ? attention() : matmul();
     else if (kind < 10) window();
@@ -31,7 +31,8 @@ class Builder {
     else if (kind < 20) unique();
     else if (kind < 21) overlays();
     else if (kind < 23) factored();
-    else if (kind < 24) gated();
+    else if (kind < 25) asked();
+    else if (kind < 26) gated();
     else scan();
     if (r_.chance(3)) epilogue(r_.between(1, 4));
     if (r_.chance(8)) affine();
@@ -480,6 +481,42 @@ class Builder {
     statement(name, out,
         fmt::format("{} = {}({}), {}{};", target(name, at, out),
             r_.pick({"+", "+", "+", ">", "<", smooth_ ? "+" : "*"}), value(reads, indices), constraint, clause(out)));
+  }
+
+  // Products under conditions that depend on some of the indices, rows and lanes among them.
+  void asked() {
+    kind_ += "asked ";
+    const std::vector<std::string> x{"i", "j", "k", "l"};
+    const Shape extents{r_.chance(2) ? size() : r_.between(4, 13), r_.chance(2) ? size() : r_.pick({8, 17, 33, 64}),
+        r_.chance(2) ? size() : r_.between(5, 40), r_.between(1, 3)};
+    const auto of = [&](const std::string& indices, DType type) {
+      Shape shape;
+      std::vector<std::string> at;
+      for (std::size_t d = 0; d < x.size(); ++d)
+        if (indices.find(x[d]) != std::string::npos) shape.push_back(extents[d]), at.push_back(x[d]);
+      return bracket(input(shape, type), at);
+    };
+    const auto condition = [&] {
+      const std::string first = of(r_.pick<std::string>({"k", "k", "kl", "l", "ik", "i", "jk"}), DType::F32);
+      if (r_.chance(4))
+        return fmt::format("{} == i32({}) + {}", r_.pick<std::string>({"i", "k", "l", "j"}), first, r_.below(3));
+      const std::string other = r_.chance(2) ? of(r_.pick<std::string>({"k", "i"}), DType::F32) : "0.25";
+      return fmt::format("{} {} {}", first, r_.pick<std::string>({"<", ">", "!="}), other);
+    };
+    const bool least = real() && r_.chance(6);
+    const std::string nothing = least ? "inf" : "0",
+                      term = fmt::format("{} {} {}", of(r_.pick<std::string>({"ik", "ikl", "k"}), type_),
+                          least ? "+" : "*", of(r_.pick<std::string>({"kj", "kjl", "j"}), type_));
+    std::string body = r_.chance(5) ? fmt::format("{} ? {} : {}", condition(), nothing, term)
+                                    : fmt::format("{} ? {} : {}", condition(), term, nothing);
+    if (r_.chance(3)) body = fmt::format("{} ? ({}) : {}", condition(), body, nothing);
+    const std::string rows = r_.pick<std::string>({"", "", "", ", k <= i", ", k >= i - 2", ", k <= 2*j", ", k + l < 9"});
+    const bool swap = r_.chance(4);
+    const std::vector<std::string> at = swap ? std::vector<std::string>{"j", "i"} : std::vector<std::string>{"i", "j"};
+    const Shape out = swap ? Shape{extents[1], extents[0]} : Shape{extents[0], extents[1]};
+    const std::string name = fresh(), ranges = fmt::format(", 0 <= k < {}, 0 <= l < {}", extents[2], extents[3]);
+    statement(name, out,
+        fmt::format("{} = {}({}){}{}{};", target(name, at, out), least ? "<" : "+", body, rows, ranges, clause(out)));
   }
 
   // Sums under a triangle of products some factors of which do not depend on the summed index: as one statement or two,
