@@ -282,6 +282,9 @@ inline constexpr double scans_of_a_multiprocessor = 64, scans_of_a_block = 32;  
 inline constexpr double sector = 32;                   // bytes that one access takes of memory or of the second cache
                                                        // at least: CUDA C++ Best Practices Guide, "Coalesced Access to
                                                        // Global Memory"
+// Sums over triangles in chunks (choose/factors.h): of a triangle's point, whose product is computed in squares, that one
+// of a product of f64 matrices takes; points for whose time memory moves an f64 there and back.
+inline constexpr double product_point = 1, stored_double = 48;
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
                                                        // hide each other's latency

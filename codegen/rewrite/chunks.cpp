@@ -318,7 +318,7 @@ class Chunks : ChunkParts {
     if (reader >= 0 && !of_sums) weigh(part);
     if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f), part.value);
     if (product_.negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
-    if (!of_sums) return make_whole(std::move(part), f, "_before");
+    if (!of_sums) return make_whole_after_first(std::move(part), f, "_before");
 
     const TensorId whole_sums = make(std::move(part), f, rank, "_unweighed");
     axes.resize(rank);
@@ -326,7 +326,7 @@ class Chunks : ChunkParts {
     Statement weighed = of_places(g, Aggregation::Assign, t_.type);
     weighed.value = read(weighed, whole_sums, t_.type, in_order(rank));
     weigh(weighed);
-    make_whole(std::move(weighed), g, "_before");
+    make_whole_after_first(std::move(weighed), g, "_before");
   }
 
   // The sum within chunks. Weights that it would compute again for each element side by side come first.
