@@ -46,7 +46,7 @@ double computed_with_quotients(const Statement& s) {
 double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk, const Target& target) {
   const bool threads = has_threads(target);
   const double point = threads ? model::threads::product_point : model::product_point,
-               stored = threads ? model::threads::stored_double : model::stored_element;
+               stored = threads ? 2 * model::threads::stored_element : model::stored_element;
   const double length = static_cast<double>(extent(s, t.along)), chunks = length / static_cast<double>(chunk);
   double state = 1, reads = 1, outputs = 1;
   for (const std::size_t k : t.state) if (k != t.along) state *= static_cast<double>(extent(s, k));
@@ -74,7 +74,7 @@ std::optional<FactorChoice> in_chunks(
     if (triangle->here) {
       // exponentials run at the rate of f32 products, over half a square on a CPU
       weights = model::rough_operations_of(lang::Op::Exp) *
-          (has_threads(target) ? model::threads::product_point / 2 : model::product_point / 4);
+          (has_threads(target) ? model::threads::product_point : model::product_point / 4);
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (k != over && (triangle->here_mentions[k] || triangle->there_mentions[k]))
           weights *= static_cast<double>(extent(s, k));
@@ -89,6 +89,10 @@ std::optional<FactorChoice> in_chunks(
 
 }  // namespace
 
+double stored_element(const Target& target) {
+  return has_threads(target) ? model::threads::stored_element : model::stored_element;
+}
+
 double computed_points(const Statement& s) {
   if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
   const auto exact = poly::points(s, poly::count_cap);
@@ -99,8 +103,9 @@ std::optional<double> cost_apart(Program& program, const Statement& s, const Tar
   const std::size_t known = program.tensors.size();
   const auto apart = set_apart(program, s);
   if (!apart) return std::nullopt;
-  const double cost = choose_factors(program, apart->strip, target).cost + choose_factors(program, apart->rest, target).cost +
-      2 * model::stored_element * elements(program, s.target.tensor);
+  const double cost = choose_factors(program, apart->strip, target).cost +
+      choose_factors(program, apart->rest, target).cost +
+      2 * stored_element(target) * elements(program, s.target.tensor);
   program.tensors.resize(known);
   return cost;
 }
@@ -125,7 +130,7 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
     for (const HalfSum& part : halves->inner) program.tensors.push_back(part.temporary);
     double cost = choose_factors(program, halves->outer, target).cost;
     for (const HalfSum& part : halves->inner)
-      cost += elements(program, part.statement.target.tensor) * model::stored_element +
+      cost += elements(program, part.statement.target.tensor) * stored_element(target) +
           choose_factors(program, part.statement, target).cost;
     if (halves->as_many_points && cost <= product_limit) product_first = summed, product_limit = cost;
     if (!halves->as_many_points && cost <= limit) best = {cost, summed}, limit = cost;
@@ -139,7 +144,7 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
   double cost = computed_with_quotients(halves->outer);
   for (const HalfSum& part : halves->inner) {
     program.tensors.push_back(part.temporary);
-    cost += elements(program, part.statement.target.tensor) * model::stored_element +
+    cost += elements(program, part.statement.target.tensor) * stored_element(target) +
         computed_with_quotients(part.statement);
   }
   program.tensors.resize(known);

@@ -27,6 +27,9 @@ FactorChoice choose_factors(poly::Program& program, const poly::Statement& s, co
 // Of a sum as a strip and a scan (restate.h); none where it is no such sum.
 std::optional<double> cost_apart(poly::Program& program, const poly::Statement& s, const Target& target);
 
+// Points for whose time an element is stored and read again.
+double stored_element(const Target& target);
+
 // Points that will be computed.
 double computed_points(const poly::Statement& s);
 

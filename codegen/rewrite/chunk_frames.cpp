@@ -237,13 +237,19 @@ void ChunkParts::make_whole(Statement part, const Frame& f, const std::string& s
 
 void ChunkParts::make_whole_after_first(Statement part, const Frame& f, const std::string& suffix) {
   Axes axes;
-  for (std::size_t k = 0; k < s_.indices.size(); ++k)
-    if (k == t_.along) axes.push_back({s_.indices[k], std::min(chunk_, length_)});
-    else if (is_output_index(s_, k)) axes.push_back({s_.indices[k], extent(s_, k), k});
+  double written = 1;
+  for (std::size_t k = 0; k < s_.indices.size(); ++k) {
+    if (!is_output_index(s_, k)) continue;
+    written *= static_cast<double>(extent(s_, k));
+    if (k == t_.along) axes.push_back({s_.indices[k], chunk_});
+    else axes.push_back({s_.indices[k], extent(s_, k), k});
+  }
+  if (written < elements(program_, s_.target.tensor)) return make_whole(std::move(part), f, suffix);
   Frame first = framed(axes);
   first.map[t_.along] =
       from_end(t_.along, Affine::index(place_of(axes, s_.indices[t_.along]), axes.size()), t_.along_down);
-  const TensorId none = write_whole(empty(first, Aggregation::Assign, part.value.type()), first, "_first", std::nullopt);
+  const TensorId none =
+      write_whole(empty(first, Aggregation::Assign, part.value.type()), first, "_first", std::nullopt);
   wholes_.push_back(write_whole(std::move(part), f, suffix, none));
 }
 

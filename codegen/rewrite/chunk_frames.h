@@ -85,7 +85,7 @@ class ChunkParts : protected ChunkFrames {
   poly::TensorId make(poly::Statement part, const Frame& f, std::size_t rank, const std::string& suffix);
   // Written where the statement writes, which becomes the sum of all of these.
   void make_whole(poly::Statement part, const Frame& f, const std::string& suffix);
-  // The same of all chunks but the first, in which it is 0.
+  // The same of all chunks but the first, in which it is 0, as in elements that the statement does not reach.
   void make_whole_after_first(poly::Statement part, const Frame& f, const std::string& suffix);
   Halves sum_of_wholes();
 

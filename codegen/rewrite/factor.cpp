@@ -62,7 +62,8 @@ bool stays_inside(const Program& program, const Statement& s) {
   return inside(s.target) && std::ranges::all_of(s.reads, inside);
 }
 
-// Drops rows over outputs alone, which spare elements that nobody reads: blocks of threads compute whole squares sooner.
+// Drops rows over outputs alone, which spare elements that nobody reads: blocks of threads compute whole squares
+// sooner.
 void widen(const Program& program, Statement& s) {
   const std::size_t indices = s.indices.size();
   for (std::size_t r = indices; r < s.domain.size(); ++r)
@@ -224,15 +225,17 @@ class Factoring {
     return count;
   }
 
+  FactorChoice choice_of(const Statement& s) const { return choose_factors(program_, s, r_.target); }
+
   // A sum of products over intervals reads running sums instead; n becomes the position of the first of these.
   bool told(std::size_t& n) {
     const std::size_t known = program_.tensors.size();
     const Statement s = std::get<Statement>(program_.nodes[n]);
     auto other = told_by_logs(program_, s);
     if (!other) return false;
-    double cost = choose_factors(program_, other->sum, r_.target).cost;
-    for (const Statement& before : other->before) cost += choose_factors(program_, before, r_.target).cost;
-    if (cost > model::factored_share * choose_factors(program_, s, r_.target).cost) {
+    double cost = choice_of(other->sum).cost;
+    for (const Statement& before : other->before) cost += choice_of(before).cost;
+    if (cost > model::factored_share * choice_of(s).cost) {
       program_.tensors.resize(known);
       return false;
     }
@@ -260,8 +263,7 @@ class Factoring {
   void restate(std::size_t n) {
     const auto& s = std::get<Statement>(program_.nodes[n]);
     std::optional<Statement> other = restated(program_, s);
-    if (!other || choose_factors(program_, *other, r_.target).cost > model::factored_share * choose_factors(program_, s, r_.target).cost)
-      return;
+    if (!other || choice_of(*other).cost > model::factored_share * choice_of(s).cost) return;
     r_.done.push_back(directives::Restate{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
   }
@@ -271,9 +273,9 @@ class Factoring {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     std::optional<Statement> other = unfolded(program_, n);
     if (!other) return false;
-    const FactorChoice choice = choose_factors(program_, *other, r_.target);
+    const FactorChoice choice = choice_of(*other);
     const bool is_product = is_matrix_product(s) && s.domain.size() == s.indices.size();
-    const double written = choose_factors(program_, s, r_.target).cost * (is_product ? model::product_point / 2 : 1);  // of f32
+    const double written = choice_of(s).cost * (is_product ? model::product_point / 2 : 1);  // of f32
     if (!choice.chunk || choice.cost > model::factored_share * written) return false;
     r_.done.push_back(directives::Unfold{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
@@ -289,10 +291,10 @@ class Factoring {
       return false;
     std::optional<Readers> readers = with_sum(program_, n);
     if (!readers || readers->empty()) return false;
-    double separate = computed_points(s) + model::stored_element * elements(program_, id), together = 0;
+    double separate = computed_points(s) + stored_element(r_.target) * elements(program_, id), together = 0;
     for (const auto& [r, one] : *readers) {
-      separate += choose_factors(program_, std::get<Statement>(program_.nodes[r]), r_.target).cost;
-      together += choose_factors(program_, one, r_.target).cost;
+      separate += choice_of(std::get<Statement>(program_.nodes[r])).cost;
+      together += choice_of(one).cost;
     }
     if (together > model::factored_share * separate) return false;
     r_.done.push_back(directives::Absorb{target_name(program_, s)});
@@ -303,7 +305,7 @@ class Factoring {
   // Cuts the statement at n, what is summed first further at once; n stays the position of the other half.
   bool cut(std::size_t& n) {
     const Statement s = std::get<Statement>(program_.nodes[n]);
-    const FactorChoice choice = choose_factors(program_, s, r_.target);
+    const FactorChoice choice = choice_of(s);
     if (choice.summed.empty()) return false;
     const FactoredProduct product = product_of(s).value();
     const auto first = static_cast<TensorId>(program_.tensors.size());
@@ -312,7 +314,7 @@ class Factoring {
       const std::size_t over = choice.summed.front();
       r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
       const ChunkedTriangle triangle = chunked_triangle(program_, s, product, over).value();
-      halves = chunks_of(program_, s, product, triangle, choice.chunk, first);
+      halves = chunks_of(program_, s, product, triangle, choice.chunk, r_.target, first);
     } else {
       directives::Factor done{target_name(program_, s), {}};
       for (const std::size_t k : choice.summed) done.sums.push_back(s.indices[k]);
@@ -418,7 +420,8 @@ Refusal apply(Rewriting& r, const directives::Chunks& directive) {
   if (directive.size < least || directive.size >= length)
     return fmt::format("chunks of {} have from {} to {} places", directive.tensor, least, length - 1);
   static_cast<void>(cut_at(r, *n,
-      chunks_of(r.program, s, *product, *triangle, directive.size, static_cast<TensorId>(r.program.tensors.size()))));
+      chunks_of(r.program, s, *product, *triangle, directive.size, r.target,
+          static_cast<TensorId>(r.program.tensors.size()))));
   r.done.push_back(directive);
   return std::nullopt;
 }
