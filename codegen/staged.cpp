@@ -2,8 +2,10 @@
 #include "codegen/staged.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
+#include <tuple>
 
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
@@ -30,6 +32,13 @@ Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>&
     u.n = u.n || mentions(n);
   });
   return u;
+}
+
+// c ? x * y : NaN, which is x * (c ? y : NaN); else null.
+const poly::Apply* guarded_product(const poly::Expr& e) {
+  const auto* asked = e.as<poly::Apply>();
+  const auto* none = asked && asked->op == Op::Select ? asked->operands[2].as<poly::Number>() : nullptr;
+  return none && std::isnan(none->real) ? asked : nullptr;
 }
 
 class Staged : StagedCopies {
@@ -239,7 +248,8 @@ class Staged : StagedCopies {
 
 std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m,
     const std::vector<std::string>& n, const std::vector<std::string>& k) {
-  const auto* product = nest.value->as<poly::Apply>();
+  const auto* asked = guarded_product(*nest.value);
+  const auto* product = (asked ? asked->operands[1] : *nest.value).as<poly::Apply>();
   if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || product->type == DType::Bool ||
       nest.empty())
     return std::nullopt;
@@ -253,22 +263,30 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
   if (dm.empty() || dn.empty() || std::ranges::any_of(dn, [&](std::size_t d) { return in_rows(nest, d); }) ||
       bounds_elements(nest) || !(identity_is_fill(nest) || always_reached(nest)))
     return std::nullopt;
-  // What is side by side in most reads, if there is a stage of it, else the longest.
+  // What is side by side in most reads, if there is a stage of it, else the longest. What m bounds is the last choice:
+  // each of its values is asked.
   const auto worth = [&](std::size_t d) {
     const std::int64_t length = nest.dims[d].extent;
     const auto side_by_side = std::ranges::count_if(
         nest.reads, [&](const FlatAccess& read) { return std::abs(read.offset.coefficients[d]) == 1; });
     return std::pair(length >= model::threads::least_of_depth ? side_by_side : 0, length);
   };
+  const auto is_bounded = [&](std::size_t d) {
+    return std::ranges::any_of(dm, [&](std::size_t x) { return share_row(nest, d, x); });
+  };
   std::optional<std::size_t> depth;
   for (const std::string& name : k) {
     const std::size_t d = *nest.dim(name);
-    const bool bounded = std::any_of(dm.begin(), dm.end(), [&](std::size_t x) { return share_row(nest, d, x); });
-    if (!bounded && (!depth || worth(d) > worth(*depth))) depth = d;
+    const auto rank = [&](std::size_t x) { return std::tuple(!is_bounded(x), worth(x)); };
+    if (!depth || rank(d) > rank(*depth)) depth = d;
   }
   if (!depth) return std::nullopt;
   poly::Expr x = product->operands[0], y = product->operands[1];
   if (uses(nest, x, dm, dn).n) std::swap(x, y);
+  if (asked) {
+    poly::Expr& factor = uses(nest, asked->operands[0], dm, dn).n ? y : x;
+    factor = poly::Apply{Op::Select, {asked->operands[0], factor, asked->operands[2]}, product->type};
+  }
   const Uses ux = uses(nest, x, dm, dn), uy = uses(nest, y, dm, dn);
   if (!ux.plain || !uy.plain || !ux.m || ux.n || uy.m || !uy.n) return std::nullopt;
   return Staging{std::move(dm), std::move(dn), *depth, x, y};

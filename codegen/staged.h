@@ -12,10 +12,10 @@
 // is seen to be a multiple of their size, else four.
 //
 // Several output dimensions may be one m (the pixels of an image, `m n y x`), or one n: a block then ends in the middle
-// of none but the last. Rows of the domain that couple m with reductions (a filter's taps at an image's border) stage
-// zeros in the place of elements outside. A zero times what is not finite is no number: a thread whose sums are not
-// finite computes them again, from their own points. Rows over outputs alone say which elements there are: such a
-// statement is not staged.
+// of none but the last. Rows of the domain that couple m with reductions (a filter's taps at an image's border, a
+// triangle) stage zeros in the place of elements outside. A zero times what is not finite is no number: a thread whose
+// sums are not finite computes them again, from their own points. Rows over outputs alone say which elements there are:
+// such a statement is not staged.
 #pragma once
 
 #include <optional>

@@ -41,7 +41,10 @@ double computed_with_quotients(const Statement& s) {
 }
 
 // What all chunks of a triangle cost, without what is computed within them.
-double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk) {
+double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t chunk, const Target& target) {
+  const bool threads = has_threads(target);
+  const double point = threads ? model::threads::product_point : model::product_point,
+               stored = threads ? 2 * model::threads::stored_element : model::stored_element;
   const double length = static_cast<double>(extent(s, t.along)), chunks = length / static_cast<double>(chunk);
   double state = 1, reads = 1, outputs = 1;
   for (const std::size_t k : t.state) if (k != t.along) state *= static_cast<double>(extent(s, k));
@@ -50,31 +53,32 @@ double cost_of_states(const Statement& s, const ChunkedTriangle& t, std::int64_t
     if (is_output_index(s, k)) outputs *= static_cast<double>(extent(s, k));
   }
   // a total and a state, each stored and read
-  const double of_state = 1 + 2 * model::stored_element + (t.here ? model::product_point * chunks / 2 : 0);
-  return model::product_point * (length * state + reads) + chunks * state * of_state +
-      2 * model::stored_element * outputs;
+  const double of_state = 1 + 2 * stored + (t.here ? point * chunks / 2 : 0);
+  return point * (length * state + reads) + chunks * state * of_state + 2 * stored * outputs;
 }
 
 // The sum over one of the indices in chunks, if it then costs less than `limit`.
 std::optional<FactorChoice> in_chunks(
-    Program& program, const Statement& s, const FactoredProduct& product, const Indices& sums, double limit) {
+    Program& program, const Statement& s, const FactoredProduct& product, const Indices& sums, double limit,
+    const Target& target) {
   constexpr std::int64_t first = 16, last = 256;
   std::optional<FactorChoice> best;
   for (const std::size_t over : sums) {
     if (s.domain.size() != s.indices.size() + 1 || extent(s, over) < model::least_chunked) continue;
     const auto triangle = chunked_triangle(program, s, product, over);
     if (!triangle || extent(s, triangle->along) < model::least_chunked || triangle->c <= -first) continue;
-    const double within = choose_factors(program, sum_in_chunks(s, *triangle, first)).cost / first;
+    const double within = choose_factors(program, sum_in_chunks(s, *triangle, first), target).cost / first;
     double weights = 0;
     if (triangle->here) {
-      // exponentials run at the rate of f32 products, over half a square
-      weights = model::rough_operations_of(lang::Op::Exp) * (model::product_point / 2) / 2;
+      // exponentials run at the rate of f32 products, over half a square on a CPU
+      weights = model::rough_operations_of(lang::Op::Exp) *
+          (has_threads(target) ? model::threads::product_point : model::product_point / 4);
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (k != over && (triangle->here_mentions[k] || triangle->there_mentions[k]))
           weights *= static_cast<double>(extent(s, k));
     }
     for (std::int64_t chunk = first; chunk <= std::min(last, extent(s, triangle->along) / 4); chunk *= 2) {
-      const double cost = cost_of_states(s, *triangle, chunk) + (within + weights) * static_cast<double>(chunk);
+      const double cost = cost_of_states(s, *triangle, chunk, target) + (within + weights) * static_cast<double>(chunk);
       if (cost < limit) best = FactorChoice{cost, {over}, false, chunk}, limit = cost;
     }
   }
@@ -83,25 +87,30 @@ std::optional<FactorChoice> in_chunks(
 
 }  // namespace
 
+double stored_element(const Target& target) {
+  return has_threads(target) ? model::threads::stored_element : model::stored_element;
+}
+
 double computed_points(const Statement& s) {
   if (scan_of(s) || s.domain.size() == s.indices.size()) return codegen::points(s);
   const auto exact = poly::points(s, poly::count_cap);
   return exact ? static_cast<double>(*exact) : codegen::points(s);
 }
 
-std::optional<double> cost_apart(Program& program, const Statement& s) {
+std::optional<double> cost_apart(Program& program, const Statement& s, const Target& target) {
   const std::size_t known = program.tensors.size();
   const auto apart = set_apart(program, s);
   if (!apart) return std::nullopt;
-  const double cost = choose_factors(program, apart->strip).cost + choose_factors(program, apart->rest).cost +
-      2 * model::stored_element * elements(program, s.target.tensor);
+  const double cost = choose_factors(program, apart->strip, target).cost +
+      choose_factors(program, apart->rest, target).cost +
+      2 * stored_element(target) * elements(program, s.target.tensor);
   program.tensors.resize(known);
   return cost;
 }
 
-FactorChoice choose_factors(Program& program, const Statement& s) {
+FactorChoice choose_factors(Program& program, const Statement& s, const Target& target) {
   FactorChoice best{computed_points(s), {}};
-  if (const auto cost = cost_apart(program, s)) best.cost = std::min(best.cost, *cost);
+  if (const auto cost = cost_apart(program, s, target)) best.cost = std::min(best.cost, *cost);
   Indices sums;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
   if (sums.empty() || sums.size() > most_sums_tried || best.cost < 1) return best;
@@ -117,15 +126,15 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
     if (!halves) continue;
     if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) continue;
     for (const HalfSum& part : halves->inner) program.tensors.push_back(part.temporary);
-    double cost = choose_factors(program, halves->outer).cost;
+    double cost = choose_factors(program, halves->outer, target).cost;
     for (const HalfSum& part : halves->inner)
-      cost += elements(program, part.statement.target.tensor) * model::stored_element +
-          choose_factors(program, part.statement).cost;
+      cost += elements(program, part.statement.target.tensor) * stored_element(target) +
+          choose_factors(program, part.statement, target).cost;
     if (halves->as_many_points && cost <= product_limit) product_first = summed, product_limit = cost;
     if (!halves->as_many_points && cost <= limit) best = {cost, summed}, limit = cost;
     program.tensors.resize(known);
   }
-  if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk)) return *chunks;
+  if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk, target)) return *chunks;
   if (!best.summed.empty()) return best;
   if (!product_first.empty()) return {best.cost, product_first};
   const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, {.quotients = true});
@@ -133,7 +142,7 @@ FactorChoice choose_factors(Program& program, const Statement& s) {
   double cost = computed_with_quotients(halves->outer);
   for (const HalfSum& part : halves->inner) {
     program.tensors.push_back(part.temporary);
-    cost += elements(program, part.statement.target.tensor) * model::stored_element +
+    cost += elements(program, part.statement.target.tensor) * stored_element(target) +
         computed_with_quotients(part.statement);
   }
   program.tensors.resize(known);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/target.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
@@ -23,10 +24,13 @@ struct FactorChoice {
 };
 // Every sum of some indices before the others, and of each half the same; a triangle in chunks. `program` gives and
 // takes back temporaries.
-FactorChoice choose_factors(poly::Program& program, const poly::Statement& s);
+FactorChoice choose_factors(poly::Program& program, const poly::Statement& s, const Target& target);
 
 // Of a sum as a strip and a scan (restate.h); none where it is no such sum.
-std::optional<double> cost_apart(poly::Program& program, const poly::Statement& s);
+std::optional<double> cost_apart(poly::Program& program, const poly::Statement& s, const Target& target);
+
+// Points for whose time an element is stored and read again.
+double stored_element(const Target& target);
 
 // Points that will be computed.
 double computed_points(const poly::Statement& s);

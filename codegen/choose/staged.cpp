@@ -23,6 +23,7 @@ namespace {
 struct ThreadTile {
   std::int64_t rows, vectors, lanes, threads;
   bool masked = false;                                 // rows of the domain bound m
+  std::int64_t words = 1;                              // registers of an element
   std::int64_t height() const { return threads / lanes * rows; }
   std::int64_t width() const { return lanes * vectors; }
 };
@@ -31,14 +32,17 @@ struct ThreadTile {
 // tile, a value of the reduction.
 struct Moved { double by_m, by_n, result; };
 
-// Blocks that a multiprocessor holds, as its registers allow: sums, operands of two steps, what is on its way,
-// addresses.
-double resident(const ThreadTile& t, std::int64_t stage) {
+// Registers of a thread: sums, operands of two steps, what is on its way, addresses.
+std::int64_t registers(const ThreadTile& t, std::int64_t stage) {
   const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads,
                      others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
-  return std::max(1.0,
-      std::floor(model::threads::registers /
-          static_cast<double>(t.threads * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way + others))));
+  return t.words * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way) + others;
+}
+
+// Blocks that a multiprocessor holds, as its registers allow.
+double resident(const ThreadTile& t, std::int64_t stage) {
+  return std::max(
+      1.0, std::floor(model::threads::registers / static_cast<double>(t.threads * registers(t, stage))));
 }
 
 // Cycles of the busiest multiprocessor for one value of the reduction: what it issues, what passes through shared
@@ -46,11 +50,12 @@ double resident(const ThreadTile& t, std::int64_t stage) {
 double cycles(const ThreadTile& t, double blocks, const Target& target, const Moved& moved) {
   namespace gpu = model::threads;
   const double warp = static_cast<double>(gpu::warp), warps = static_cast<double>(t.threads) / warp,
+               words = static_cast<double>(t.words),   // an f64 takes as many turns, of arithmetic too
                elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
   const double of_copy = gpu::issued_of_copy + (t.masked ? gpu::issued_of_rows : 0);
-  const double issued = warps * (elements + sides / 4) + copied / warp * of_copy,
-               shared = warps * sides * gpu::turns_of_operand + copied / warp;
+  const double issued = warps * words * (elements + sides / 4) + copied / warp * of_copy,
+               shared = words * (warps * sides * gpu::turns_of_operand + copied / warp);
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
   const double waits =
       (held < 2 && elements < gpu::sums_that_hide ? gpu::of_one_block : 1) *
@@ -63,19 +68,20 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
 // The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side
 // that is no wide tile's is a few threads', and the other one all others'.
 struct TileChoice { ThreadTile tile; double cycles; };
-TileChoice thread_tile(
-    double rows, double columns, double others, bool masked, const Target& target, const Moved& moved) {
+TileChoice thread_tile(double rows, double columns, double others, bool masked, std::int64_t words,
+    const Target& target, const Moved& moved) {
   std::optional<ThreadTile> best;
   double least = 0;
   const auto weigh = [&](std::int64_t r, std::int64_t v, std::int64_t lanes, std::int64_t threads) {
-    const ThreadTile t{r, v, lanes, threads, masked};
+    const ThreadTile t{r, v, lanes, threads, masked, words};
     const double blocks = std::ceil(rows / static_cast<double>(t.height())) *
         std::ceil(columns / static_cast<double>(t.width())) * others;
     const double now = cycles(t, blocks, target, moved);
     if (!best || now < least * model::threads::better_tile) best = t, least = now;
   };
   if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
-    if (!masked) weigh(16, 8, 16, 256);                // beside what bounds rows its registers would spill
+    // beside what bounds rows its registers would spill
+    if (!masked && words == 1) weigh(16, 8, 16, 256);
     for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
       for (const std::int64_t lanes : {16, 8})
         for (const std::int64_t threads : {256, 128}) weigh(r, v, lanes, threads);
@@ -131,6 +137,7 @@ struct TileSides {
   std::vector<std::size_t> outer;                      // output dimensions that it has one value of
   double rows, columns, others;                        // values of m, of n, and of `outer`
   bool masked;                                         // rows of the domain bound m
+  std::int64_t words;                                  // registers of a sum
   Moved moved;
 };
 
@@ -160,7 +167,7 @@ Moved moved_of(
 }
 
 TileChoice tile_of(const TileSides& sides, double parts, const Target& target) {
-  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.masked, target, sides.moved);
+  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.masked, sides.words, target, sides.moved);
 }
 
 // Orders of a side that are worth a look: that of the result, and those of the operands, smallest strides innermost.
@@ -217,12 +224,14 @@ std::optional<TileSides> in_best_orders(
   const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) {
     return std::ranges::any_of(sides.m, [&](std::size_t d) { return row.form.coefficients[d] != 0; });
   });
+  constexpr std::int64_t word = 4;                     // bytes
+  const std::int64_t words = std::max<std::int64_t>(1, lang::bytes(compute_type(nest.value->type())) / word);
   std::optional<TileSides> best;
   double least = 0;
   for (const auto& m : orders_of(nest, sides.m))
     for (const auto& n : orders_of(nest, sides.n)) {
       TileSides tile{sides.roles.depth, names(nest, m), names(nest, n), k, sides.outer, extent_of(f, sides.m),
-          extent_of(f, sides.n), extent_of(f, sides.outer), masked, moved_of(f, m, n, sides.roles)};
+          extent_of(f, sides.n), extent_of(f, sides.outer), masked, words, moved_of(f, m, n, sides.roles)};
       const double now = tile_of(tile, 1, target).cycles;
       // Of those that take about as long, the one that moves least.
       const auto rank = now * (1 + model::tiles::of_a_byte * (tile.moved.by_m + tile.moved.by_n + tile.moved.result));
@@ -272,7 +281,7 @@ std::optional<Compute> staged_leaf(
   const Nest& nest = f.nest;
   auto sides = sides_of_tile(f, target, small);
   if (!sides) return std::nullopt;
-  auto& [depth, m, n, k, outer, rows, columns, others, masked, moved] = *sides;
+  auto& [depth, m, n, k, outer, rows, columns, others, masked, words, moved] = *sides;
   Compute leaf;
   leaf.node = node;
   leaf.k = k;

@@ -232,16 +232,41 @@ TensorId ChunkParts::make(Statement part, const Frame& f, std::size_t rank, cons
 }
 
 void ChunkParts::make_whole(Statement part, const Frame& f, const std::string& suffix) {
+  wholes_.push_back(write_whole(std::move(part), f, suffix, std::nullopt));
+}
+
+void ChunkParts::make_whole_after_first(Statement part, const Frame& f, const std::string& suffix) {
+  Axes axes;
+  double written = 1;
+  for (std::size_t k = 0; k < s_.indices.size(); ++k) {
+    if (!is_output_index(s_, k)) continue;
+    written *= static_cast<double>(extent(s_, k));
+    if (k == t_.along) axes.push_back({s_.indices[k], chunk_});
+    else axes.push_back({s_.indices[k], extent(s_, k), k});
+  }
+  if (written < elements(program_, s_.target.tensor)) return make_whole(std::move(part), f, suffix);
+  Frame first = framed(axes);
+  first.map[t_.along] =
+      from_end(t_.along, Affine::index(place_of(axes, s_.indices[t_.along]), axes.size()), t_.along_down);
+  const TensorId none =
+      write_whole(empty(first, Aggregation::Assign, part.value.type()), first, "_first", std::nullopt);
+  wholes_.push_back(write_whole(std::move(part), f, suffix, none));
+}
+
+TensorId ChunkParts::write_whole(
+    Statement part, const Frame& f, const std::string& suffix, std::optional<TensorId> before) {
+  const TensorId id = next();
   poly::Tensor tensor = program_.tensor(s_.target.tensor);
   tensor.name = suffix, tensor.dtype = part.value.type();
-  wholes_.push_back(next());
   part.target = s_.target;
-  part.target.tensor = next();
+  part.target.tensor = id;
   for (Affine& e : part.target.element) e = e.compose(f.map, f.count());
   part.fill = poly::Number{tensor.dtype};
+  if (before) part.fill = *before;
   part.kernel_name.clear();
   drop_unused(part);
   made_.push_back({std::move(part), std::move(tensor)});
+  return id;
 }
 
 Halves ChunkParts::sum_of_wholes() {

@@ -52,6 +52,7 @@ class ChunkFrames {
   poly::Statement of_places(const Frame& f, Aggregation how, lang::DType type) const;
   // A part without a value or a target.
   poly::Statement empty(const Frame& f, Aggregation how, lang::DType type) const;
+  poly::Affine from_end(std::size_t k, poly::Affine e, bool down) const;
   static poly::Range not_after(std::size_t b, std::size_t a, std::size_t count);  // chunk a is not after b
 
   // An expression of the statement's, with reads of its own.
@@ -69,7 +70,6 @@ class ChunkFrames {
  private:
   poly::Affine place_at(std::size_t b, std::int64_t later, std::size_t i, std::size_t count) const;
   poly::Affine value_at(std::size_t a, std::size_t j, std::size_t count) const;
-  poly::Affine from_end(std::size_t k, poly::Affine e, bool down) const;
   static void bound(poly::Statement& part, const poly::Affine& e, std::int64_t most, std::int64_t end,
       std::int64_t least = 0);
 };
@@ -85,9 +85,13 @@ class ChunkParts : protected ChunkFrames {
   poly::TensorId make(poly::Statement part, const Frame& f, std::size_t rank, const std::string& suffix);
   // Written where the statement writes, which becomes the sum of all of these.
   void make_whole(poly::Statement part, const Frame& f, const std::string& suffix);
+  // The same of all chunks but the first, in which it is 0, as in elements that the statement does not reach.
+  void make_whole_after_first(poly::Statement part, const Frame& f, const std::string& suffix);
   Halves sum_of_wholes();
 
  private:
+  poly::TensorId write_whole(
+      poly::Statement part, const Frame& f, const std::string& suffix, std::optional<poly::TensorId> before);
   poly::TensorId next() const { return first_ + static_cast<poly::TensorId>(made_.size()); }
 
   const poly::Program& program_;

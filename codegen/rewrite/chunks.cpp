@@ -155,8 +155,8 @@ Sides sides(const std::vector<ProductFactor>& factors, const Mentions& weight) {
 class Chunks : ChunkParts {
  public:
   Chunks(const Program& program, const Statement& s, const FactoredProduct& product, const ChunkedTriangle& t,
-      std::int64_t chunk, TensorId first)
-      : ChunkParts(program, s, t, chunk, first), product_(product) {}
+      std::int64_t chunk, const Target& target, TensorId first)
+      : ChunkParts(program, s, t, chunk, first), product_(product), converts_(!has_threads(target)) {}
 
   Halves parts() {
     const bool fades = t_.there.has_value();
@@ -319,7 +319,7 @@ class Chunks : ChunkParts {
     if (reader >= 0 && !of_sums) weigh(part);
     if (!side.others.empty()) part.value = apply_to(Op::Mul, add(part, guarded(side.others), f), part.value);
     if (product_.negative) part.value = poly::Apply{Op::Neg, {part.value}, t_.type};
-    if (!of_sums) return make_whole(std::move(part), f, "_before");
+    if (!of_sums) return make_whole_after_first(std::move(part), f, "_before");
 
     const TensorId whole_sums = make(std::move(part), f, rank, "_unweighed");
     axes.resize(rank);
@@ -327,7 +327,7 @@ class Chunks : ChunkParts {
     Statement weighed = of_places(g, Aggregation::Assign, t_.type);
     weighed.value = read(weighed, whole_sums, t_.type, in_order(rank));
     weigh(weighed);
-    make_whole(std::move(weighed), g, "_before");
+    make_whole_after_first(std::move(weighed), g, "_before");
   }
 
   // The sum within chunks. Weights that it would compute again for each element side by side come first.
@@ -366,14 +366,16 @@ class Chunks : ChunkParts {
     return again;
   }
 
-  // Factors that a product of matrices reads from a tensor of their own: all in f64, and told to be finite once.
+  // Factors that a product of matrices reads from a tensor of their own: all in f64, and told to be finite once. Blocks
+  // of threads do that on the way to shared memory.
   Sides of_readers() const {
     if (t_.here) return sides(t_.after, together(t_.here_mentions, t_.there_mentions, t_.over));
-    if (t_.after.size() == 1) return {t_.after, {}, t_.after[0].mentions};
+    if (t_.after.size() == 1 && converts_) return {t_.after, {}, t_.after[0].mentions};
     return {{}, t_.after, {}};
   }
 
   const FactoredProduct& product_;
+  bool converts_;                                      // a factor is in a tensor of its own, in the states' type
 };
 
 }  // namespace
@@ -415,8 +417,8 @@ Statement sum_in_chunks(const Statement& s, const ChunkedTriangle& triangle, std
 }
 
 Halves chunks_of(const Program& program, const Statement& s, const FactoredProduct& product,
-    const ChunkedTriangle& triangle, std::int64_t chunk, TensorId first) {
-  return Chunks(program, s, product, triangle, chunk, first).parts();
+    const ChunkedTriangle& triangle, std::int64_t chunk, const Target& target, TensorId first) {
+  return Chunks(program, s, product, triangle, chunk, target, first).parts();
 }
 
 }  // namespace tilec::codegen

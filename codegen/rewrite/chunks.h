@@ -24,6 +24,7 @@
 
 #include "codegen/rewrite/factors.h"
 #include "codegen/rewrite/halves.h"
+#include "codegen/target.h"
 
 namespace tilec::codegen {
 
@@ -48,6 +49,6 @@ poly::Statement sum_in_chunks(const poly::Statement& s, const ChunkedTriangle& t
 
 // The statements that make the two sums, and their sum. `first`: the tensor that the first one makes.
 Halves chunks_of(const poly::Program& program, const poly::Statement& s, const FactoredProduct& product,
-    const ChunkedTriangle& triangle, std::int64_t chunk, poly::TensorId first);
+    const ChunkedTriangle& triangle, std::int64_t chunk, const Target& target, poly::TensorId first);
 
 }  // namespace tilec::codegen

@@ -24,6 +24,7 @@
 #include "codegen/rewrite/chunks.h"
 #include "codegen/rewrite/halves.h"
 #include "codegen/running.h"
+#include "poly/hull.h"
 
 namespace tilec::codegen {
 
@@ -41,6 +42,30 @@ bool is_made_before(const Program& program, std::size_t n, TensorId id) {
   return std::any_of(program.nodes.begin(), program.nodes.begin() + static_cast<std::ptrdiff_t>(n), makes);
 }
 
+// Whether a statement without its rows would read and write elements that there are.
+bool stays_inside(const Program& program, const Statement& s) {
+  poly::Box box;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) box.index.push_back({low(s, k), low(s, k) + extent(s, k) - 1});
+  const auto inside = [&](const Access& access) {
+    for (std::size_t d = 0; d < access.element.size(); ++d)
+      if (!access.element[d].divisor.is(1) ||
+          !poly::implied(poly::row_of({access.element[d], program.tensor(access.tensor).shape[d]}), box))
+        return false;
+    return true;
+  };
+  return inside(s.target) && std::ranges::all_of(s.reads, inside);
+}
+
+// Drops rows over outputs alone, which spare elements that nobody reads: blocks of threads compute whole squares
+// sooner.
+void widen(const Program& program, Statement& s) {
+  const std::size_t indices = s.indices.size();
+  for (std::size_t r = indices; r < s.domain.size(); ++r)
+    for (std::size_t k = 0; k < indices; ++k)
+      if (mentions(s.domain[r].value, k) && !is_output_index(s, k)) return;
+  if (stays_inside(program, s)) s.domain.resize(indices);
+}
+
 // What is summed first stands in front of the statement at n, but for what equals a statement before it: that is read
 // instead. How many statements stand at n now that stood there not.
 std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
@@ -49,9 +74,12 @@ std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
   const auto first = static_cast<TensorId>(program.tensors.size());
   std::vector<TensorId> read_as;
   std::vector<Statement> before;
+  const auto rename_tensor = [&](TensorId& id) {
+    if (id >= first) id = read_as[static_cast<std::size_t>(id - first)];
+  };
   const auto rename = [&](Statement& s) {
-    for (Access& read : s.reads)
-      if (read.tensor >= first) read.tensor = read_as[static_cast<std::size_t>(read.tensor - first)];
+    for (Access& read : s.reads) rename_tensor(read.tensor);
+    if (auto* link = std::get_if<TensorId>(&s.fill)) rename_tensor(*link);
   };
   for (HalfSum& part : halves.inner) {
     const auto id = static_cast<TensorId>(program.tensors.size());
@@ -59,8 +87,12 @@ std::size_t cut_at(Rewriting& r, std::size_t n, Halves halves) {
     part.statement.target.tensor = id;
     part.temporary.name = fresh_name(program, name + part.temporary.name);
     program.tensors.push_back(part.temporary);
-    const auto [made, is_new] = r.sums.try_emplace(form_of(program, part.statement), id);
-    read_as.push_back(is_new || !is_made_before(program, n, made->second) ? id : made->second);
+    if (has_threads(r.target)) widen(program, part.statement);
+    read_as.push_back(id);
+    if (!part.statement.reads.empty()) {               // else what others begin with
+      const auto [made, is_new] = r.sums.try_emplace(form_of(program, part.statement), id);
+      if (!is_new && is_made_before(program, n, made->second)) read_as.back() = made->second;
+    }
     if (read_as.back() == id) {
       r.strides.push_back(row_major(extents(part.temporary)));
       before.push_back(std::move(part.statement));
@@ -204,6 +236,8 @@ class Factoring {
     return count;
   }
 
+  FactorChoice choice_of(const Statement& s) const { return choose_factors(program_, s, r_.target); }
+
   // A sum of products over intervals reads running sums instead; n becomes the position of the first of these.
   bool told(std::size_t& n) {
     const std::size_t known = program_.tensors.size();
@@ -212,9 +246,9 @@ class Factoring {
     const bool gates = other.has_value();
     if (!gates) other = told_by_logs(program_, s);
     if (!other) return false;
-    double cost = choose_factors(program_, other->sum).cost;
-    for (const Statement& before : other->before) cost += choose_factors(program_, before).cost;
-    if (cost > model::factored_share * choose_factors(program_, s).cost) {
+    double cost = choice_of(other->sum).cost;
+    for (const Statement& before : other->before) cost += choice_of(before).cost;
+    if (cost > model::factored_share * choice_of(s).cost) {
       program_.tensors.resize(known);
       return false;
     }
@@ -233,7 +267,7 @@ class Factoring {
 
   bool parted(std::size_t n) {
     const Statement s = std::get<Statement>(program_.nodes[n]);
-    const auto cost = cost_apart(program_, s);
+    const auto cost = cost_apart(program_, s, r_.target);
     if (!cost || *cost > model::factored_share * computed_points(s)) return false;
     r_.done.push_back(directives::Restate{target_name(program_, s)});
     part_at(r_, n, set_apart(program_, s).value());
@@ -243,8 +277,7 @@ class Factoring {
   void restate(std::size_t n) {
     const auto& s = std::get<Statement>(program_.nodes[n]);
     std::optional<Statement> other = restated(program_, s);
-    if (!other || choose_factors(program_, *other).cost > model::factored_share * choose_factors(program_, s).cost)
-      return;
+    if (!other || choice_of(*other).cost > model::factored_share * choice_of(s).cost) return;
     r_.done.push_back(directives::Restate{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
   }
@@ -254,9 +287,9 @@ class Factoring {
     const Statement s = std::get<Statement>(program_.nodes[n]);
     std::optional<Statement> other = unfolded(program_, n);
     if (!other) return false;
-    const FactorChoice choice = choose_factors(program_, *other);
+    const FactorChoice choice = choice_of(*other);
     const bool is_product = is_matrix_product(s) && s.domain.size() == s.indices.size();
-    const double written = choose_factors(program_, s).cost * (is_product ? model::product_point / 2 : 1);  // of f32
+    const double written = choice_of(s).cost * (is_product ? model::product_point / 2 : 1);  // of f32
     if (!choice.chunk || choice.cost > model::factored_share * written) return false;
     r_.done.push_back(directives::Unfold{target_name(program_, s)});
     program_.nodes[n] = std::move(*other);
@@ -272,10 +305,10 @@ class Factoring {
       return false;
     std::optional<Readers> readers = with_sum(program_, n);
     if (!readers || readers->empty()) return false;
-    double separate = computed_points(s) + model::stored_element * elements(program_, id), together = 0;
+    double separate = computed_points(s) + stored_element(r_.target) * elements(program_, id), together = 0;
     for (const auto& [r, one] : *readers) {
-      separate += choose_factors(program_, std::get<Statement>(program_.nodes[r])).cost;
-      together += choose_factors(program_, one).cost;
+      separate += choice_of(std::get<Statement>(program_.nodes[r])).cost;
+      together += choice_of(one).cost;
     }
     if (together > model::factored_share * separate) return false;
     r_.done.push_back(directives::Absorb{target_name(program_, s)});
@@ -299,14 +332,15 @@ class Factoring {
   // Cuts the statement at n, what is summed first further at once; n stays the position of the other half.
   bool cut(std::size_t& n) {
     const Statement s = std::get<Statement>(program_.nodes[n]);
-    const FactorChoice choice = choose_factors(program_, s);
+    const FactorChoice choice = choice_of(s);
     if (choice.summed.empty()) return false;
     if (!choice.chunk) return factor(n, choice.summed, {.quotients = choice.quotients}), true;
     const std::size_t over = choice.summed.front();
     r_.done.push_back(directives::Chunks{target_name(program_, s), s.indices[over], choice.chunk});
     const FactoredProduct product = product_of(s).value();
     const ChunkedTriangle triangle = chunked_triangle(program_, s, product, over).value();
-    apart(n, chunks_of(program_, s, product, triangle, choice.chunk, static_cast<TensorId>(program_.tensors.size())));
+    apart(n, chunks_of(program_, s, product, triangle, choice.chunk, r_.target,
+                static_cast<TensorId>(program_.tensors.size())));
     return true;
   }
 
@@ -430,7 +464,8 @@ Refusal apply(Rewriting& r, const directives::Chunks& directive) {
   if (directive.size < least || directive.size >= length)
     return fmt::format("chunks of {} have from {} to {} places", directive.tensor, least, length - 1);
   static_cast<void>(cut_at(r, *n,
-      chunks_of(r.program, s, *product, *triangle, directive.size, static_cast<TensorId>(r.program.tensors.size()))));
+      chunks_of(r.program, s, *product, *triangle, directive.size, r.target,
+          static_cast<TensorId>(r.program.tensors.size()))));
   r.done.push_back(directive);
   return std::nullopt;
 }

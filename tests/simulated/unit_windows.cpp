@@ -71,7 +71,7 @@ bool give_taps(Plan& plan, Random& random) {
 }
 
 // On random inputs, as the interpreter has it.
-void check_run(const Stages& stages, const Request& request, Random& random) {
+void check_run(const Stages& stages, const Request& request, Random& random, bool finite = true) {
   const auto module = runtime::load_device(runtime::assemble(*stages.lowered, request));
   const poly::Program& program = *stages.bounded;
   std::vector<poly::Array> inputs;
@@ -80,7 +80,7 @@ void check_run(const Stages& stages, const Request& request, Random& random) {
   for (const poly::TensorId id : program.inputs) {
     backends::Shape shape;
     for (const poly::Size& size : program.tensor(id).shape) shape.push_back(size.get());
-    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, true));
+    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, finite));
     in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
     runtime::from_array(inputs.back(), in.back());
     from.push_back(in.back().data);
@@ -138,6 +138,48 @@ TEST_CASE("a stage begins and ends where strides say, at multiples of nothing") 
   Request request;
   const auto stages = made_of(d, Until::Lowered, plan, request);
   REQUIRE(stages);
+  check_run(*stages, request, random);
+}
+
+TEST_CASE("a stage of a triangle has zeros beside it, and what is not finite is computed again") {
+  Random random(9);
+  int several = 0;
+  for (int n = 0; n < 24; ++n) {
+    const std::string from = random.chance(2) ? "s <= t" : fmt::format("s <= t + {}", random.between(1, 9));
+    Drawn d{fmt::format("function f(S[B, T, U], V[B, U, E]) -> (O) {{ O[b, t, e: B, T, E] = +({}), {}; }}",
+                random.chance(2) ? "S[b, t, s] * V[b, s, e]"
+                                 : "isfinite(V[b, s, e]) ? S[b, t, s] * V[b, s, e] : 0.0 / 0.0",
+                from),
+        {{"B", random.between(1, 2)}, {"T", random.between(20, 90)}, {"E", random.between(24, 70)}}, true};
+    d.sizes["U"] = d.sizes["T"] + random.between(0, 9);
+    const bool batches = d.sizes["B"] > 1;
+    several += batches;
+    const std::string plan = fmt::format(
+        "no split\nno copy\nno factor\ngroup O  threads 128\n"
+        "  contract O  {}m t  n e  k s  block 4x4  lanes {}  stage {}\n",
+        batches ? "over b  " : "", random.chance(2) ? 8 : 16, random.chance(2) ? 8 : 16);
+    CAPTURE(d.text);
+    CAPTURE(plan);
+    Request request;
+    const auto stages = made_of(d, Until::Lowered, plan, request);
+    REQUIRE(stages);
+    check_run(*stages, request, random, false);
+  }
+  CHECK(several > 0);
+}
+
+TEST_CASE("scores within chunks are squares for blocks of threads") {
+  Random random(11);
+  const Drawn d{
+      "function f(Q[T, D], K[T, D], V[T, E]) -> (O) { O[t, e: T, E] = +(Q[t, d] * K[s, d] * V[s, e]), s <= t; }",
+      {{"T", 256}, {"D", 64}, {"E", 8}}, true};
+  Request request;
+  const auto stages = made_of(d, Until::Lowered, "chunks O  over s  by 64\nfactor O_near  over d\n", request);
+  REQUIRE(stages);
+  const std::string plan = print(*stages->plan);
+  CAPTURE(plan);
+  CHECK(plan.find("fill O_near_sums") == std::string::npos);
+  CHECK(plan.find("contract O_near_sums  over t_c  m t  n s  k d  block") != std::string::npos);
   check_run(*stages, request, random);
 }
 
