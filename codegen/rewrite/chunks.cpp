@@ -368,7 +368,7 @@ class Chunks : ChunkParts {
   // Factors that a product of matrices reads from a tensor of their own: all in f64, and told to be finite once.
   Sides of_readers() const {
     if (t_.here) return sides(t_.after, together(t_.here_mentions, t_.there_mentions, t_.over));
-    if (t_.after.size() == 1) return {t_.after, {}, t_.after[0].mentions};
+    if (t_.after.size() == 1 && t_.after[0].mentions[t_.along]) return {t_.after, {}, t_.after[0].mentions};
     return {{}, t_.after, {}};
   }
 
