@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -306,7 +307,7 @@ class Chunks : ChunkParts {
         std::ranges::none_of(sums, [&](std::size_t k) { return bool(side.mentions[k]); });
     Axes axes = axes_of(outputs, true);
     const std::size_t rank = axes.size();
-    for (const std::size_t k : sums) axes.push_back({s_.indices[k], extent(s_, k), k});
+    std::ranges::copy(axes_of(sums, true), std::back_inserter(axes));
     const Frame f = places_at(axes);
     Statement part = of_places(f, sums.empty() ? Aggregation::Assign : Aggregation::Sum, t_.type);
     std::vector<std::size_t> at;
