@@ -353,8 +353,8 @@ Comparison compare(std::string name, const Array& got, const Array& wanted, cons
   const auto look_at = [&](std::size_t n) {
     const std::optional<double> error = off_by(got, wanted, n);
     if (!error && !std::isfinite(allowed[n])) return;    // equal values agree, whatever is known of their rounding
-    if (lang::is_float(got.dtype) && !std::isfinite(allowed[n]) && !std::isfinite(got.reals[n]) &&
-        std::isfinite(wanted.reals[n])) {
+    const bool of_other_sign = error && std::isnan(*error);
+    if (lang::is_float(got.dtype) && !std::isfinite(allowed[n]) && !std::isfinite(got.reals[n]) && !of_other_sign) {
       if (worst.undecided.empty())
         worst.undecided = fmt::format("at {}: {}", got.shape.empty() ? "[]" : element_name(got.shape, n), got.reals[n]);
       return;
@@ -384,7 +384,7 @@ std::string describe(const Comparison& one) {
   if (unknown && one.measure == "difference")
     return fmt::format("{}: a difference of {:.3g} that has no bound", verdict, one.error);
   if (!one.bad && !one.undecided.empty())
-    return fmt::format("{}: cannot be compared with {} {} where terms together leave the type{}", one.name, one.with,
+    return fmt::format("{}: cannot be compared with {} {} where terms together leave the type or are infinite{}", one.name, one.with,
         one.undecided, one.part < 0 ? "" : "; the others agree");
   if (!one.bad || one.measure == "difference")
     return fmt::format(

@@ -5,6 +5,7 @@
 #include "codegen/part.h"
 #include "codegen/restate.h"
 #include "codegen/rewrite.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 

@@ -99,22 +99,6 @@ void insert(Program& program, std::size_t n, std::vector<Statement> before) {
     program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n++), std::move(s));
 }
 
-void mark(const poly::Expr& e, const std::vector<Access>& reads, std::vector<bool>& in_value) {
-  const auto form = [&](const Affine& affine) {
-    for (std::size_t k = 0; k < in_value.size(); ++k)
-      if (!affine.coefficients[k].is(0)) in_value[k] = true;
-  };
-  e.match(
-      [&](const poly::Read& r) {
-        for (const Affine& x : reads[static_cast<std::size_t>(r.read)].element) form(x);
-      },
-      [&](const poly::Index& i) { form(i.value); },
-      [&](const poly::Apply& a) {
-        for (const poly::Expr& o : a.operands) mark(o, reads, in_value);
-      },
-      [&](const poly::Cast& c) { mark(c.operand, reads, in_value); }, [](const poly::Number&) {});
-}
-
 bool is_output_index(const Statement& s, std::size_t k) {
   return std::any_of(
       s.target.element.begin(), s.target.element.end(), [&](const Affine& e) { return !e.coefficients[k].is(0); });

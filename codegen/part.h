@@ -39,8 +39,6 @@ void insert(poly::Program& program, std::size_t n, std::vector<poly::Statement> 
 std::int64_t low(const poly::Statement& s, std::size_t k);     // of an index
 std::int64_t extent(const poly::Statement& s, std::size_t k);
 bool mentions(const poly::Affine& e, std::size_t k);
-// Sets what the value depends on; the rest stays.
-void mark(const poly::Expr& e, const std::vector<poly::Access>& reads, std::vector<bool>& in_value);
 bool is_output_index(const poly::Statement& s, std::size_t k);
 std::string fresh_index(const poly::Statement& s, std::string stem);
 

@@ -8,6 +8,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 

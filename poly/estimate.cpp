@@ -12,8 +12,9 @@
 //   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right; a == b: where it is so in their
 //                        type, 0
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
-//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike; 0 of whole numbers
-//                        without an error whose sizes add up to less than 2^p, in whatever order; Π likewise
+//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike; infinite: see interpret.cpp;
+//                        0 of whole numbers without an error whose sizes add up to less than 2^p, in whatever order; Π
+//                        likewise
 //   store                + 1 ulp of the tensor's type
 //   beyond the type      infinite, as backends have it; the error is unbounded where that is not certain
 //
@@ -342,7 +343,9 @@ inline void add_real(Fold& fold, const Value& v) {
   fold.whole = fold.whole && is_known_whole(v);
   if (std::isfinite(v.real)) fold.terms += std::fabs(v.real);
   ++fold.count;
-  fold.value.real += v.real;
+  const double sum = fold.value.real + v.real, added = sum - fold.value.real;
+  fold.rest += (fold.value.real - (sum - added)) + (v.real - added);  // exactly what `sum` lacks (Knuth's TwoSum)
+  fold.value.real = sum;
   fold.value.error += v.error;
 }
 
@@ -386,6 +389,7 @@ void fold(
 
 Value finished(Aggregation aggregation, DType type, DType target, const Fold& fold) {
   Value value = fold.value;
+  if (fold.rest != 0 && std::isfinite(value.real)) value.real += fold.rest;
   const bool exact_sum = fold.whole && fold.terms < whole_below(type);
   if (aggregation == Aggregation::Sum && fold.count > 1 && !exact_sum)
     value.error += 8 * epsilon(type) * fold.terms *

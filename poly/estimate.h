@@ -54,8 +54,14 @@ Value cast(DType from, DType to, const Value& value);
 
 // What an element has gathered so far.
 // A product is value·2^exponent: partial products have no range of their own.
+// A sum of floats is value + rest, and `rest` what additions rounded away: in f64 there is no wider type for it.
 // whole: all are whole numbers without an error
-struct Fold { Value value; double terms = 0; std::int64_t count = 0, exponent = 0; bool whole = true; };
+struct Fold {
+  Value value;
+  double rest = 0, terms = 0;
+  std::int64_t count = 0, exponent = 0;
+  bool whole = true;
+};
 void fold(Aggregation aggregation, DType type, Fold& fold, const Value& value);
 // value k into folds[at[k]], in order
 void fold(

@@ -132,6 +132,22 @@ std::vector<Expr> parts(const Expr& value) {
   return all;
 }
 
+void mark(const Expr& value, const std::vector<Access>& reads, std::vector<bool>& indices) {
+  const auto form = [&](const Affine& affine) {
+    for (std::size_t k = 0; k < indices.size(); ++k)
+      if (!affine.coefficients[k].is(0)) indices[k] = true;
+  };
+  value.match(
+      [&](const Read& r) {
+        for (const Affine& x : reads[static_cast<std::size_t>(r.read)].element) form(x);
+      },
+      [&](const Index& i) { form(i.value); },
+      [&](const Apply& a) {
+        for (const Expr& o : a.operands) mark(o, reads, indices);
+      },
+      [&](const Cast& c) { mark(c.operand, reads, indices); }, [](const Number&) {});
+}
+
 const Expr& below_casts(const Expr& value) {
   const auto* cast = value.as<Cast>();
   return cast ? below_casts(cast->operand) : value;

@@ -14,6 +14,8 @@ namespace tilec::poly {
 
 Expr interned(const Expr& value);
 std::vector<Expr> parts(const Expr& value);            // every node of it once, itself first
+// Sets the indices that the value depends on; the others stay.
+void mark(const Expr& value, const std::vector<Access>& reads, std::vector<bool>& indices);
 const Expr& below_casts(const Expr& value);            // what is cast, however often; itself where it is no cast
 double length(const Expr& value);                      // operations and operands of its text: a node counts as often as
                                                        // it is reached

@@ -9,6 +9,7 @@
 
 #include "poly/block.h"
 #include "poly/estimate.h"
+#include "poly/intern.h"
 #include "poly/interpret_intrinsic.h"
 #include "poly/no_memory.h"
 #include "poly/points.h"
@@ -16,6 +17,52 @@
 
 namespace tilec::poly {
 namespace {
+
+// Whether terms of a sum share a factor that a backend may take out of it. What another statement makes may be written
+// out, and exp(a - b) is exp(a) / exp(b).
+class SharedFactors {
+ public:
+  SharedFactors(const Program& program, const Statement& statement)
+      : program_(program), statement_(statement), summed_(statement.indices.size(), true) {
+    for (const Affine& form : statement.target.element)
+      if (std::ranges::count_if(form.coefficients, [](const Size& c) { return !c.is(0); }) == 1)
+        for (std::size_t k = 0; k < summed_.size(); ++k)
+          if (!form.coefficients[k].is(0)) summed_[k] = false;
+  }
+  bool any() const {
+    return statement_.aggregation == Aggregation::Sum && lang::is_float(statement_.value.type()) &&
+        any(statement_.value, false);
+  }
+
+ private:
+  bool any(const Expr& e, bool is_factor) const {
+    if (const auto* cast = e.as<Cast>()) return any(cast->operand, is_factor);
+    if (e.as<Number>()) return false;
+    const auto* apply = e.as<Apply>();
+    if (apply && (apply->op == Op::Exp || apply->op == Op::Pow)) return true;
+    const bool product = apply && (apply->op == Op::Mul || apply->op == Op::Div || apply->op == Op::Select),
+               terms = apply && (apply->op == Op::Add || apply->op == Op::Sub || apply->op == Op::Neg);
+    if (product || terms)
+      return std::ranges::any_of(apply->operands, [&](const Expr& o) { return any(o, is_factor || product); });
+    return is_factor && (is_made(e) || lacks_an_index(e));
+  }
+  bool is_made(const Expr& e) const {
+    const auto* read = e.as<Read>();
+    return read != nullptr &&
+        std::ranges::count(program_.inputs, statement_.reads[static_cast<std::size_t>(read->read)].tensor) == 0;
+  }
+  bool lacks_an_index(const Expr& e) const {
+    std::vector<bool> mentioned(summed_.size(), false);
+    mark(e, statement_.reads, mentioned);
+    for (std::size_t k = 0; k < summed_.size(); ++k)
+      if (summed_[k] && !mentioned[k]) return true;
+    return false;
+  }
+
+  const Program& program_;
+  const Statement& statement_;
+  std::vector<bool> summed_;                             // indices: all but those that a dimension of the target is of
+};
 
 class Interpreter {
  public:
@@ -62,7 +109,7 @@ class Interpreter {
   struct Running;
   Stored& at(TensorId id) { return tensors_[static_cast<std::size_t>(id)]; }
   void make_room(TensorId id);
-  void finish(const Statement& statement, std::size_t element, const Fold& fold);
+  void finish(const Running& r, std::size_t element, const Fold& fold);
   void flush(Running& r);
   void add(Running& r, std::span<std::int64_t> point, std::int64_t low, std::int64_t high);
   void advance(std::size_t points, std::size_t operations);
@@ -81,6 +128,7 @@ struct Interpreter::Running {
   Block block;
   Trace trace;
   bool assigns;                                        // keeps no folds: its one point is stored at once
+  bool shares;                                         // factors among the terms: an infinite sum may be NaN
   std::vector<Fold> folds;
   std::vector<bool> reached;
   std::vector<std::size_t> places = std::vector<std::size_t>(block_size);  // in `folds`
@@ -116,7 +164,7 @@ void Interpreter::flush(Running& r) {
     r.reached[element] = true;
     Fold one;
     fold(r.statement.aggregation, type, one, values.at(k));
-    finish(r.statement, element, one);
+    finish(r, element, one);
   }
   advance(points, r.block.operations());
 }
@@ -146,6 +194,7 @@ void Interpreter::run(const Statement& statement) {
   const bool assigns = statement.aggregation == Aggregation::Assign;
   Running r{statement, needed, Block(statement, std::move(operands)),
       Trace(location(statement.target, statement.domain, target.array.shape)), assigns,
+      SharedFactors(program_, statement).any(),
       std::vector<Fold>(assigns ? 0 : needed.all ? count : needed.elements.size()),
       std::vector<bool>(assigns ? count : 0)};
   const Visit visit = [&](std::span<std::int64_t> point, std::int64_t low, std::int64_t high) {
@@ -164,16 +213,20 @@ void Interpreter::run(const Statement& statement) {
     for (Fold& f : r.folds) f.value.real += 0.0;
   for (std::size_t k = 0; k < (needed.all ? count : needed.elements.size()); ++k) {
     const std::size_t element = needed.all ? k : needed.elements[k];
-    if (!assigns) finish(statement, element, r.folds[k]);
-    else if (!r.reached[element]) finish(statement, element, {});
+    if (!assigns) finish(r, element, r.folds[k]);
+    else if (!r.reached[element]) finish(r, element, {});
   }
   target.exact = std::ranges::all_of(target.errors, [](double error) { return error == 0; });
 }
 
-void Interpreter::finish(const Statement& statement, std::size_t element, const Fold& fold) {
+void Interpreter::finish(const Running& r, std::size_t element, const Fold& fold) {
+  const Statement& statement = r.statement;
   auto& target = at(statement.target.tensor);
-  const auto type = statement.value.type();
-  if (fold.count > 0) return store(target, element, finished(statement.aggregation, type, target.array.dtype, fold));
+  if (fold.count > 0) {
+    Value value = finished(statement.aggregation, statement.value.type(), target.array.dtype, fold);
+    if (r.shares && fold.count > 1 && std::isinf(value.real)) value.error = infinity;
+    return store(target, element, value);
+  }
   if (const auto* number = std::get_if<Number>(&statement.fill))
     return store(target, element, cast(number->type, target.array.dtype, {number->real, number->integer, 0}));
   store(target, element, load(at(std::get<TensorId>(statement.fill)), element));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -307,7 +308,7 @@ class Chunks : ChunkParts {
         std::ranges::none_of(sums, [&](std::size_t k) { return bool(side.mentions[k]); });
     Axes axes = axes_of(outputs, true);
     const std::size_t rank = axes.size();
-    for (const std::size_t k : sums) axes.push_back({s_.indices[k], extent(s_, k), k});
+    std::ranges::copy(axes_of(sums, true), std::back_inserter(axes));
     const Frame f = places_at(axes);
     Statement part = of_places(f, sums.empty() ? Aggregation::Assign : Aggregation::Sum, t_.type);
     std::vector<std::size_t> at;
@@ -370,7 +371,8 @@ class Chunks : ChunkParts {
   // of threads do that on the way to shared memory.
   Sides of_readers() const {
     if (t_.here) return sides(t_.after, together(t_.here_mentions, t_.there_mentions, t_.over));
-    if (t_.after.size() == 1 && converts_) return {t_.after, {}, t_.after[0].mentions};
+    if (t_.after.size() == 1 && t_.after[0].mentions[t_.along] && converts_)
+      return {t_.after, {}, t_.after[0].mentions};
     return {{}, t_.after, {}};
   }
 

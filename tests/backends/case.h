@@ -156,10 +156,8 @@ inline std::string compare(const poly::Array& got, const poly::Array& wanted, co
                  b = real ? wanted.reals[n] : static_cast<double>(wanted.integers[n]);
     if (real ? a == b || (std::isnan(a) && std::isnan(b)) : got.integers[n] == wanted.integers[n]) continue;
     const bool opposite = real && std::isinf(a) && a == -b;  // infinities tell a zero's sign
-    // Nothing is known of the digits; that there are any is.
-    if (!opposite && !std::isfinite(magnitudes[n]) && std::isfinite(a) == std::isfinite(b) &&
-        std::isnan(a) == std::isnan(b))
-      continue;
+    // Nothing is known of the digits; that there are any is, or that it is infinite or NaN (docs/language.md#types).
+    if (!opposite && !std::isfinite(magnitudes[n]) && std::isfinite(a) == std::isfinite(b)) continue;
     if (std::isfinite(magnitudes[n]) &&
         std::fabs(a - b) <= (real ? 8 * epsilon(got.dtype) * magnitudes[n] : magnitudes[n]))
       continue;

@@ -204,6 +204,31 @@ TEST_CASE("the error bound grows with cancellation and not with exact choices") 
   CHECK(interpret(same.program, {reals({1}, {0.1})}).magnitudes[0][0] < 1.5);
 }
 
+TEST_CASE("a sum of f64 holds what its additions round away") {
+  const auto sum = [](const std::vector<double>& terms) {
+    Fold all;
+    for (const double x : terms) fold(Aggregation::Sum, DType::F64, all, {x, 0, 0});
+    return finished(Aggregation::Sum, DType::F64, DType::F64, all).real;
+  };
+  CHECK(sum({1e16, 1, 1, -1e16}) == 2);
+  CHECK(sum(std::vector<double>(1000, 0.1)) == 100);
+  CHECK(sum({inf, 1, -1e300}) == inf);
+  CHECK(std::isnan(sum({1, inf, -inf})));
+}
+
+TEST_CASE("of a sum that is infinite nothing is known where a factor may leave it") {
+  const auto known = [](const std::vector<std::vector<std::int64_t>>& forms) {  // of `first`; `second` reads k
+    Case sum({"i", "k"}, product(first, second));
+    std::vector<Affine> element;
+    for (const auto& coefficients : forms) element.push_back(form(coefficients));
+    sum.read({2, 2}, element).read({2}, {form({0, 1})}).write(Aggregation::Sum, {2}, {form({1, 0})});
+    return interpret(sum.program, {reals({2, 2}, {inf, inf, 1, 1}), reals({2}, {1, 2})}).magnitudes[0];
+  };
+  CHECK(std::isfinite(known({{1, 0}, {0, 1}})[0]));    // of i and k
+  CHECK(std::isinf(known({{1, 0}, {1, 0}})[0]));       // of i: it may be multiplied with the sum of the others
+  CHECK(std::isfinite(known({{1, 0}, {1, 0}})[1]));
+}
+
 TEST_CASE("integer arithmetic is total") {
   const auto i32 = [](std::int64_t v) { return Number{DType::I32, v}; };
   const auto minimum = i32(INT32_MIN);
