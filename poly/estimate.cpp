@@ -12,9 +12,9 @@
 //   a < b                1 where |a - b| <= ea + eb and a != b: either answer is right; a == b: where it is so in their
 //                        type, 0
 //   c ? a : b            that of the arm, plus |a - b| where c is uncertain
-//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike; infinite: see interpret.cpp;
-//                        0 of whole numbers without an error whose sizes add up to less than 2^p, in whatever order; Π
-//                        likewise
+//   Σ terms              Σ e + 8·eps·Σ|term|·(1 + √n/32 + n/1024): equal terms round alike; 0 of whole numbers
+//                        without an error whose sizes add up to less than 2^p, in whatever order; Π likewise;
+//                        infinite: see interpret.cpp
 //   store                + 1 ulp of the tensor's type
 //   beyond the type      infinite, as backends have it; the error is unbounded where that is not certain
 //

@@ -33,7 +33,8 @@ struct Cut {
 
 class Search {
  public:
-  explicit Search(Program& program) : program_(program), known_(program.tensors.size()) {}
+  Search(Program& program, const Target& target)
+      : program_(program), target_(target), known_(program.tensors.size()) {}
 
   std::vector<CommonSum> at(std::size_t n) {
     const std::set<TensorId> read = worth_a_look(n);
@@ -117,12 +118,12 @@ class Search {
   std::pair<double, double> costs(const std::vector<const Cut*>& equal) {
     double separate = 0, together = 0;
     for (const Cut* cut : equal) {
-      separate += choose_factors(program_, std::get<Statement>(program_.nodes[cut->node])).cost;
+      separate += choose_factors(program_, std::get<Statement>(program_.nodes[cut->node]), target_).cost;
       for (const HalfSum& part : cut->halves.inner) program_.tensors.push_back(part.temporary);
-      together += choose_factors(program_, cut->halves.outer).cost;
+      together += choose_factors(program_, cut->halves.outer, target_).cost;
       if (cut == equal.front())
         for (const HalfSum& part : cut->halves.inner)
-          together += choose_factors(program_, part.statement).cost +
+          together += choose_factors(program_, part.statement, target_).cost +
               model::stored_element * elements(program_, part.statement.target.tensor);
       program_.tensors.resize(known_);
     }
@@ -130,11 +131,14 @@ class Search {
   }
 
   Program& program_;
+  const Target& target_;
   std::size_t known_;                                  // tensors
 };
 
 }  // namespace
 
-std::vector<CommonSum> choose_common_sum(Program& program, std::size_t n) { return Search(program).at(n); }
+std::vector<CommonSum> choose_common_sum(Program& program, std::size_t n, const Target& target) {
+  return Search(program, target).at(n);
+}
 
 }  // namespace tilec::codegen

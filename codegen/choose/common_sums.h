@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/target.h"
 #include "poly/program.h"
 
 namespace tilec::codegen {
@@ -18,6 +19,6 @@ struct CommonSum {
   std::vector<std::size_t> summed;                     // of its indices, first
 };
 // Of the statement at n, and of statements behind it. Empty: they have none that is worth it.
-std::vector<CommonSum> choose_common_sum(poly::Program& program, std::size_t n);
+std::vector<CommonSum> choose_common_sum(poly::Program& program, std::size_t n, const Target& target);
 
 }  // namespace tilec::codegen

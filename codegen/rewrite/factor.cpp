@@ -319,7 +319,7 @@ class Factoring {
   // What statements behind the one at n sum too is summed first, once; n stays the position of the other half.
   void share(std::size_t& n) {
     if (!model::predicts_time(r_.target)) return;      // on a GPU, tensors between launches take longer
-    const std::vector<CommonSum> all = choose_common_sum(program_, n);
+    const std::vector<CommonSum> all = choose_common_sum(program_, n, r_.target);
     std::size_t more = 0;                              // statements than when these were found
     for (const CommonSum& one : all) {
       std::size_t at = one.node + more;
