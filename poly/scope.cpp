@@ -155,8 +155,7 @@ const Named* find(const Scope& scope, const lang::Name& name, Span span) {
 }
 
 void names_in(const lang::Expr& expr, std::vector<lang::Name>& names) {
-  if (const auto* variable = expr.as<lang::Variable>()) names.push_back(variable->name);
-  lang::each_child(expr, [&](const lang::Expr& inner) { names_in(inner, names); });
+  lang::each_variable(expr, [&](const lang::Variable& variable) { names.push_back(variable.name); });
 }
 
 bool require_equal(Scope& scope, const Size& left, const Size& right, std::string message, Span span,
