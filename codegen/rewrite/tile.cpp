@@ -71,7 +71,8 @@ std::vector<std::size_t> tiled_with(const Program& program, std::size_t n) {
     nodes.insert(nodes.begin(), at);
   }
   const Statement* after = statement_at(program, n + 1);
-  if (after && copies_out(*after) && after->reads[0].tensor == sum.target.tensor && inner(program, sum.target.tensor) &&
+  const bool is_of_a_turn = inner(program, sum.target.tensor) && !std::holds_alternative<TensorId>(sum.fill);
+  if (after && copies_out(*after) && after->reads[0].tensor == sum.target.tensor && is_of_a_turn &&
       own_indices(sum, sum.target))
     nodes.push_back(n + 1);
   return nodes;
