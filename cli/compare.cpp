@@ -384,8 +384,8 @@ std::string describe(const Comparison& one) {
   if (unknown && one.measure == "difference")
     return fmt::format("{}: a difference of {:.3g} that has no bound", verdict, one.error);
   if (!one.bad && !one.undecided.empty())
-    return fmt::format("{}: cannot be compared with {} {} where terms together leave the type or are infinite{}", one.name, one.with,
-        one.undecided, one.part < 0 ? "" : "; the others agree");
+    return fmt::format("{}: cannot be compared with {} {} where terms together leave the type or are infinite{}",
+        one.name, one.with, one.undecided, one.part < 0 ? "" : "; the others agree");
   if (!one.bad || one.measure == "difference")
     return fmt::format(
         "{}, largest {} {:.3g} (allowed {:.3g}){}", verdict, one.measure, one.error, one.allowed, one.extent);

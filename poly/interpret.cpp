@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "poly/block.h"
 #include "poly/estimate.h"
@@ -29,15 +31,15 @@ class SharedFactors {
         for (std::size_t k = 0; k < summed_.size(); ++k)
           if (!form.coefficients[k].is(0)) summed_[k] = false;
   }
-  bool any() const {
+  bool any() {
     return statement_.aggregation == Aggregation::Sum && lang::is_float(statement_.value.type()) &&
         any(statement_.value, false);
   }
 
  private:
-  bool any(const Expr& e, bool is_factor) const {
+  bool any(const Expr& e, bool is_factor) {
+    if (e.as<Number>() || !seen_.emplace(address(e), is_factor).second) return false;
     if (const auto* cast = e.as<Cast>()) return any(cast->operand, is_factor);
-    if (e.as<Number>()) return false;
     const auto* apply = e.as<Apply>();
     if (apply && (apply->op == Op::Exp || apply->op == Op::Pow)) return true;
     const bool product = apply && (apply->op == Op::Mul || apply->op == Op::Div || apply->op == Op::Select),
@@ -46,22 +48,31 @@ class SharedFactors {
       return std::ranges::any_of(apply->operands, [&](const Expr& o) { return any(o, is_factor || product); });
     return is_factor && (is_made(e) || lacks_an_index(e));
   }
-  bool is_made(const Expr& e) const {
+  const Access* read_by(const Expr& e) const {
     const auto* read = e.as<Read>();
-    return read != nullptr &&
-        std::ranges::count(program_.inputs, statement_.reads[static_cast<std::size_t>(read->read)].tensor) == 0;
+    return read ? &statement_.reads[static_cast<std::size_t>(read->read)] : nullptr;
+  }
+  bool is_made(const Expr& e) const {
+    const Access* read = read_by(e);
+    return read != nullptr && std::ranges::count(program_.inputs, read->tensor) == 0;
   }
   bool lacks_an_index(const Expr& e) const {
-    std::vector<bool> mentioned(summed_.size(), false);
-    mark(e, statement_.reads, mentioned);
-    for (std::size_t k = 0; k < summed_.size(); ++k)
-      if (summed_[k] && !mentioned[k]) return true;
-    return false;
+    std::vector<bool> lacking = summed_;
+    const auto mentions = [&](const Affine& form) {
+      for (std::size_t k = 0; k < lacking.size(); ++k)
+        if (!form.coefficients[k].is(0)) lacking[k] = false;
+    };
+    for (const Expr& part : parts(e)) {
+      if (const Access* read = read_by(part)) std::ranges::for_each(read->element, mentions);
+      if (const auto* index = part.as<Index>()) mentions(index->value);
+    }
+    return std::ranges::count(lacking, true) > 0;
   }
 
   const Program& program_;
   const Statement& statement_;
-  std::vector<bool> summed_;                             // indices: all but those that a dimension of the target is of
+  std::vector<bool> summed_;                           // indices: all but those that a dimension of the target is of
+  std::set<std::pair<const void*, bool>> seen_;        // nodes, as factors and not
 };
 
 class Interpreter {
