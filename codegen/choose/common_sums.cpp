@@ -90,13 +90,11 @@ class Search {
       };
       auto as_it_is = halves(false);
       if (!as_it_is || bytes_of(*as_it_is) > static_cast<double>(model::largest_temporary)) continue;
-      Cut cut{n, std::move(summed), std::move(*as_it_is), "", ""};
+      Cut cut{n, summed, std::move(*as_it_is), "", ""};
       if (cut.halves.inner.front().statement.reads.size() < 2) continue;
       cut.form = form_of_inner(cut.halves);
-      if (cut.halves.inner.front().temporary.dtype == DType::F32) {
-        summed = cut.summed;
+      if (cut.halves.inner.front().temporary.dtype == DType::F32)
         cut.wide_form = form_of_inner(halves(true).value());
-      }
       cuts.push_back(std::move(cut));
     }
     return cuts;
