@@ -244,7 +244,8 @@ void ChunkParts::make_whole_after_first(Statement part, const Frame& f, const st
     if (k == t_.along) axes.push_back({s_.indices[k], chunk_});
     else axes.push_back({s_.indices[k], extent(s_, k), k});
   }
-  if (written < elements(program_, s_.target.tensor)) return make_whole(std::move(part), f, suffix);
+  if (written < elements(program_, s_.target.tensor) || !is_output_index(s_, t_.along))
+    return make_whole(std::move(part), f, suffix);
   Frame first = framed(axes);
   first.map[t_.along] =
       from_end(t_.along, Affine::index(place_of(axes, s_.indices[t_.along]), axes.size()), t_.along_down);
