@@ -16,12 +16,16 @@ bool by_rows(const BlockPlace& at, const Condition& one) {
   return at.tile.blocked_m && one.dims[static_cast<std::size_t>(at.leaf.m)];
 }
 
-// Whether all that it depends on but `without` is known, and read without a border: there, rows of a block may have
-// nothing to read.
+bool reads(const Condition& one) {
+  return std::ranges::any_of(poly::parts(one.asked), [](const poly::Expr& part) { return part.as<poly::Read>(); });
+}
+
+// Whether all that it depends on but `without` is known, and read without a border: there, rows of a block, or all of
+// them, may have nothing to read.
 bool may_ask(const BlockPlace& at, const Condition& one, std::optional<std::size_t> without = std::nullopt) {
   const SpelledLeaf& l = at.leaf;
   if (l.answers.contains(poly::address(one.asked)) || !asks_alone(l.nest, one)) return false;
-  if (at.tile.border && by_rows(at, one)) return false;
+  if (at.tile.border && (by_rows(at, one) || reads(one))) return false;
   for (std::size_t d = 0; d < one.dims.size(); ++d)
     if (one.dims[d] && d != without && !l.points.at(d) && !(by_rows(at, one) && static_cast<int>(d) == l.m))
       return false;
