@@ -271,15 +271,17 @@ void find_used_as_size(const lang::Function& function, Scope& scope) {
       for (const auto& size : *input.sizes) mark(size, scope.used_as_size);
   std::set<std::string> widths;
   std::map<std::string, int> values;                     // by how many statements a name is used as one
+  std::set<std::string> used;
+  used.swap(scope.used_as_value);
   for (const auto& statement : function.statements) {
-    std::set<std::string> before;
-    before.swap(scope.used_as_value);
     if (const auto* c = std::get_if<lang::Contraction>(&statement.node)) mark_contraction(*c, scope, widths);
     if (const auto* a = std::get_if<lang::Assignment>(&statement.node)) mark_inside(a->value, scope, widths);
     if (const auto* t = std::get_if<lang::TupleAssignment>(&statement.node)) mark_inside(t->value, scope, widths);
     for (const auto& name : scope.used_as_value) ++values[name];
-    scope.used_as_value.merge(before);
+    used.merge(scope.used_as_value);
+    scope.used_as_value.clear();
   }
+  scope.used_as_value.swap(used);
   mark_widths(function, scope, std::move(widths), values);
   // `P = S/2;` with P a size makes S one: from the last statement to the first, because names are assigned before use.
   for (auto statement = function.statements.rbegin(); statement != function.statements.rend(); ++statement)
