@@ -230,6 +230,18 @@ class Search : public Lying {
     return made;
   }
 
+  // The same copies, of some batches that lie side by side and of all else. A box may be larger than what the estimate
+  // takes for cached: lines that are read once need no cache.
+  std::optional<Layouts> of_batches(Layouts layouts) const {
+    for (std::size_t k = 0; k < class_.size(); ++k) {
+      const bool is_beside = class_[k] == Class::Batch && (in_tensor(0, k) == 1 || in_tensor(1, k) == 1);
+      if (!is_beside || extent(s_, k) <= model::boxes::whole_lines) continue;
+      layouts.boxes = {{k, model::boxes::whole_lines}};
+      return layouts;
+    }
+    return std::nullopt;
+  }
+
   // Whether vectors of the class are found side by side in every tensor that has it and is not `copied`.
   bool vectors(Class lanes, unsigned copied) const {
     std::optional<std::size_t> one;
@@ -396,6 +408,8 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
       if (made->boxes.empty()) continue;
       made->cost = boxes.cycles;
       if (all != nullptr) all->push_back(*made);
+      if (all != nullptr && made->target.empty())
+        if (auto batches = search.of_batches(*made)) all->push_back(*std::move(batches));
       if (boxes.cycles >= bar) continue;
       bar = boxes.cycles;
       best = std::move(*made);
