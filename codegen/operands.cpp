@@ -350,7 +350,7 @@ Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   std::optional<Layouts> boxed;                        // the best with boxes, which others may make better
   double least_boxed = std::numeric_limits<double>::infinity();
   const auto wanted = [](const Layouts& other, double least) {
-    return (other.moves ? model::faster_by_moving : 1) * least;
+    return (other.doubtful ? model::faster_where_doubtful : 1) * least;
   };
   const auto worth = [&](const Layouts& other, double least) {
     return other.boxes.empty() ? wanted(other, least) : std::min(model::boxes_save * least, least_boxed);

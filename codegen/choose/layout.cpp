@@ -237,6 +237,7 @@ class Search : public Lying {
       const bool is_beside = class_[k] == Class::Batch && (in_tensor(0, k) == 1 || in_tensor(1, k) == 1);
       if (!is_beside || extent(s_, k) <= model::boxes::whole_lines) continue;
       layouts.boxes = {{k, model::boxes::whole_lines}};
+      layouts.doubtful = !layouts.target.empty();      // what boxes write lies apart
       return layouts;
     }
     return std::nullopt;
@@ -408,7 +409,7 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
       if (made->boxes.empty()) continue;
       made->cost = boxes.cycles;
       if (all != nullptr) all->push_back(*made);
-      if (all != nullptr && made->target.empty())
+      if (all != nullptr)
         if (auto batches = search.of_batches(*made)) all->push_back(*std::move(batches));
       if (boxes.cycles >= bar) continue;
       bar = boxes.cycles;
@@ -482,7 +483,7 @@ std::vector<Layouts> layouts_that_move(
         const double cycles = std::max(search.leaf(*made).cost, streamed);
         if (cycles >= bar) continue;                   // whatever the copies take: their cost is for runs that are torn
         made->cost = cycles + search.copies(*made);
-        made->moves = true;
+        made->doubtful = true;                         // moves one index, and leaves all others where they are
         all.push_back(std::move(*made));
       }
   std::ranges::stable_sort(all, {}, &Layouts::cost);

@@ -24,7 +24,7 @@ struct Layouts {
   // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
   std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};
   double cost = 0;                                     // cycles, copies included
-  bool moves = false;                                  // one index, and leaves all others where they are
+  bool doubtful = false;                               // of these the model knows less: they must save more
   bool lies_as(const Layouts& other) const {
     return reads == other.reads && target == other.target && boxes == other.boxes;
   }

@@ -138,9 +138,9 @@ inline constexpr double clearly_less = 0.7;            // of today's cost, for t
 inline constexpr std::size_t layouts_looked_at = 16;   // of those that cost least by the rough estimate, that the model
                                                        // predicts
 inline constexpr std::size_t moved_looked_at = 4;      // of those that move one index of lanes
-// Of what another layout must come to, for one that moves an index: 12 of 13 rows of the scan that promised so much
-// were faster, of the others half.
-inline constexpr double faster_by_moving = 0.85;
+// Of what another layout must come to, for one that moves an index, or whose result goes to its place by boxes of
+// batches: 12 of 13 rows of the scan that promised so much were faster, of the others half.
+inline constexpr double faster_where_doubtful = 0.85;
 // Of the time with a copy of rows that a gather makes, or that a scatter adds up, and elements of a row from which on
 // anybody asks.
 inline constexpr double faster_by_seeking = 0.9, row_worth_seeking = 32;
