@@ -22,10 +22,10 @@ def paper(name, sizes, make, peer, **define):
     """Two rows: `make()` gives the arguments, which `peer` takes as tensors."""
     def race(backward):
         program, arrays = tilec.load(PAPERS / f"{name}.tile", function=name, define=define), make()
-        tensors = [torch.from_numpy(a) for a in arrays]
+        tensors = [torch.from_numpy(np.asarray(a)) for a in arrays]
         if not backward:
             return Race(lambda: program(*arrays), torch=lambda: peer(*tensors), tolerance=1e-3)
-        program, seed = program.grad(), rand(*peer(*tensors).shape)
+        program, seed = program.grad(), np.asarray(rand(*peer(*tensors).shape), np.float32)
         by = torch.from_numpy(seed)
         return Race(lambda: program(*arrays, seed), torch=lambda: gradient(peer, tensors, by), tolerance=1e-3)
 

@@ -20,6 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PY = sys.executable
+WORKERS = str((os.cpu_count() or 1) + 1)                # of pytest: some wait, for files, processes and each other
 PARTS = {
     "house": [PY, "tests/house.py"],
     "golden": [PY, "tests/golden.py"],
@@ -28,7 +29,7 @@ PARTS = {
     "pages": [PY, "tests/std_reference.py"],
     "unit": ["meson", "test", "-C", "build", "--no-rebuild", "--print-errorlogs"],
     "samples": [PY, "tests/samples.py"],
-    "python": [PY, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "auto", "tests/python"],
+    "python": [PY, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", WORKERS, "tests/python"],
 }
 
 
