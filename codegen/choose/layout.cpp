@@ -408,9 +408,10 @@ void consider_boxes(const Search& search, const Boxed& boxed, bool stages, const
         if (boxes.steps[k] < boxed.extent[k]) made->boxes.emplace_back(k, boxes.steps[k]);
       if (made->boxes.empty()) continue;
       made->cost = boxes.cycles;
-      if (all != nullptr) all->push_back(*made);
-      if (all != nullptr)
+      if (all != nullptr) {
+        all->push_back(*made);
         if (auto batches = search.of_batches(*made)) all->push_back(*std::move(batches));
+      }
       if (boxes.cycles >= bar) continue;
       bar = boxes.cycles;
       best = std::move(*made);

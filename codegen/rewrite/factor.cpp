@@ -365,6 +365,20 @@ class Factoring {
   std::vector<bool> read_by_sums_;                     // of a tensor of the text: by nothing else
 };
 
+// What a directive says of the products over intervals of a sum. `kind`: of a sum that has them.
+template <class Directive>
+Refusal tell(Rewriting& r, const Directive& directive,
+    std::optional<ToldBySteps> (*told_by)(Program&, const Statement&), const char* kind) {
+  const auto n = statement_of(r.program, directive.tensor);
+  if (!n) return no_statement(directive.tensor);
+  const Statement s = std::get<Statement>(r.program.nodes[*n]);
+  auto told = told_by(r.program, s);
+  if (!told) return fmt::format("`{}` is no {}", directive.tensor, kind);
+  static_cast<void>(told_at(r, *n, std::move(*told)));
+  r.done.push_back(directive);
+  return std::nullopt;
+}
+
 }  // namespace
 
 void factor_sums(Rewriting& r) { Factoring(r).run(); }
@@ -422,30 +436,13 @@ Refusal apply(Rewriting& r, const directives::Reach& directive) {
 }
 
 Refusal apply(Rewriting& r, const directives::Gates& directive) {
-  const auto n = statement_of(r.program, directive.tensor);
-  if (!n) return no_statement(directive.tensor);
-  const Statement s = std::get<Statement>(r.program.nodes[*n]);
-  auto told = told_by_gates(r.program, s);
-  if (!told)
-    return fmt::format("`{}` is no running sum of products over intervals, narrower than f64, that grow by a factor",
-        directive.tensor);
-  static_cast<void>(told_at(r, *n, std::move(*told)));
-  r.done.push_back(directive);
-  return std::nullopt;
+  return tell(r, directive, told_by_gates,
+      "running sum of products over intervals, narrower than f64, that grow by a factor");
 }
 
 Refusal apply(Rewriting& r, const directives::Logs& directive) {
-  const auto n = statement_of(r.program, directive.tensor);
-  if (!n) return no_statement(directive.tensor);
-  const Statement s = std::get<Statement>(r.program.nodes[*n]);
-  auto told = told_by_logs(r.program, s);
-  if (!told)
-    return fmt::format(
-        "`{}` is no sum of products over intervals, narrower than f64, whose factors are told by one index",
-        directive.tensor);
-  static_cast<void>(told_at(r, *n, std::move(*told)));
-  r.done.push_back(directive);
-  return std::nullopt;
+  return tell(r, directive, told_by_logs,
+      "sum of products over intervals, narrower than f64, whose factors are told by one index");
 }
 
 Refusal apply(Rewriting& r, const directives::Chunks& directive) {
