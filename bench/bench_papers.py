@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 import tilec
 from harness import Race, group, rand
+from recurrences import fading, gated_linear_attention, hgrn, state_space_duality
 
 rows = group("papers")
 PAPERS = pathlib.Path(__file__).resolve().parent.parent / "samples/papers"
@@ -47,24 +48,6 @@ def shifts(image, size, dilation=1):
     for j in range(size):
         for i in range(size):
             yield padded[..., dilation * j:dilation * j + h, dilation * i:dilation * i + w]
-
-
-def fading(decay, added):
-    """State after each step of dimension 1: h = decay h + added."""
-    h, states = torch.zeros_like(added[:, 0]), []
-    for d, a in zip(decay.unbind(1), added.unbind(1)):
-        h = torch.addcmul(a, d, h)
-        states.append(h)
-    return torch.stack(states, 1)
-
-
-def before_chunks(decay, added):
-    """The state before each chunk of dimension 2, of how much a chunk fades it and what it adds."""
-    state, states = torch.zeros_like(added[:, :, 0]), []
-    for c in range(added.shape[2]):
-        states.append(state)
-        state = decay[:, :, c] * state + added[:, :, c]
-    return torch.stack(states, 2)
 
 
 def natten(q, k, v, bias, size=7, dilation=2):
@@ -125,29 +108,6 @@ def selective_scan(x, dt, a, b, c, skip):
     return torch.einsum("ntds,nts->ntd", states, c) + skip * x
 
 
-def state_space_duality(x, dt, a, k, q, chunk=64):
-    b, t, h, p = x.shape
-    cut = lambda y: y.view(b, t // chunk, chunk, -1)
-    added = cut(dt[..., None] * x).unflatten(3, (h, p)).permute(0, 3, 1, 2, 4)
-    fade = cut(dt * a).permute(0, 3, 1, 2).cumsum(3)
-    k, q = cut(k)[:, None], cut(q)[:, None]
-    past = torch.ones(chunk, chunk, dtype=torch.bool).tril()
-    decay = (fade[..., :, None] - fade[..., None, :]).masked_fill(~past, -torch.inf).exp()
-    last = fade[..., -1:]
-    states = before_chunks(last.exp()[..., None], (k * (last - fade).exp()[..., None]).mT @ added)
-    y = ((q @ k.mT) * decay) @ added + fade.exp()[..., None] * (q @ states)
-    return y.permute(0, 2, 3, 1, 4).reshape(x.shape)
-
-
-def gated_linear_attention(q, k, v, g, chunk=64):
-    q, k, v, g = (t.unflatten(2, (-1, chunk)) for t in (q, k, v, g))
-    fade = g.cumsum(3)
-    last = fade[..., -1:, :]
-    q, far = q * fade.exp(), k * (last - fade).exp()
-    states = before_chunks(last.exp().mT, far.mT @ v)
-    return ((q @ (k * (-fade).exp()).mT).tril() @ v + q @ states).flatten(2, 3)
-
-
 def wkv(k, v, w, bonus):
     e = torch.exp(k - k.amax(1, keepdim=True))
     both = torch.stack((e * v, e), 2)
@@ -157,11 +117,6 @@ def wkv(k, v, w, bonus):
         state = torch.addcmul(step, decay, state)
     numerator, denominator = (torch.stack(states, 1) + torch.exp(bonus) * both).unbind(2)
     return numerator / denominator
-
-
-def hgrn(x, f):
-    gate = torch.sigmoid(f)
-    return fading(gate, (1 - gate) * x)
 
 
 def group_quantised(x, w, scale, zero, group=64):

@@ -70,6 +70,29 @@ DEPTHWISE_NHWC = """function (I[N, H, W, C], K[KH, KW, C]) -> (O) {
 DEPTHWISE = """function (I[N, C, H, W], K[C, KH, KW]) -> (O) {
   O[n, c, y, x: N, C, H, W] = +(I[n, c, y + j - 1, x + i - 1] * K[c, j, i]);
 }"""
+LINEAR_ATTENTION = """function (Q[H, T, D], K[H, T, D], V[H, T, E]) -> (O) {
+  O[h, t, e: H, T, E] = +(Q[h, t, d] * K[h, s, d] * V[h, s, e]), s <= t;
+}"""
+RETENTION = """function (Q[H, T, D], K[H, T, D], V[H, T, E], W[H]) -> (O) {
+  Rate[h: H] = =(0.1 * W[h] * W[h]);
+  O[h, t, e: H, T, E] = +(Q[h, t, d] * K[h, s, d] * V[h, s, e] * exp((s - t) * Rate[h])), s <= t;
+}"""
+MAMBA2 = """function (X[B, T, H, P], Step[B, T, H], A[H], K[B, T, N], Q[B, T, N]) -> (Y) {
+  DT[b, t, h: B, T, H] = =(0.1 * Step[b, t, h] * Step[b, t, h] + 0.01);
+  L[b, t, h: B, T, H] = +(-DT[b, s, h] * A[h] * A[h]), s <= t;
+  G[b, t, s: B, T, T] = +(Q[b, t, n] * K[b, s, n]), s <= t;
+  Y[b, t, h, p: B, T, H, P] = +(G[b, t, s] * exp(L[b, t, h] - L[b, s, h]) * DT[b, s, h] * X[b, s, h, p]), s <= t;
+}"""
+GATED_LINEAR_ATTENTION = """function (Q[B, H, T, D], K[B, H, T, D], V[B, H, T, E], G[B, H, T, D]) -> (O) {
+  F[b, h, t, d: B, H, T, D] = =(-0.1 * G[b, h, t, d] * G[b, h, t, d]);
+  L[b, h, t, d: B, H, T, D] = +(F[b, h, s, d]), s <= t;
+  O[b, h, t, e: B, H, T, E] = +(Q[b, h, t, d] * exp(L[b, h, t, d] - L[b, h, s, d]) * K[b, h, s, d] * V[b, h, s, e]), s <= t;
+}"""
+HGRN = """function (X[B, T, D], F[B, T, D]) -> (H) {
+  G = sigmoid(F);
+  P[b, t, s, d: B, T, T, D] = *(G[b, u, d]), s + 1 <= u <= t default 1;
+  H[b, t, d: B, T, D] = +(P[b, t, s, d] * (1 - G[b, s, d]) * X[b, s, d]), s <= t;
+}"""
 
 
 @dataclasses.dataclass
@@ -130,6 +153,17 @@ def attention(torch, q, k, v, causal=False):
 
 def depthwise_nhwc(torch, image, filters):
     return depthwise(torch, image.permute(0, 3, 1, 2), filters.permute(2, 0, 1)).permute(0, 2, 3, 1)
+
+
+def recurrence(name, prepare=lambda *inputs: inputs):
+    """A function of bench/recurrences.py, which imports PyTorch."""
+
+    def peer(_, *inputs):
+        import recurrences
+
+        return getattr(recurrences, name)(*prepare(*inputs))
+
+    return peer
 
 
 image, small_image = (32, 64, 56, 56), (2, 5, 9, 11)
@@ -365,6 +399,52 @@ ROWS = [
         goal=1.5,
         flop=lambda shapes: 2.0 * 64 * 300 * 200 * 256,
     ),
+    *[
+        Row(f"{title} {which}", text, shapes, small, peer, wrt)
+        for title, text, shapes, small, peer, every in (
+            (
+                "linear attention 64x2048x64",
+                LINEAR_ATTENTION,
+                [(64, 2048, 64)] * 3,
+                [(2, 128, 5), (2, 128, 5), (2, 128, 7)],
+                recurrence("linear_attention"),
+                ["Q", "K", "V"],
+            ),
+            (
+                "retention 64x2048x64",
+                RETENTION,
+                [*[(64, 2048, 64)] * 3, (64,)],
+                [(2, 128, 5), (2, 128, 5), (2, 128, 7), (2,)],
+                recurrence("retention", lambda q, k, v, w: (q, k, v, 0.1 * w * w)),
+                ["Q", "K", "V"],
+            ),
+            (
+                "Mamba 2 4x2048x16x64 states 128",
+                MAMBA2,
+                [(4, 2048, 16, 64), (4, 2048, 16), (16,), *[(4, 2048, 128)] * 2],
+                [(2, 128, 3, 4), (2, 128, 3), (3,), *[(2, 128, 5)] * 2],
+                recurrence("state_space_duality", lambda x, step, a, k, q: (x, 0.1 * step * step + 0.01, -a * a, k, q)),
+                ["X", "Step", "A", "K", "Q"],
+            ),
+            (
+                "gated linear attention 4x8x2048x64",
+                GATED_LINEAR_ATTENTION,
+                [(4, 8, 2048, 64)] * 4,
+                [(2, 2, 128, 5)] * 4,
+                recurrence("gated_linear_attention", lambda q, k, v, g: (q, k, v, -0.1 * g * g)),
+                ["Q", "K", "V", "G"],
+            ),
+            (
+                "HGRN 8x2048x1024",
+                HGRN,
+                [(8, 2048, 1024)] * 2,
+                [(2, 100, 5)] * 2,
+                recurrence("hgrn"),
+                ["X", "F"],
+            ),
+        )
+        for which, wrt in (("forward", []), ("gradient", every))
+    ],
 ]
 
 
