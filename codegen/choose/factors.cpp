@@ -117,7 +117,8 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
   const auto product = product_of(s);
   if (!product) return best;
   const std::size_t known = program.tensors.size();
-  double limit = best.cost * model::factored_share, product_limit = best.cost * model::product_first;
+  double limit = best.cost * model::factored_share;
+  double product_limit = best.cost * (has_threads(target) ? model::threads::product_first : model::product_first);
   Indices product_first;
   for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
     Indices summed;
