@@ -17,6 +17,16 @@ namespace tilec::codegen {
 
 namespace {
 
+// Steps of a scan that a thread takes at once: as many as hide a load, within its registers and some text.
+std::int64_t steps_of_a_thread(const Facts& f) {
+  const double reads = static_cast<double>(f.nest.reads.size()),
+               each = std::max(static_cast<double>(f.ops), model::threads::registers_of_read * reads);
+  std::int64_t steps = model::threads::most_steps;
+  while (steps > model::threads::scanned_at_once && static_cast<double>(steps) * each > model::threads::text_of_steps)
+    steps /= 2;
+  return steps;
+}
+
 // A thread for each scan where there are many and their elements lie side by side; else a block of threads.
 void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target) {
   const Scan scan = *scan_of(f.nest);
@@ -33,7 +43,7 @@ void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const
       f.extent[scan.along] < model::threads::least_to_scan || (!contiguous && scans >= enough);
   if (!leaf.n.empty()) leaf.outer.push_back(leaf.n);
   leaf.n.clear();
-  leaf.rows = scan.steady() ? model::threads::scanned_at_once : 1;
+  leaf.rows = !scan.steady() ? 1 : own ? steps_of_a_thread(f) : model::threads::scanned_at_once;
   leaf.vectors = 1;
   leaf.lanes = own ? 1 : threads;
 }

@@ -107,8 +107,11 @@ Misfit thread_fault(const LeafToFit& g) {
     for (const Loop& loop : g.group.loops)
       if (loop.part() != 1)
         return fmt::format("a block of threads scans one `{}` at a time, not {}", loop.index, loop.part());
-  if (g.leaf.is<forms::Scan>())
-    return g.leaf == g.chosen ? std::nullopt : Misfit("the scan of a block of threads has one form only");
+  if (g.leaf.is<forms::Scan>()) {
+    Compute other = g.chosen;
+    other.rows = g.leaf.rows;
+    return g.leaf == other ? std::nullopt : Misfit("the scan of a block of threads has one form, but for its rows");
+  }
   if (g.leaf.lanes != g.group.threads) return fmt::format("the lanes are the {} threads of a block", g.group.threads);
   const bool map = g.leaf.block() && !g.leaf.block()->turned && g.leaf.k.empty();
   const std::int64_t vectors = g.leaf.is<forms::Reduce>() || map ? 4 : 1;

@@ -294,6 +294,9 @@ inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose 
                                                        // hide each other's latency
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
+// Of a thread that scans alone: 700 cycles of a load, 40 of a step; operations or registers of all steps.
+inline constexpr std::int64_t most_steps = 16;
+inline constexpr double registers_of_read = 2, text_of_steps = 192;
 inline constexpr double scan_units = 128, scan_wanted = 8;  // rows that are one unit; units of a multiprocessor
 inline constexpr double scan_block = 2048;             // elements
 inline constexpr double balance = 16;                  // operations for a byte of memory: where both take equally long

@@ -6,6 +6,7 @@
 #include "codegen/spell/anchored_sums.h"
 #include "codegen/spell/decay_state.h"
 #include "codegen/spell/products_between.h"
+#include "codegen/spell/steps_ahead.h"
 
 namespace tilec::codegen {
 
@@ -66,6 +67,45 @@ void runs_on(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, 
     follow(d, body, p, v, now, before, none);
     hold(body, p.runs[r], v, now);
   }
+}
+
+// What an element's weights are of those of the one before.
+std::optional<Expr> weight_step(ScanTile& s, const DecayState& d, Body& body, const DecayNames& p, std::int64_t v) {
+  std::optional<Expr> exponent, step;
+  if (d.decay.here) {
+    const Expr now = s.value(body, *d.decay.here, v, 0);
+    // before what it compares with is another
+    exponent = s.named(body, "moved", Operation{Op::Sub, {now, d.held(p.exponent, v, DType::F64)}, DType::F64});
+    hold(body, p.exponent, v, now);
+  }
+  for (const Rate& rate : d.decay.rates) {
+    const Expr moved = times(real(d.line(rate.length).slope), s.value(body, rate.rate, v, 0));
+    exponent = exponent ? plus(*exponent, moved) : moved;
+  }
+  if (exponent) step = Operation{Op::Exp, {*exponent}, DType::F64};
+  for (const Power& power : d.decay.powers) {
+    const Expr base = s.value(body, power.base, v, 0);
+    const double slope = d.line(power.exponent).slope;
+    const Expr one = slope == 1 ? base : Expr(Operation{Op::Pow, {base, real(slope)}, DType::F64});
+    step = step ? times(*step, one) : one;
+  }
+  if (const auto gates = step_of_gates(d, body, p, v)) step = step ? times(*step, *gates) : *gates;
+  return step ? std::optional<Expr>(s.named(body, "step", *step)) : std::nullopt;
+}
+
+// The weight of one value, where its runs are equal.
+std::optional<Expr> weight_of_value(ScanTile& s, const DecayState& d, Body& body, std::int64_t v) {
+  std::optional<Expr> exponent;
+  for (const auto& part : {d.decay.here, d.decay.there})
+    if (part) exponent = exponent ? plus(*exponent, s.value(body, *part, v, 0)) : s.value(body, *part, v, 0);
+  for (const Rate& rate : d.decay.rates)
+    exponent = exponent ? plus(*exponent, s.value(body, rate.exponent, v, 0)) : s.value(body, rate.exponent, v, 0);
+  std::optional<Expr> weight;
+  if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
+  for (const Power& power : d.decay.powers)
+    weight = weight ? times(*weight, s.value(body, power.weight, v, 0)) : s.value(body, power.weight, v, 0);
+  if (const auto gates = weight_of_gates(d, body, v)) weight = weight ? times(*weight, *gates) : *gates;
+  return weight ? std::optional<Expr>(s.named(body, "weight", *weight)) : std::nullopt;
 }
 
 // Scans with something out of bounds once more, each element by its definition.
@@ -193,47 +233,49 @@ class DecayingScan {
 
   // Elements that take one more value each, or none.
   Body decays(const DecayNames& p, const Interval& j, bool takes) {
-    return serial(s_.names, s_.nest.dims[s_.along].name, {i64(0), j.hi - j.lo}, [&](const Expr& index) {
-      Body turn;
-      const Expr at = s_.named(turn, "j", j.lo + index);
-      s_.points.fix(s_.along, at);
-      s_.points.fix(s_.over, takes ? at + i64(s_.scan.c) : i64(0));
-      s_.views_of_reads(turn);
-      s_.view_of_target(turn);
-      for (std::int64_t v = 0; v < s_.vectors; ++v)
-        append(turn, s_.masked_turn(v, [&](Body& inside, std::int64_t) {
-          go_on(inside, p, v);
-          if (takes) add_term(inside, p, v);
-          s_.put(inside, v, 0, scaled_sum(inside, p, v));
-        }));
-      s_.points.release(s_.over);
-      s_.points.release(s_.along);
-      return turn;
-    });
+    if (takes && s_.around.threads && s_.leaf.rows > 1) return decays_ahead(p, j);
+    return serial(s_.names, s_.nest.dims[s_.along].name, {i64(0), j.hi - j.lo},
+        [&](const Expr& index) { return element(p, j.lo + index, takes); });
   }
 
-  // What an element's weights are of those of the one before.
-  std::optional<Expr> weight_step(Body& body, const DecayNames& p, std::int64_t v) {
-    std::optional<Expr> exponent, step;
-    if (d_.decay.here) {
-      const Expr now = s_.value(body, *d_.decay.here, v, 0);
-      // before what it compares with is another
-      exponent = s_.named(body, "moved", Operation{Op::Sub, {now, d_.held(p.exponent, v, DType::F64)}, DType::F64});
-      hold(body, p.exponent, v, now);
-    }
-    for (const Rate& rate : d_.decay.rates) {
-      const Expr moved = times(real(d_.line(rate.length).slope), s_.value(body, rate.rate, v, 0));
-      exponent = exponent ? plus(*exponent, moved) : moved;
-    }
-    if (exponent) step = Operation{Op::Exp, {*exponent}, DType::F64};
-    for (const Power& power : d_.decay.powers) {
-      const Expr base = s_.value(body, power.base, v, 0);
-      const double slope = d_.line(power.exponent).slope;
-      const Expr one = slope == 1 ? base : Expr(Operation{Op::Pow, {base, real(slope)}, DType::F64});
-      step = step ? times(*step, one) : one;
-    }
-    if (const auto gates = step_of_gates(d_, body, p, v)) step = step ? times(*step, *gates) : *gates;
-    return step ? std::optional<Expr>(s_.named(body, "step", *step)) : std::nullopt;
+  // `rows` steps of a thread at once.
+  Body decays_ahead(const DecayNames& p, const Interval& j) {
+    const Expr rows = i64(s_.leaf.rows);
+    const std::string& name = s_.nest.dims[s_.along].name;
+    StepsAhead ahead(s_, s_.leaf.rows);
+    Body body = ahead.allocate();
+    const Expr count = s_.named(body, "count", j.hi - j.lo), turns = floor_divide(count, s_.leaf.rows);
+    append(body, where(less(i64(0), turns), ahead.read(j.lo, false), {}));
+    append(body, serial(s_.names, name + "_b", {i64(0), turns}, [&](const Expr& turn) {
+      Body steps = ahead.read(j.lo + minimum(turn + i64(1), turns - i64(1)) * rows, true);
+      const std::string u = s_.names.fresh(name);
+      ahead.begin(var(u));
+      steps.push_back(stmt(For{u, Kind::Unroll, rows, {}, element(p, j.lo + turn * rows + var(u), true)}));
+      ahead.end();
+      append(steps, ahead.take_next());
+      return steps;
+    }));
+    append(body, serial(s_.names, name, {turns * rows, count},
+        [&](const Expr& index) { return element(p, j.lo + index, true); }));
+    return body;
+  }
+
+  Body element(const DecayNames& p, const Expr& j, bool takes) {
+    Body turn;
+    const Expr at = s_.named(turn, "j", j);
+    s_.points.fix(s_.along, at);
+    s_.points.fix(s_.over, takes ? at + i64(s_.scan.c) : i64(0));
+    s_.views_of_reads(turn);
+    s_.view_of_target(turn);
+    for (std::int64_t v = 0; v < s_.vectors; ++v)
+      append(turn, s_.masked_turn(v, [&](Body& inside, std::int64_t) {
+        go_on(inside, p, v);
+        if (takes) add_term(inside, p, v);
+        s_.put(inside, v, 0, scaled_sum(inside, p, v));
+      }));
+    s_.points.release(s_.over);
+    s_.points.release(s_.along);
+    return turn;
   }
 
   // From one element to the next.
@@ -250,27 +292,12 @@ class DecayingScan {
       for (std::size_t n = p.sums.size(); --n > 0;)
         hold(body, p.sums[n], v, plus(d_.held(p.sums[n], v, type), d_.held(p.sums[n - 1], v, type)));
     }
-    if (const auto by = weight_step(body, p, v)) {
+    if (const auto by = weight_step(s_, d_, body, p, v)) {
       for (const std::string& sum : p.sums) hold(body, sum, v, times(d_.held(sum, v, type), *by));
       const Expr size = s_.named(body, "size", size_of(*by));
       hold(body, p.size, v, times(d_.held(p.size, v, DType::F64), size));
       hold(body, p.growth, v, plus(times(d_.held(p.growth, v, DType::F64), size), real(1)));
     }
-  }
-
-  // The weight of one value, where its runs are equal.
-  std::optional<Expr> weight(Body& body, std::int64_t v) {
-    std::optional<Expr> exponent;
-    for (const auto& part : {d_.decay.here, d_.decay.there})
-      if (part) exponent = exponent ? plus(*exponent, s_.value(body, *part, v, 0)) : s_.value(body, *part, v, 0);
-    for (const Rate& rate : d_.decay.rates)
-      exponent = exponent ? plus(*exponent, s_.value(body, rate.exponent, v, 0)) : s_.value(body, rate.exponent, v, 0);
-    std::optional<Expr> weight;
-    if (exponent) weight = Operation{Op::Exp, {*exponent}, DType::F64};
-    for (const Power& power : d_.decay.powers)
-      weight = weight ? times(*weight, s_.value(body, power.weight, v, 0)) : s_.value(body, power.weight, v, 0);
-    if (const auto gates = weight_of_gates(d_, body, v)) weight = weight ? times(*weight, *gates) : *gates;
-    return weight ? std::optional<Expr>(s_.named(body, "weight", *weight)) : std::nullopt;
   }
 
   void add_term(Body& body, const DecayNames& p, std::int64_t v) {
@@ -288,7 +315,7 @@ class DecayingScan {
     if (d_.decay.term_if) asks(s_.value(body, *d_.decay.term_if, v, 0));
     if (counts) counts = s_.named(body, "counts", *counts);
     if (d_.anchored()) return anchored_.add(body, p, v, x, counts);
-    const std::optional<Expr> w = weight(body, v);
+    const std::optional<Expr> w = weight_of_value(s_, d_, body, v);
     const auto if_it_counts = [&](const Expr& e, const Expr& otherwise) {
       return counts ? chosen(*counts, e, otherwise) : e;
     };

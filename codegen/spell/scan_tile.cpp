@@ -188,6 +188,8 @@ Expr ScanTile::value(Body& body, const poly::Expr& e, std::int64_t v, std::int64
 }
 
 Expr ScanTile::load(const poly::Read& r, std::int64_t v, std::int64_t u) const {
+  if (const auto in = held.find(static_cast<std::size_t>(r.read)); in != held.end())
+    return convert(in->second, compute_type(r.type));
   const FlatAccess& access = nest.reads[static_cast<std::size_t>(r.read)];
   const DType type = storage.plan.program.tensor(access.tensor).dtype;
   const Expr offset = i64(u * access.offset.coefficients[over]) + aside(access.offset, v);

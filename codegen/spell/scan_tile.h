@@ -47,6 +47,7 @@ struct ScanTile {
   std::string acc = "", lane_name = "", target_view = "";
   std::vector<std::string> views = {};
   std::map<const void*, Expr> values = {};             // of one point
+  std::map<std::size_t, Expr> held = {};               // reads of this point that are in registers (steps_ahead.h)
 
   // Which elements.
   ScanParts parts(Body& body);
