@@ -243,8 +243,8 @@ class ProductsByThreads : public OperandsByThreads {
       body.push_back(stmt(For{outer, Kind::Serial, i64(whole), {}, std::move(turn)}));
     }
     if (const std::int64_t rest = depth % unrolled; rest > 0)
-      body.push_back(
-          stmt(For{inner, Kind::Unroll, i64(rest / together), {}, some(i64(depth - rest) + var(inner) * i64(together))}));
+      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest / together), {},
+          some(i64(depth - rest) + var(inner) * i64(together))}));
     return body;
   }
 };
