@@ -24,7 +24,7 @@ class OperandsByThreads : public OnlinePass {
 
   // The box of an operand whose side, or depth, begins at `first` of `extent` values: zeros beyond it. Threads lie side
   // by side over what lies so in shared memory; where elements follow one another along the other dimension, each reads
-  // some of these.
+  // some of these. What lies there as in memory is copied as it is.
   Body load(const PassMember& m, const Operand& o, const Expr& first, std::int64_t extent) {
     const bool over_depth = m.part.role == OnlinePart::Sum;  // the box goes on along its depth, else along its side
     const std::vector<std::size_t> reads = reads_of(*o.factor);
@@ -42,14 +42,16 @@ class OperandsByThreads : public OnlinePass {
     Body body;
     std::string aligned;
     if (w > 1) aligned = look(body, m, reads, along, w);
-    const std::int64_t inner = along_depth ? o.side : o.side / w, total = o.depth * o.side / w;
+    const bool across = along_depth && !o.as_stored;
+    const std::int64_t inner = across ? o.side : (along_depth ? o.depth : o.side) / w, total = o.depth * o.side / w;
     const std::int64_t turns = (total + threads_ - 1) / threads_;
     const std::string held = allocate(body, "held", turns * w, Memory::Register);
     Body puts;
     for (std::int64_t u = 0; u < turns; ++u) {
       const Expr e = let(body, "e", var(thread_) + i64(u * threads_));
-      const Expr x = let(body, "x", remainder(e, inner) * i64(along_depth ? 1 : w)),
-                 k = let(body, "k", quotient(e, inner) * i64(along_depth ? w : 1));
+      const Expr first_x = o.as_stored ? quotient(e, inner) : remainder(e, inner) * i64(across ? 1 : w),
+                 first_k = o.as_stored ? remainder(e, inner) * i64(w) : quotient(e, inner) * i64(across ? w : 1);
+      const Expr x = let(body, "x", first_x), k = let(body, "k", first_k);
       const Expr side = over_depth ? x : let(body, "at", first + x),
                  depth = over_depth ? let(body, "at", first + k) : k;
       std::optional<Expr> there;
@@ -68,7 +70,9 @@ class OperandsByThreads : public OnlinePass {
       Body stores;
       for (std::int64_t c = 0; c < w; ++c)
         stores.push_back(stmt(Store{o.shared,
-            along_depth ? (k + i64(c)) * i64(o.side) + x : k * i64(o.side) + (x + i64(c)),
+            o.as_stored ? x * i64(o.pitch) + (k + i64(c))
+                : across ? (k + i64(c)) * i64(o.pitch) + x
+                         : k * i64(o.pitch) + (x + i64(c)),
             Load{held, i64(u * w + c), type_}}));
       if (total % threads_ && u + 1 == turns) puts.push_back(stmt(If{less(e, i64(total)), std::move(stores), {}}));
       else append(puts, std::move(stores));
@@ -125,36 +129,36 @@ class ProductsByThreads : public OperandsByThreads {
  protected:
   using OperandsByThreads::OperandsByThreads;
 
-  // Where a thread's block begins; its elements are squares of 4 x 4, as in staged.cpp.
-  struct Place { Expr row, column; std::int64_t row_step, column_step; };
-  Place place(Body& body, const Compute& leaf) {
+  // Where a thread's block begins; its elements are squares of 4 x 4, as in staged.cpp. Of columns that lie as in
+  // memory threads side by side have neighbours, whose accesses fall on different banks.
+  struct Place {
+    Expr row, column;
+    std::int64_t row_step, column_step, rows, columns;   // rows, columns: of a square
+    std::int64_t row_of(std::int64_t i) const { return i / rows * row_step + i % rows; }
+    std::int64_t column_of(std::int64_t j) const { return j / columns * column_step + j % columns; }
+  };
+  Place place(Body& body, const Compute& leaf, bool neighbours = false) {
     const std::int64_t rows = threads_ / leaf.lanes, tall = std::gcd(rows, warp_rows),
                        wide = std::gcd(leaf.lanes, warp_columns), across = leaf.lanes / wide;
     const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
                group = let(body, "warp", quotient(var(thread_), tall * wide));
-    const Expr row =
-        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf.rows)));
+    const std::int64_t high = square(leaf.rows), broad = neighbours ? 1 : square(leaf.vectors);
+    const Expr row = let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(high));
     const Expr column =
-        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf.vectors)));
-    return {row, column, rows * square(leaf.rows), leaf.lanes * square(leaf.vectors)};
-  }
-  static std::int64_t step(std::int64_t i, std::int64_t count, std::int64_t stride) {
-    return i / square(count) * stride + i % square(count);
+        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(broad));
+    return {row, column, rows * high, leaf.lanes * broad, high, broad};
   }
 
   Body product(const PassMember& m) {
     Body body;
-    const Place at = place(body, m.leaf);
+    const Place at = place(body, m.leaf, m.by_column.as_stored);
     const std::string acc = allocate(body, "s", m.leaf.rows * m.leaf.vectors, Memory::Register);
     for (std::int64_t x = 0; x < m.leaf.rows * m.leaf.vectors; ++x) body.push_back(stmt(Store{acc, i64(x), zero()}));
-    append(body,
-        products(
-            acc, m.leaf, at, m.by_row.shared, height_, m.by_column.shared, depth_, m.by_row.depth));
+    append(body, products(acc, m.leaf, at, m.by_row.shared, m.by_row.pitch, m.by_column, m.by_row.depth));
     for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
       for (std::int64_t i = 0; i < m.leaf.rows; ++i)
         body.push_back(stmt(Store{m.tile,
-            (at.column + i64(step(j, m.leaf.vectors, at.column_step))) * i64(height_) + at.row +
-                i64(step(i, m.leaf.rows, at.row_step)),
+            (at.column + i64(at.column_of(j))) * i64(tile_pitch_) + at.row + i64(at.row_of(i)),
             Load{acc, i64(i * m.leaf.vectors + j), type_}}));
     return body;
   }
@@ -164,14 +168,12 @@ class ProductsByThreads : public OperandsByThreads {
     const Place at = place(body, m.leaf);
     if (m.rescaled && !again)
       for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-        const Expr by = let(body, "by", Load{scale_, at.row + i64(step(i, m.leaf.rows, at.row_step)), type_});
+        const Expr by = let(body, "by", Load{scale_, at.row + i64(at.row_of(i)), type_});
         for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
           body.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
               Operation{Op::Mul, {Load{m.registers, i64(i * m.leaf.vectors + j), type_}, by}, type_}}));
       }
-    append(body,
-        products(m.registers, m.leaf, at, m.tile, height_, m.by_column.shared, m.by_column.side,
-            depth_));
+    append(body, products(m.registers, m.leaf, at, m.tile, tile_pitch_, m.by_column, depth_));
     return body;
   }
 
@@ -183,16 +185,15 @@ class ProductsByThreads : public OperandsByThreads {
     const std::string k = names_.fresh("k");
     Body one;
     for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-      const Expr row = let(one, "row", at.row + i64(step(i, m.leaf.rows, at.row_step)));
+      const Expr row = let(one, "row", at.row + i64(at.row_of(i)));
       Body adds;
-      const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(height_) + row, type_});
+      const Expr a = let(adds, "a", Load{m.tile, var(k) * i64(tile_pitch_) + row, type_});
       for (std::int64_t j = 0; j < m.leaf.vectors; ++j)
         adds.push_back(stmt(Store{m.registers, i64(i * m.leaf.vectors + j),
             Operation{Op::Fma,
                 {a,
                     Load{m.by_column.shared,
-                        at.column + var(k) * i64(m.by_column.side) +
-                            i64(step(j, m.leaf.vectors, at.column_step)),
+                        at.column + var(k) * i64(m.by_column.pitch) + i64(at.column_of(j)),
                         type_},
                     Load{m.registers, i64(i * m.leaf.vectors + j), type_}},
                 type_}}));
@@ -203,36 +204,47 @@ class ProductsByThreads : public OperandsByThreads {
   }
 
   std::string scale_;                                  // of each row, by which a growing maximum makes sums smaller
+  std::int64_t tile_pitch_ = 0;                        // elements of a tile from one column to the next
 
  private:
-  // acc += a b, over `depth` values.
+  // acc += a b, over `depth` values. Where b lies along them, a thread reads as many as an access brings.
   Body products(const std::string& acc, const Compute& leaf, const Place& at, const std::string& a,
-      std::int64_t pitch_a, const std::string& b, std::int64_t pitch_b, std::int64_t depth) {
+      std::int64_t pitch_a, const Operand& b, std::int64_t depth) {
+    const std::int64_t together = b.as_stored && at.columns == 1 ? neighbours : 1;
     const auto some = [&](const Expr& k) {
       Body one;
-      std::vector<Expr> x, y;
-      for (std::int64_t i = 0; i < leaf.rows; ++i)
-        x.push_back(let(one, "a", Load{a, at.row + k * i64(pitch_a) + i64(step(i, leaf.rows, at.row_step)), type_}));
+      std::vector<Expr> y;
       for (std::int64_t j = 0; j < leaf.vectors; ++j)
-        y.push_back(
-            let(one, "b", Load{b, at.column + k * i64(pitch_b) + i64(step(j, leaf.vectors, at.column_step)), type_}));
-      for (std::int64_t i = 0; i < leaf.rows; ++i)
-        for (std::int64_t j = 0; j < leaf.vectors; ++j)
-          one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j),
-              Operation{Op::Fma,
-                  {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)],
-                      Load{acc, i64(i * leaf.vectors + j), type_}},
-                  type_}}));
+        for (std::int64_t c = 0; c < together; ++c)
+          y.push_back(let(one, "b",
+              Load{b.shared,
+                  together > 1 ? (at.column + i64(at.column_of(j))) * i64(b.pitch) + (k + i64(c))
+                               : at.column + k * i64(b.pitch) + i64(at.column_of(j)),
+                  type_}));
+      for (std::int64_t c = 0; c < together; ++c) {
+        std::vector<Expr> x;
+        for (std::int64_t i = 0; i < leaf.rows; ++i)
+          x.push_back(let(one, "a", Load{a, at.row + (k + i64(c)) * i64(pitch_a) + i64(at.row_of(i)), type_}));
+        for (std::int64_t i = 0; i < leaf.rows; ++i)
+          for (std::int64_t j = 0; j < leaf.vectors; ++j)
+            one.push_back(stmt(Store{acc, i64(i * leaf.vectors + j),
+                Operation{Op::Fma,
+                    {x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j * together + c)],
+                        Load{acc, i64(i * leaf.vectors + j), type_}},
+                    type_}}));
+      }
       return one;
     };
     Body body;
     const std::string outer = names_.fresh("k_0"), inner = names_.fresh("k");
     if (const std::int64_t whole = depth / unrolled; whole > 0) {
-      Body turn{stmt(For{inner, Kind::Unroll, i64(unrolled), {}, some(var(outer) * i64(unrolled) + var(inner))})};
+      Body turn{stmt(For{inner, Kind::Unroll, i64(unrolled / together), {},
+          some(var(outer) * i64(unrolled) + var(inner) * i64(together))})};
       body.push_back(stmt(For{outer, Kind::Serial, i64(whole), {}, std::move(turn)}));
     }
     if (const std::int64_t rest = depth % unrolled; rest > 0)
-      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest), {}, some(i64(depth - rest) + var(inner))}));
+      body.push_back(stmt(For{inner, Kind::Unroll, i64(rest / together), {},
+          some(i64(depth - rest) + var(inner) * i64(together))}));
     return body;
   }
 };
@@ -247,9 +259,10 @@ class Online : public ProductsByThreads {
     Body body;
     std::size_t products = 0, sums = 0;
     std::vector<std::string> tiles;
+    tile_pitch_ = height_ + (std::ranges::any_of(members_, as_stored) ? tile_padding : 0);
     const auto tile = [&](std::size_t number) {
       while (tiles.size() <= number)
-        tiles.push_back(allocate(body, "tile", depth_ * height_, Memory::Shared));
+        tiles.push_back(allocate(body, "tile", depth_ * tile_pitch_, Memory::Shared));
       return tiles[number];
     };
     for (std::size_t l = 0; l < members_.size(); ++l) {
@@ -257,20 +270,29 @@ class Online : public ProductsByThreads {
       const bool product = m.part.role == OnlinePart::Product;
       if (product) {
         const std::int64_t depth = m.nest.dims[m.part.depth].extent;
-        m.by_row = {l, m.part.depth, m.part.row, &*m.part.by_row, depth, height_,
+        const bool stored = as_stored(m);
+        const std::int64_t pitch = stored ? depth + column_padding : depth_, count = (stored ? depth_ : depth) * pitch;
+        m.by_row = {l, m.part.depth, m.part.row, &*m.part.by_row, depth, height_, height_,
             allocate(body, "rows", depth * height_, Memory::Shared)};
-        m.by_column = {l, m.part.depth, m.part.over, &*m.part.by_column, depth, depth_,
-            allocate(body, "columns", depth * depth_, Memory::Shared)};
+        m.by_column = {l, m.part.depth, m.part.over, &*m.part.by_column, depth, depth_, pitch,
+            allocate(body, "columns", count, Memory::Shared), stored};
         m.tile = tile(products++);
-      }
-      if (m.part.role == OnlinePart::Sum) {
-        const std::int64_t side = m.leaf.lanes * m.leaf.vectors;
-        m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side,
-            allocate(body, "columns", depth_ * side, Memory::Shared)};
-        m.tile = tile(sums++);
       }
       if (m.part.role == OnlinePart::Fold && (parts_ > 1 || asks_folds_))
         m.shared = allocate(body, "parts", parts_ * height_, Memory::Shared, type_of(m));
+    }
+    for (std::size_t l = 0; l < members_.size(); ++l) {
+      PassMember& m = members_[l];
+      if (m.part.role != OnlinePart::Sum) continue;
+      const std::int64_t side = m.leaf.lanes * m.leaf.vectors;
+      m.by_column = {l, m.part.over, m.part.column, &*m.part.by_column, depth_, side, side, {}};
+      const auto has_them = std::ranges::find_if(members_, [&](const PassMember& other) {
+        return has_columns_of(other.nest, other.part, m.nest, m.part, side);
+      });
+      if (has_them == members_.end()) m.by_column.shared = allocate(body, "columns", depth_ * side, Memory::Shared);
+      else m.by_column.shared = has_them->by_column.shared, m.by_column.pitch = has_them->by_column.pitch;
+      m.by_column.copied = has_them == members_.end();
+      m.tile = tile(sums++);
     }
     if (maximum_) scale_ = allocate(body, "scale", height_, Memory::Shared);
     return body;
@@ -292,7 +314,7 @@ class Online : public ProductsByThreads {
     bool products = false, sums = false;
     if (!again) append(body, load_columns(j0_));
     for (const PassMember& m : members_)
-      if (m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum)
+      if ((m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum) && m.by_column.copied)
         append(body, load(m, m.by_column, j0_, over_));
     if (!again) append(body, put_columns(buffer_));
     body.push_back(stmt(Barrier{}));
@@ -323,7 +345,8 @@ class Online : public ProductsByThreads {
   Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
     return {stmt(Store{sum.tile, place_of(at), factor})};
   }
-  Expr place_of(const Element& at) const { return at.local * i64(height_) + row_; }
+  Expr place_of(const Element& at) const { return at.local * i64(tile_pitch_) + row_; }
+  static bool as_stored(const PassMember& m) { return columns_as_stored(m.nest, m.part); }
 
   Expr highest_of(Body& body, const Expr& found) override {
     if (parts_ == 1) return found;
@@ -372,7 +395,7 @@ class Online : public ProductsByThreads {
     std::vector<Finishing::Together> together = finishing.side_by_side(body, m.part.column, square(m.leaf.vectors));
     for (const auto& one : together) w = std::max(w, one.width);
     for (std::int64_t i = 0; i < m.leaf.rows; ++i) {
-      const Expr in_block = at.row + i64(step(i, m.leaf.rows, at.row_step)), row = let(body, "row", i0_ + in_block);
+      const Expr in_block = at.row + i64(at.row_of(i)), row = let(body, "row", i0_ + in_block);
       Ranges points = points_[l];
       points.fix(m.part.row, row);
       Body line;
@@ -382,7 +405,7 @@ class Online : public ProductsByThreads {
       const auto by = divisor(line, m, total_of);
       const Finishing::Known known = known_folds(line, l, total_of);
       for (std::int64_t j = 0; j < m.leaf.vectors; j += w) {
-        const Expr column = at.column + i64(step(j, m.leaf.vectors, at.column_step));
+        const Expr column = at.column + i64(at.column_of(j));
         std::vector<Expr> sums;
         for (std::int64_t c = 0; c < w; ++c)
           sums.push_back(divided(m, Load{m.registers, i64(i * m.leaf.vectors + j + c), type_}, by));

@@ -45,6 +45,15 @@ std::vector<std::size_t> column_reads(const Nest& nest, const OnlinePart& part);
 // Whether it is read as an operand: of a factor of columns, or of rows of a Product.
 bool staged(const OnlinePart& part, std::size_t read);
 
+// Of a pass by threads. Columns of a Product that lie along its depth stay so in shared memory: rows of it begin
+// `column_padding` elements behind each other, those of tiles `tile_padding`, so that threads side by side meet
+// different banks.
+inline constexpr std::int64_t column_padding = 4, tile_padding = 8;
+bool columns_as_stored(const Nest& nest, const OnlinePart& part);
+// Whether a Product has them there for a Sum of so many columns: K of the scores, whose gradient dQ sums it too.
+bool has_columns_of(
+    const Nest& nest, const OnlinePart& product, const Nest& other, const OnlinePart& sum, std::int64_t columns);
+
 // x / Z[i], or 0 where a condition of Z says so, in a pass that sums Z: what sums multiples of it sums those of x, and
 // divides at the end.
 struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read

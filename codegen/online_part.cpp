@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/online_boxes.h"
 #include "codegen/online_cores.h"
 #include "codegen/online_pass.h"
 #include "codegen/scalar.h"
@@ -146,6 +147,21 @@ std::vector<std::size_t> column_reads(const Nest& nest, const OnlinePart& part) 
   return reads;
 }
 
+bool columns_as_stored(const Nest& nest, const OnlinePart& part) {
+  const auto* read = part.role == OnlinePart::Product ? part.by_column->as<poly::Read>() : nullptr;
+  if (!read || compute_type(nest.value->type()) != DType::F32) return false;
+  const FlatAccess& access = nest.reads[static_cast<std::size_t>(read->read)];
+  constexpr std::int64_t of_access = 4;                // elements
+  return access.offset.coefficients[part.depth] == 1 && access.offset.coefficients[part.over] != 1 &&
+      nest.dims[part.depth].extent % of_access == 0;
+}
+
+bool has_columns_of(
+    const Nest& nest, const OnlinePart& product, const Nest& other, const OnlinePart& sum, std::int64_t columns) {
+  return columns_as_stored(nest, product) && sum.role == OnlinePart::Sum && sum.by_column->as<poly::Read>() &&
+      other.dims[sum.column].extent == columns && same_columns(nest, product, other, sum);
+}
+
 std::optional<LateDivision> late_division(const poly::Expr& value) {
   const auto* apply = value.as<poly::Apply>();
   const auto zero = [](const poly::Expr& e) {
@@ -197,16 +213,26 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
     parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
   if (const auto* i = matrix_instruction(leaves.front().as<forms::Online>()->instruction))
     return cores_bytes(*i, nests, parts, rows, depth);
+  bool any_stored = false;
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const OnlinePart& part = parts[l];
-    if (part.role == OnlinePart::Product) elements += nests[l].dims[part.depth].extent * (rows + depth), ++products;
-    if (part.role == OnlinePart::Sum) elements += depth * leaves[l].lanes * leaves[l].vectors, ++sums;
+    const bool stored = columns_as_stored(nests[l], part);
+    any_stored = any_stored || stored;
+    if (part.role == OnlinePart::Product)
+      elements += nests[l].dims[part.depth].extent * (rows + depth) + (stored ? column_padding * depth : 0), ++products;
+    if (part.role == OnlinePart::Sum) {
+      const std::int64_t side = leaves[l].lanes * leaves[l].vectors;
+      bool there = false;
+      for (std::size_t p = 0; p < leaves.size(); ++p)
+        there = there || has_columns_of(nests[p], parts[p], nests[l], part, side);
+      elements += there ? 0 : depth * side, ++sums;
+    }
     if (part.role == OnlinePart::Fold) elements += threads;
     elements += 2 * depth * static_cast<std::int64_t>(column_reads(nests[l], part).size());  // and reciprocals
   }
   std::int64_t bytes = 0;
   for (const Nest& nest : nests) bytes = std::max<std::int64_t>(bytes, lang::bytes(compute_type(nest.value->type())));
-  return (elements + std::max(products, sums) * depth * rows) * bytes;
+  return (elements + std::max(products, sums) * depth * (rows + (any_stored ? tile_padding : 0))) * bytes;
 }
 
 }  // namespace tilec::codegen

@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
 #include "lang/diagnostic.h"
 #include "poly/exact.h"
@@ -129,24 +130,63 @@ void OnlinePass::find_maximum() {
 
 Body OnlinePass::coordinates() {
   Body body;
-  Expr rest = var(block_);
   const std::int64_t tiles = (rows_ + height_ - 1) / height_;
-  blocks_ = tiles;
-  i0_ = let(body, members_.front().leaf.m() + "_0", remainder(rest, tiles) * i64(height_));
-  rest = quotient(rest, tiles);
   const std::vector<std::string>& outer = members_.front().leaf.outer;
+  const auto extent = [&](std::size_t o) {
+    return members_.front().nest.dims[*members_.front().nest.dim(outer[o])].extent;
+  };
+  std::int64_t around = 1;
+  for (std::size_t o = 0; o < outer.size(); ++o) around = (poly::Exact(around) * extent(o)).get();
+  blocks_ = (poly::Exact(tiles) * around).get();
+  for (PassMember& m : members_) points_.emplace_back(m.nest);
+  const auto set = [&](const std::function<Expr(std::size_t)>& value) {
+    for (std::size_t l = 0; l < members_.size(); ++l)
+      for (std::size_t o = 0; o < outer.size(); ++o) points_[l].fix(*members_[l].nest.dim(outer[o]), value(o));
+  };
+  set([&](std::size_t) { return var(block_); });         // any
+  const Order order = order_of_blocks(tiles, around);
+  const Expr tile = remainder(quotient(var(block_), order.together), tiles);
+  i0_ = let(body, members_.front().leaf.m() + "_0",
+      (order.last_first ? i64(tiles - 1) - tile : tile) * i64(height_));
+  Expr rest = quotient(var(block_), tiles * order.together) * i64(order.together) +
+      remainder(var(block_), order.together);
   std::vector<Expr> at(outer.size(), i64(0));
   for (std::size_t o = outer.size(); o-- > 0;) {
-    const std::int64_t extent = members_.front().nest.dims[*members_.front().nest.dim(outer[o])].extent;
-    at[o] = let(body, outer[o], o == 0 ? rest : remainder(rest, extent));
-    rest = quotient(rest, extent);
-    blocks_ = (poly::Exact(blocks_) * extent).get();
+    at[o] = let(body, outer[o], o == 0 ? rest : remainder(rest, extent(o)));
+    rest = quotient(rest, extent(o));
   }
-  for (PassMember& m : members_) {
-    points_.emplace_back(m.nest);
-    for (std::size_t o = 0; o < outer.size(); ++o) points_.back().fix(*m.nest.dim(outer[o]), at[o]);
-  }
+  set([&](std::size_t o) { return at[o]; });
   return body;
+}
+
+OnlinePass::Order OnlinePass::order_of_blocks(std::int64_t tiles, std::int64_t around) {
+  // Values of what is passed over that a block goes through; none: that depends on more than its rows.
+  const auto length = [&](std::int64_t tile) -> std::optional<std::int64_t> {
+    i0_ = i64(tile * height_);
+    const Interval some = passed_over();
+    const auto *lo = some.lo.as<Constant>(), *hi = some.hi.as<Constant>();
+    if (!lo || !hi) return std::nullopt;
+    return std::max<std::int64_t>(0, hi->integer - lo->integer);
+  };
+  const auto first = length(0), last = length(tiles - 1);
+  if (!first || !last || *first == *last) return {};
+  double bytes = 0;
+  std::set<TensorId> columns;
+  for (const PassMember& m : members_)
+    if (m.part.by_column)
+      for (const std::size_t r : reads_of(*m.part.by_column)) columns.insert(m.nest.reads[r].tensor);
+  for (const TensorId id : columns) {
+    const poly::Tensor& tensor = storage_.plan.program.tensor(id);
+    double own = static_cast<double>(lang::bytes(tensor.dtype));
+    for (const poly::Size& n : tensor.shape) own *= static_cast<double>(n.get());
+    bytes += own;
+  }
+  std::int64_t together = around;
+  while (together > 1 &&
+      (around % together ||
+          bytes * static_cast<double>(together) > model::pass::columns_in_l2 * static_cast<double>(around)))
+    --together;
+  return {together, *last > *first};
 }
 
 Body OnlinePass::one_thread() {
@@ -203,8 +243,7 @@ Expr OnlinePass::last_row() const {
   return rows_ % height_ ? minimum(last, i64(rows_ - 1)) : last;
 }
 
-Body OnlinePass::range() {
-  Body body;
+Interval OnlinePass::passed_over() const {
   std::optional<Interval> all;
   for (std::size_t l = 0; l < members_.size(); ++l) {
     const PassMember& m = members_[l];
@@ -229,10 +268,16 @@ Body OnlinePass::range() {
     }
     all = all ? Interval{minimum(all->lo, own.lo), maximum(all->hi, own.hi)} : own;
   }
-  first_ = let(body, "from", floor_divide(all->lo, depth_) * i64(depth_));
-  if (const std::int64_t known = const_or(all->hi, -1), from = const_or(first_, -1); known >= 0 && from >= 0)
+  return *all;
+}
+
+Body OnlinePass::range() {
+  Body body;
+  const Interval all = passed_over();
+  first_ = let(body, "from", floor_divide(all.lo, depth_) * i64(depth_));
+  if (const std::int64_t known = const_or(all.hi, -1), from = const_or(first_, -1); known >= 0 && from >= 0)
     turns_ = i64(std::max<std::int64_t>(0, (known - from + depth_ - 1) / depth_));
-  else turns_ = let(body, "turns", maximum(i64(0), ceil_divide(all->hi - first_, depth_)));
+  else turns_ = let(body, "turns", maximum(i64(0), ceil_divide(all.hi - first_, depth_)));
   return body;
 }
 

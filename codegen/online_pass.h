@@ -34,12 +34,13 @@ inline Expr spelled(const Nest& nest, const poly::Expr& e, const ReadValue& read
       });
 }
 
-// An operand of products: a box of `depth` x `side` in shared memory, `side` innermost.
+// An operand of products: a box of `depth` x `side` in shared memory, `side` innermost, or `depth`, as in memory.
 struct Operand {
   std::size_t leaf, depth_dim, side_dim;
   const poly::Expr* factor;
-  std::int64_t depth, side;                            // of the box
+  std::int64_t depth, side, pitch;                     // of the box; elements from one row of it to the next
   std::string shared;
+  bool as_stored = false, copied = true;               // copied: by this member, not by a product that has it too
 };
 
 struct PassMember {
@@ -110,6 +111,11 @@ class OnlinePass {
 
   // p → this block's first row and the values of what stands around.
   Body coordinates();
+  // Which block has which rows. Blocks that go through more begin first, of all that stands around or of so many values
+  // of it: where rows are bounded as in causal attention, one of the last ones has as many turns as all others together
+  // have on average twice, and what begins last ends alone.
+  struct Order { std::int64_t together = 1; bool last_first = false; };
+  Order order_of_blocks(std::int64_t tiles, std::int64_t around);
 
   // ---- one thread
 
@@ -121,6 +127,7 @@ class OnlinePass {
   Stmt at_point(std::size_t l, const Expr& row, const Expr& column, Body adds);
 
   // Which values of what is passed over have a point for some row of the block, by the rows over both.
+  Interval passed_over() const;
   Body range();
 
   Expr last_row() const;                               // of the block

@@ -29,8 +29,8 @@ struct ThreadTile {
 };
 
 // Bytes of the sectors that go between a block and the second cache: for each element of a side of its tile, and of the
-// tile, a value of the reduction.
-struct Moved { double by_m, by_n, result; };
+// tile, a value of the reduction. `arrives`: cycles that a stage of a tile with a short side is on its way.
+struct Moved { double by_m, by_n, result, arrives = 0; };
 
 // Registers of a thread: sums, operands of two steps, what is on its way, addresses.
 std::int64_t registers(const ThreadTile& t, std::int64_t stage) {
@@ -62,7 +62,10 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
       std::max(1.0, gpu::warps_that_hide / (warps * held));
   const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
       static_cast<double>(t.height() * t.width()) * moved.result;
-  return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes});
+  // While a stage is multiplied the next one is on its way. Where little is multiplied, blocks wait for it; others of
+  // the multiprocessor wait at the same time.
+  const double waited = moved.arrives / static_cast<double>(gpu::most_staged) / held;
+  return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes, waited});
 }
 
 // The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side
@@ -141,6 +144,11 @@ struct TileSides {
   Moved moved;
 };
 
+double extent_of(const Facts& f, const std::vector<std::size_t>& dims) {
+  return std::accumulate(dims.begin(), dims.end(), 1.0,
+      [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); });
+}
+
 // What its blocks move. Along a reduction that is side by side in memory a stage is copied at once, else along its own
 // side.
 Moved moved_of(
@@ -163,7 +171,10 @@ Moved moved_of(
     if (f.nest.dims[d].reduction) steps *= static_cast<double>(f.extent[d]);
   const double of_result = std::min(bytes_touched(f, f.nest.target, n, model::tiles::along_n, f.stored),
       bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
-  return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps};
+  const bool thin =
+      std::min(extent_of(f, m), extent_of(f, n)) < static_cast<double>(model::threads::least_of_tile);
+  return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps,
+      thin ? model::threads::of_a_stage : 0};
 }
 
 TileChoice tile_of(const TileSides& sides, double parts, const Target& target) {
@@ -182,11 +193,6 @@ std::vector<std::vector<std::size_t>> orders_of(const Nest& nest, const std::vec
   for (const FlatAccess& read : nest.reads)
     if (std::ranges::all_of(side, [&](std::size_t d) { return stride(read, d) != 0; })) by(read);
   return orders;
-}
-
-double extent_of(const Facts& f, const std::vector<std::size_t>& dims) {
-  return std::accumulate(dims.begin(), dims.end(), 1.0,
-      [&](double product, std::size_t d) { return product * static_cast<double>(f.extent[d]); });
 }
 
 // Which output dimensions are m, which n, and which lie around the tiles.

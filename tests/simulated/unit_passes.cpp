@@ -27,7 +27,13 @@ using lang::DType;
 using backends::Random;
 
 // `more`: the result is scaled by rows and columns too, and goes on; logarithms of the sums are a result.
-struct Kind { const char* name; std::string type, bounds, bias, weight; const char* target; bool more = false; };
+struct Kind {
+  const char* name;
+  std::string type, bounds, bias, weight;
+  const char* target;
+  bool more = false;
+  std::int64_t features = 24;                          // D
+};
 
 std::string attention(const Kind& k) {
   const std::string product = k.weight.empty() ? "P[h, t, s]" : "f32(W[h, t, s])";
@@ -55,7 +61,7 @@ Stages compiled(const std::string& text, std::int64_t rows, std::int64_t columns
   const lang::Source source{"test.tile", text};
   const auto file = lang::parse(source, diagnostics);
   REQUIRE_MESSAGE(file, lang::render(diagnostics, {source}, {}));
-  request.sizes = {{"H", 2}, {"T", rows}, {"S", columns}, {"D", 24}, {"E", 40}};
+  request.sizes = {{"H", 2}, {"T", rows}, {"S", columns}, {"D", kind.features}, {"E", 40}};
   request.target = *runtime::target_here(kind.target);
   if (gradient) request.derivatives.emplace_back();
   if (!plan.empty()) request.plan = PlanText{plan};
@@ -161,6 +167,36 @@ TEST_CASE("a thread has a row of the scores and other rows of the sums, which it
     check(kind, false, 2, random, plan("block 8x8  lanes 8", 1));
     check(kind, false, 2, random, plan("block 8x4  lanes 16", 2));
   }
+}
+
+TEST_CASE("by threads, columns of a product are in shared memory once, for what sums them too") {
+  Random random(6);
+  for (const char* bounds : {"", ", s <= t"}) {
+    const Kind kind{"f32", "f32", bounds, "", "", "cuda", false, 32};
+    check(kind, true, 9, random);
+    Request request;
+    const Stages stages = compiled(attention(kind), 4096, 4096, true, Until::Lowered, "", kind, request);
+    for (const Step& step : stages.lowered->steps) {
+      const std::string loops = print(step.loops);
+      const bool of_keys = loops.find(" dQ[") != std::string::npos, of_queries = loops.find(" dK[") != std::string::npos;
+      if (of_keys || of_queries) CHECK_MESSAGE(loops.find("columns_2") == std::string::npos, loops);
+    }
+  }
+}
+
+TEST_CASE("blocks with more turns begin first, those of all heads together") {
+  const auto first_row = [](const char* bounds) {
+    const Kind kind{"f32", "f32", bounds, "", "", "cuda"};
+    Request request;
+    const Stages stages = compiled(attention(kind), 4096, 4096, false, Until::Lowered, "", kind, request);
+    const std::string loops = print(stages.lowered->steps.front().loops), word = "let t_0 = ";
+    const std::size_t from = loops.find(word) + word.size();
+    return loops.substr(from, loops.find('\n', from) - from);
+  };
+  CHECK(first_row("") == "mod(p, 128) * 32");
+  CHECK(first_row(", s <= t + 4096") == "mod(p, 128) * 32");
+  CHECK(first_row(", t <= s") == "mod(p / 2, 128) * 32");
+  CHECK(first_row(", s <= t") == "((0 - mod(p / 2, 128)) + 127) * 32");
 }
 
 TEST_CASE("exp(x - M) of a maximum M is the device's own, of anything else it is exact") {
