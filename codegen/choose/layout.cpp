@@ -343,7 +343,8 @@ class OnMultiprocessors : public Lying {
     const Facts of_all = facts(seen, {}, target_);
     if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
     double cycles = 0, bytes = 0;
-    if (const auto each = staged_cycles(of_all, 1, target_)) {
+    const auto each = staged_cycles(of_all, 1, target_);
+    if (each) {
       cycles = *each;
       for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
     } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {
@@ -352,8 +353,12 @@ class OnMultiprocessors : public Lying {
       cycles = cycles_of_threads(of_all, 1, target_);
     }
     const auto size = [&](TensorId id, double count) { return count * lang::bytes(program_.tensor(id).dtype); };
-    for (std::size_t r = 0; r < s_.reads.size(); ++r) bytes += size(s_.reads[r].tensor, sizes_[r]);
-    cycles = std::max(cycles, (bytes + size(s_.target.tensor, outputs_)) / model::threads::memory_bytes);
+    const auto moved = [&](const FlatAccess& access, double of) { return each ? torn(seen, access, of) : of; };
+    for (std::size_t r = 0; r < s_.reads.size(); ++r)
+      bytes += moved(seen.reads[r], size(s_.reads[r].tensor, sizes_[r]));
+    const double written = size(s_.target.tensor, outputs_), of_result = moved(seen.target, written);
+    bytes += of_result > written ? 2 * of_result : written;  // memory fills sectors that are written in part
+    cycles = std::max(cycles, bytes / model::threads::memory_bytes);
     const auto copy = [&](double bytes, double apart) {
       const double l2 = model::threads::l2_bytes * target_.multiprocessors;
       cycles += model::threads::cycles_of_a_launch +
@@ -372,6 +377,19 @@ class OnMultiprocessors : public Lying {
   }
 
  private:
+  // What memory moves of a tensor's bytes, where blocks stage tiles: each has one batch, and moves a sector for an
+  // element where batches lie side by side; the second cache has lost it when the next batch comes.
+  static double torn(const Nest& seen, const FlatAccess& access, double bytes) {
+    if (bytes < model::threads::kept_in_l2) return bytes;
+    for (std::size_t d = 0; d < seen.dims.size(); ++d) {
+      const bool is_batch = !seen.dims[d].reduction &&
+          std::ranges::all_of(seen.reads, [&](const FlatAccess& read) { return stride(read, d) != 0; });
+      if (is_batch && std::abs(stride(access, d)) == 1)
+        return bytes * std::min(model::threads::sector / 4, static_cast<double>(seen.dims[d].extent));
+    }
+    return bytes;
+  }
+
   bool copies_what_is_read_once(const Layouts& layouts) const {
     for (std::size_t r = 0; r < s_.reads.size(); ++r)
       if (!layouts.reads[r].empty() && points(s_) < 2 * sizes_[r]) return true;
