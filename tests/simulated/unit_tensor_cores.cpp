@@ -310,7 +310,7 @@ TEST_CASE("f32 that four warps multiply as TF32 come rounded from copies, of any
     for (Group& group : stages.plan->groups)
       for (Compute& leaf : group.body)
         if (leaf.is<forms::TensorCores>()) draw(leaf, group, *matrix_instruction("m64n8k8.tf32"), random);
-    const Made made = made_of(c.text, c.sizes, target, Until::Lowered, copies + print(*stages.plan));
+    const Made made = made_of(c.text, c.sizes, target, Until::Lowered, "no split\n" + print(*stages.plan));
     const auto module = runtime::load_device(runtime::assemble(*made.stages.lowered, made.request));
     const poly::Program& program = *made.stages.bounded;
     std::vector<poly::Array> inputs;
