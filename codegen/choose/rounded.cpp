@@ -1,8 +1,10 @@
-// The order of a copy is that of its operand, with the dimension of one reduction innermost: both must have one that this
-// index alone runs over. Each such index is tried on a Program of the statement alone.
+// The order of a copy is that of its operand, with the dimension of one reduction innermost: both must have one that
+// this index alone runs over. Each such index is tried on a Program of the statement alone.
 #include "codegen/choose/rounded.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>

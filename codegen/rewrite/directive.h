@@ -24,7 +24,7 @@
 //                                       share (pairs.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
-//   copy B  in C  order 1 0  bits 11    the copy's f32 are rounded to 11 bits, as tensor cores take them (tf32)
+//   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
 //                                       belongs (stage.h)
 //   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the
