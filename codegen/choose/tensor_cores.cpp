@@ -111,9 +111,13 @@ std::optional<Chosen> chosen(
       return;
     }
   };
+  // Of operands of some bytes alone: its threads have no registers left for rows that bound m.
+  const auto is_for = [&](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
+    return tile.warps == i.warps && (!tile.bytes || (tile.bytes == lang::bytes(i.operand) && !all.masked));
+  };
   for (const MatrixInstruction* i : instructions)
     for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
-      if (tile.warps == i->warps && (!tile.bytes || tile.bytes == lang::bytes(i->operand))) weigh(*i, tile);
+      if (is_for(tile, *i)) weigh(*i, tile);
   return best;
 }
 
