@@ -111,9 +111,8 @@ std::optional<Chosen> chosen(
       return;
     }
   };
-  // Of operands of some bytes alone: its threads have no registers left for rows that bound m.
-  const auto is_for = [&](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
-    return tile.warps == i.warps && (!tile.bytes || (tile.bytes == lang::bytes(i.operand) && !all.masked));
+  const auto is_for = [](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
+    return tile.warps == i.warps && (!tile.bytes || tile.bytes == lang::bytes(i.operand));
   };
   for (const MatrixInstruction* i : instructions)
     for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
