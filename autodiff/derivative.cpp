@@ -154,7 +154,7 @@ std::optional<Expr> derivative(Op op, const std::vector<Expr>& operands, const E
     case Op::Eq: case Op::Ne: case Op::Lt: case Op::Le: case Op::Gt: case Op::Ge:
     case Op::And: case Op::Or: case Op::Xor: case Op::Not: case Op::Shl: case Op::Shr:
     case Op::IsNan: case Op::IsFinite: return std::nullopt;
-    case Op::Between: break;                           // codegen makes it
+    case Op::Between: case Op::Tf32: break;            // codegen makes them
   }
   throw lang::InternalError("a scalar operation has no row in the table of derivatives");
 }

@@ -18,6 +18,7 @@ constexpr MatrixInstruction table[] = {
     {"m16n8k32.u8", "m16n8k32", DType::U8, DType::I32, 16, 8, 32, 80},
     {"m64n8k16.f16", "m64n{}k16", DType::F16, DType::F32, 64, 8, 16, 90, 4, "sm_90a"},
     {"m64n8k16.bf16", "m64n{}k16", DType::BF16, DType::F32, 64, 8, 16, 90, 4, "sm_90a"},
+    {"m64n8k8.tf32", "m64n{}k8", DType::F32, DType::F32, 64, 8, 8, 90, 4, "sm_90a"},
     {"m64n8k32.i8", "m64n{}k32", DType::I8, DType::I32, 64, 8, 32, 90, 4, "sm_90a"},
     {"m64n8k32.u8", "m64n{}k32", DType::U8, DType::I32, 64, 8, 32, 90, 4, "sm_90a"},
 };

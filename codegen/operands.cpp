@@ -13,6 +13,7 @@
 #include "codegen/choose/layout.h"
 #include "codegen/choose/pairs.h"
 #include "codegen/choose/predicted.h"
+#include "codegen/choose/rounded.h"
 #include "codegen/choose/rows.h"
 #include "codegen/conditions.h"
 #include "codegen/model/estimates.h"
@@ -154,7 +155,7 @@ namespace {
 // The copies and boxes of the statement at n. Returns where the last of its statements stands.
 std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
   for (std::size_t read = 0; read < layouts.reads.size(); ++read)
-    if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read]);
+    if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read], layouts.bits);
   const std::size_t sum = n;
   if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
   if (layouts.boxes.empty()) return n;
@@ -168,6 +169,7 @@ std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
 // Whether the statement may lie as one like it does.
 bool suits(const Rewriting& r, const Statement& s, const Layouts& layouts) {
   if (!layouts.target.empty() && !may_stage(r.program, r.strides, s)) return false;
+  if (layouts.bits && (may_not_round(r, s, 0) || may_not_round(r, s, 1))) return false;
   if (!layouts.boxes.empty() && !may_tile(r.program, r.strides, s)) return false;
   return std::ranges::all_of(layouts.boxes, [&](const auto& box) { return box.second < extent(s, box.first); });
 }
@@ -328,6 +330,7 @@ Layouts with_better_orders(
 // Of statements alike, the first of which says which layouts there are.
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
+  if (auto rounded = rounded_copies(r, s)) return *std::move(rounded);
   if (has_threads(r.target)) return layouts_on_gpu(r.program, r.strides, s, r.target);
   // nobody shares rows with these
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);

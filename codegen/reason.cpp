@@ -83,6 +83,9 @@ class Reasons {
         d.tensor);
   }
   std::string operator()(const directives::Copy& d) const {
+    if (d.bits)
+      return fmt::format("{} are rounded to {} bits once, and lie along what {} sums, as tensor cores take them{}",
+          size_of(d.operand), d.bits, d.reader, reads_of(d.operand, d.reader));
     return fmt::format("{} are reordered once; {} then finds side by side what its lanes and blocks read{}",
         size_of(d.operand), d.reader, reads_of(d.operand, d.reader));
   }

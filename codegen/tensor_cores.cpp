@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/core_results.h"
+#include "codegen/rewrite/copy.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
 #include "poly/intern.h"
@@ -188,6 +189,13 @@ class OnTensorCores : CoreResults {
   Expr aligned_ = i64(0);                              // what callers gave begins at a multiple of 16 bytes
 };
 
+// Whether an operand is multiplied as it lies: `wgmma` takes the 19 highest bits of f32, of rows along k alone.
+bool as_tf32(const poly::Program& program, const Nest& nest, const poly::Read& factor, const Staging& roles,
+    const std::vector<std::size_t>& side) {
+  const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor.read)];
+  return holds_tf32(program, read.tensor) && reads_along(read.offset, roles.depth, side.back()) == roles.depth;
+}
+
 }  // namespace
 
 const poly::Read* read_of(const poly::Expr& factor) {
@@ -213,6 +221,9 @@ bool multiplies(const MatrixInstruction& i, const poly::Program& program, const 
     return program.tensor(nest.reads[static_cast<std::size_t>(r.read)].tensor).dtype;
   };
   const DType of_x = type_of(*x), of_y = type_of(*y);
+  if (i.from_shared() && i.operand == DType::F32 &&
+      (!as_tf32(program, nest, *x, *roles, roles->m) || !as_tf32(program, nest, *y, *roles, roles->n)))
+    return false;
   if (!keeps_values(roles->by_m, of_x) || !keeps_values(roles->by_n, of_y)) return false;
   const bool rounds = of_x == DType::F32 || of_y == DType::F32;
   if (rounds && !tf32) return false;

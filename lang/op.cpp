@@ -61,13 +61,14 @@ constexpr OpInfo table[] = {
     {Op::IsNan, "isnan", "", 1, Boolean, false},
     {Op::IsFinite, "isfinite", "", 1, Boolean, false},
     {Op::Between, "between", "", 3, Float, false},
+    {Op::Tf32, "tf32", "", 1, Float, false},
 };
 
 constexpr bool in_order() {
   int at = 0;
   for (const OpInfo& entry : table)
     if (static_cast<int>(entry.op) != at++) return false;
-  return at == static_cast<int>(Op::Between) + 1;
+  return at == static_cast<int>(Op::Tf32) + 1;
 }
 static_assert(in_order(), "the table follows the order of Op");
 
@@ -82,7 +83,7 @@ std::optional<Op> function_named(std::string_view name) {
   for (const auto& [alias, op] : aliases)
     if (alias == name) return op;
   for (const OpInfo& entry : table)
-    if (entry.name == name && entry.op != Op::Between) return entry.op;
+    if (entry.name == name && entry.op < Op::Between) return entry.op;
   return std::nullopt;
 }
 

@@ -21,6 +21,8 @@ enum class Op {
   // What a text cannot call. Between(T[a], T[b], n): the product of the n elements of T behind a, up to b, which differ
   // in one dimension by n; both operands are reads.
   Between,
+  Tf32,                                                // an f32 to nearest with 11 bits, ties away from 0: what tensor
+                                                       // cores multiply as TF32
 };
 
 // type of the result; Float: Promoted, integers become f32

@@ -154,6 +154,7 @@ bool is_simple(Op op) {
     case Sinh: case Cosh: case Tanh: case Asinh: case Acosh: case Atanh: return false;
     case Add: case Sub: case Mul: case Neg: case Fma: case Abs: case Max: case Min: case Relu: case Sign:
     case Eq: case Ne: case Lt: case Le: case Gt: case Ge: case Select: case IsNan: case IsFinite: case Between:
+    case Tf32:
     case And: case Or: case Xor: case Not: case Shl: case Shr:
     case Ceil: case Floor: case Round: case Trunc: break;
   }

@@ -123,6 +123,14 @@ bool compare_integers(Op op, DType type, std::int64_t a, std::int64_t b) {
 
 namespace {
 
+// As `cvt.rna.tf32.f32`: half of the lowest bit that is kept is added to the magnitude, and what lies below it goes.
+double to_tf32(double a) {
+  const auto x = static_cast<float>(a);
+  if (!std::isfinite(x)) return a;
+  constexpr std::uint32_t dropped = 0x1fff;            // 13 of the 24 bits
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) + (dropped + 1) / 2) & ~dropped);
+}
+
 [[gnu::always_inline]] inline double operation(Op op, DType type, double a, double b, double c) {
   switch (op) {
     case Op::Add: return a + b;
@@ -161,6 +169,7 @@ namespace {
     case Op::Floor: return std::floor(seen(type, a));
     case Op::Round: return std::round(seen(type, a));
     case Op::Trunc: return std::trunc(seen(type, a));
+    case Op::Tf32: return to_tf32(a);
     default: no_such(op, type);
   }
 }

@@ -24,6 +24,7 @@ struct Layouts {
   // indices of which a turn has a part, and how many: copies are of a turn (tile.h)
   std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};
   double cost = 0;                                     // cycles, copies included
+  std::int64_t bits = 0;                               // that copies of operands keep of f32 (rewrite/copy.h)
   bool doubtful = false;                               // of these the model knows less: they must save more
   bool lies_as(const Layouts& other) const {
     return reads == other.reads && target == other.target && boxes == other.boxes;

@@ -29,7 +29,8 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
 }
 
 // cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
-struct Chosen { Compute leaf; double cycles; bool in_pieces; };
+// `all`: of the device, for all of them.
+struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 
 // Of a contraction on tensor cores: how many values of each kind of index.
 struct Extents { double batches, rows, columns, depth; bool masked; };
@@ -83,6 +84,9 @@ std::optional<Chosen> chosen(
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
+  const double values = std::accumulate(leaf->k.begin(), leaf->k.end(), 1.0, [&](double product, const auto& index) {
+    return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
+  });
   std::optional<Chosen> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
@@ -90,7 +94,7 @@ std::optional<Chosen> chosen(
     const std::int64_t bytes = lang::bytes(i.operand),
                        whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
-      if (i.operand == DType::F32 && stages.buffers > model::threads::buffers_of_f32) continue;
+      if (i.operand == DType::F32 && !i.from_shared() && stages.buffers > model::threads::buffers_of_f32) continue;
       // `wgmma` reads rows of a whole line each
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
@@ -102,13 +106,17 @@ std::optional<Chosen> chosen(
       if (best && cost >= least) return;
       const auto blocks = static_cast<double>(tile.blocks);
       least = cost;
-      best = Chosen{*leaf, c.all(std::ceil(c.tiles / (target.multiprocessors * blocks)) * blocks * c.one), pieces};
+      best = Chosen{*leaf, c.all(std::ceil(c.tiles / (target.multiprocessors * blocks)) * blocks * c.one),
+          cost * values, pieces};
       return;
     }
   };
+  const auto is_for = [](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
+    return tile.warps == i.warps && (!tile.bytes || tile.bytes == lang::bytes(i.operand));
+  };
   for (const MatrixInstruction* i : instructions)
     for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
-      if (tile.warps == i->warps) weigh(*i, tile);
+      if (is_for(tile, *i)) weigh(*i, tile);
   return best;
 }
 
@@ -124,6 +132,14 @@ std::optional<double> cycles_on_tensor_cores(
     const poly::Program& program, const Facts& f, double parts, const Target& target) {
   const auto best = chosen(program, f, 0, parts, target);
   return best && best->in_pieces ? std::optional(best->cycles) : std::nullopt;
+}
+
+std::optional<OnCores> contraction_on_cores(
+    const poly::Program& program, const Nest& nest, const Target& target) {
+  auto best = chosen(program, facts(nest, {}, target), 0, 1, target);
+  if (!best) return std::nullopt;
+  const auto* instruction = matrix_instruction(best->leaf.as<forms::TensorCores>()->instruction);
+  return OnCores{instruction, best->all, best->in_pieces};
 }
 
 }  // namespace tilec::codegen

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "codegen/choose/facts.h"
+#include "codegen/matrix_instruction.h"
 
 namespace tilec::codegen {
 
@@ -19,5 +20,10 @@ std::optional<Compute> leaf_on_tensor_cores(
 // operands come one by one, too: products wait for them, however many tiles there are.
 std::optional<double> cycles_on_tensor_cores(
     const poly::Program& program, const Facts& f, double parts, const Target& target);
+
+// What a contraction as it lies takes of the device, its launch aside.
+struct OnCores { const MatrixInstruction* instruction; double cycles; bool in_pieces; };
+std::optional<OnCores> contraction_on_cores(
+    const poly::Program& program, const Nest& nest, const Target& target);
 
 }  // namespace tilec::codegen

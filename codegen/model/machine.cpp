@@ -206,6 +206,7 @@ constexpr Cycles cycles_of(lang::Op op) {
     // one instruction or a few
     case Add: case Sub: case Mul: case Neg: case Fma: case Abs: case Max: case Min: case Relu: case Sign:
     case Eq: case Ne: case Lt: case Le: case Gt: case Ge: case Select: case IsNan: case IsFinite: case Between:
+    case Tf32:
     case And: case Or: case Xor: case Not: case Shl: case Shr:
     case Ceil: case Floor: case Round: case Trunc:
     case Mod: break;                                   // not measured

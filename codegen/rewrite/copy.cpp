@@ -13,6 +13,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/tile.h"
 #include "lang/diagnostic.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -30,7 +31,8 @@ std::int64_t ordinal(const Statement& s, std::size_t r) {
 }
 
 // The copy stands before the statement at n, which it returns the position of.
-std::size_t make_copy(Rewriting& r, std::size_t n, TensorId source, const std::vector<std::size_t>& order) {
+std::size_t make_copy(
+    Rewriting& r, std::size_t n, TensorId source, const std::vector<std::size_t>& order, std::int64_t bits) {
   Program& program = r.program;
   poly::Tensor tensor = program.tensor(source);
   tensor.name = fresh_name(program, tensor.name + "_t");
@@ -40,8 +42,10 @@ std::size_t make_copy(Rewriting& r, std::size_t n, TensorId source, const std::v
   r.strides.push_back(strides_between(tensor, r.target));
   program.tensors.push_back(std::move(tensor));
   const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
-  r.copies.emplace(std::make_pair(source, order), target);
-  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), copy(program, target, source, order));
+  r.copies.emplace(std::make_tuple(source, order, bits), target);
+  Statement made = copy(program, target, source, order);
+  if (bits == bits_of_tf32) made.value = poly::Apply{lang::Op::Tf32, {made.value}, lang::DType::F32};
+  program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(made));
   return n + 1;
 }
 
@@ -70,14 +74,21 @@ std::optional<std::size_t> dimension_of(const Access& read, std::size_t k) {
   return found;
 }
 
-std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::vector<std::size_t>& order) {
+bool holds_tf32(const Program& program, TensorId tensor) {
+  const Statement* s = maker(program, tensor);
+  const auto* apply = s ? s->value.as<poly::Apply>() : nullptr;
+  return apply && apply->op == lang::Op::Tf32;
+}
+
+std::size_t read_copy(
+    Rewriting& r, std::size_t n, std::size_t read, const std::vector<std::size_t>& order, std::int64_t bits) {
   Program& program = r.program;
   const auto& s = std::get<Statement>(program.nodes[n]);
   const TensorId source = s.reads[read].tensor;
   r.done.push_back(directives::Copy{
-      program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read)});
-  const auto key = std::make_pair(source, order);
-  n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order);
+      program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read), bits});
+  const auto key = std::make_tuple(source, order, bits);
+  n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order, bits);
   Access& was = std::get<Statement>(program.nodes[n]).reads[read];
   Access now{r.copies.at(key), {}};
   for (const std::size_t from : order) now.element.push_back(was.element[from]);
@@ -136,6 +147,20 @@ std::size_t read_panels(Rewriting& r, std::size_t n, const Panels& panels, std::
   return n + 1;
 }
 
+Refusal may_not_round(const Rewriting& r, const Statement& s, std::size_t read) {
+  if (r.target.family != Target::Family::Cuda || r.target.math == Math::F32)
+    return std::string("it rounds f32 to tf32, which CUDA with `math=tf32` allows");
+  const auto* product = s.value.as<poly::Apply>();
+  const bool is_factor = s.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul &&
+      product->type == lang::DType::F32 && std::ranges::any_of(product->operands, [&](const poly::Expr& factor) {
+        const auto* one = poly::below_casts(factor).as<poly::Read>();
+        return one && one->read == static_cast<int>(read);
+      });
+  const poly::Tensor& operand = r.program.tensor(s.reads[read].tensor);
+  if (is_factor && operand.dtype == lang::DType::F32) return std::nullopt;
+  return fmt::format("`{}` is no f32 that a sum takes products of", operand.name);
+}
+
 Refusal apply(Rewriting& r, const directives::Copy& directive) {
   const auto found = reading(r.program, directive.operand, directive.reader, directive.read);
   if (const auto* why = std::get_if<std::string>(&found)) return *why;
@@ -150,7 +175,9 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
   if (sorted != in_order(rank))
     return fmt::format("`{}` has {}, and {} is no order of them", directive.operand, lang::counted(rank, "dimension"),
         fmt::join(order, " "));
-  static_cast<void>(read_copy(r, n, read, order));
+  if (directive.bits != 0 && directive.bits != bits_of_tf32) return fmt::format("f32 keep {} bits, or all", bits_of_tf32);
+  if (Refusal why = directive.bits == 0 ? std::nullopt : may_not_round(r, s, read)) return why;
+  static_cast<void>(read_copy(r, n, read, order, directive.bits));
   return std::nullopt;
 }
 

@@ -30,7 +30,7 @@ struct Printer {
   void part(const char* key, const std::vector<T>& list) {
     text += fmt::format("  {} {}", key, fmt::join(list, " "));
   }
-  void unless_0(const char* key, std::int64_t number) { if (number != 0) part(key, number); }
+  void unless_0(const char* key, std::int64_t number, bool = true) { if (number != 0) part(key, number); }
 };
 
 // Reads parts in the order in which they are printed. After the first fault it reads nothing.
@@ -75,7 +75,10 @@ struct Reader {
       numbers.push_back(*value);
     }
   }
-  void unless_0(const char* word, std::int64_t& value) { if (!fault && line.more()) part(word, value); }
+  // Of several that may be missing, those that are named.
+  void unless_0(const char* word, std::int64_t& value, bool last = true) {
+    if (!fault && line.more() && (last || line.peek() == word)) part(word, value);
+  }
 
  private:
   Names list() {

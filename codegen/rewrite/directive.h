@@ -24,6 +24,7 @@
 //                                       share (pairs.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
+//   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
 //                                       belongs (stage.h)
 //   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the
@@ -161,7 +162,11 @@ struct Copy {
   std::string operand, reader;
   std::vector<std::int64_t> order;                     // the operand's dimensions, as they lie in the copy
   std::int64_t read = 0;                               // which of the reader's reads of the operand
-  void parts(auto& io) { io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read); }
+  std::int64_t bits = 0;                               // of an f32 that the copy keeps; 0: all
+  void parts(auto& io) {
+    io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read, false),
+        io.unless_0("bits", bits);
+  }
   bool operator==(const Copy&) const = default;
 };
 struct Stage {

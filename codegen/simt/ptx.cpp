@@ -14,6 +14,8 @@ std::string word(DType type) {
                         : fmt::format("{}{}", lang::is_signed(type) ? "s" : "u", lang::bits(type));
 }
 
+std::string of_operand(const MatrixInstruction& i) { return i.operand == DType::F32 ? "tf32" : word(i.operand); }
+
 }  // namespace
 
 std::string Ptx::copy(DType t, std::int64_t count) {
@@ -60,11 +62,6 @@ std::string Ptx::pack(DType type, std::int64_t parts) {
   return scalars_.helper(name, "void", parameters, body);
 }
 
-std::string Ptx::tf32_bits() {
-  return scalars_.helper("tc_tf32", "unsigned int", "float x",
-      "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
-}
-
 std::string Ptx::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
   const bool rounds = i.fragment() == DType::F32;
@@ -84,7 +81,7 @@ std::string Ptx::multiply(const MatrixInstruction& i) {
   for (std::int64_t r = 0; r < i.registers_of_b(); ++r) inputs += fmt::format(", \"r\"({}[{}])", rounds ? "y" : "b", r);
   std::string rounding;
   if (rounds) {
-    const std::string one = tf32_bits();
+    const std::string one = scalars_.tf32_bits();
     const auto all = [&](const char* to, const char* from, std::int64_t count) {
       rounding += fmt::format("unsigned int {}[{}]; ", to, count);
       for (std::int64_t r = 0; r < count; ++r) rounding += fmt::format("{0}[{3}] = {1}({2}[{3}]); ", to, one, from, r);
@@ -95,7 +92,7 @@ std::string Ptx::multiply(const MatrixInstruction& i) {
       fmt::format("{0}* c, const {1}* a, const {1}* b", scalars_.type(i.accumulator), scalars_.type(i.fragment())),
       rounding +
           fmt::format("asm(\"mma.sync.aligned.{0}.row.col.{1}.{2}.{2}.{1} {3}, {4}, {5}, {3};\" : {6} : {7});", i.shape,
-              word(i.accumulator), rounds ? "tf32" : word(i.operand), c, a, b, outputs, inputs));
+              word(i.accumulator), of_operand(i), c, a, b, outputs, inputs));
 }
 
 // PTX ISA, "Matrix descriptor": the address by 16, the next panel by 16 from bit 16, the next eight rows by 16 from bit
@@ -136,7 +133,7 @@ std::string Ptx::multiply_shared(const MatrixInstruction& i, std::int64_t column
           a_transposed ? "unsigned long long" : "const unsigned int*"),
       fmt::format(
           "asm volatile(\"{{ .reg .pred p; setp.ne.b32 p, %{10}, 0; wgmma.mma_async.sync.aligned.{0}.{1}.{2}.{2} {{{3}}}, {4}, %{5}, p{6}; }}\" : {7} : {8}, \"l\"(b), \"n\"({11:d}){9});",
-          shape, word(i.accumulator), word(i.operand), sums, a, count + of_a, ways,
+          shape, word(i.accumulator), of_operand(i), sums, a, count + of_a, ways,
           list, of_list, also, count + of_a + 1, !begins));
 }
 

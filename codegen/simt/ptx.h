@@ -29,8 +29,6 @@ class Ptx {
   std::string await_all(DType type, std::int64_t registers);  // (c)
 
  private:
-  std::string tf32_bits();                             // (x)
-
   Scalars& scalars_;
 };
 

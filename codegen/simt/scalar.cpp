@@ -283,6 +283,11 @@ std::string Scalars::quotient(const std::vector<std::string>& operands, bool any
       operands);
 }
 
+std::string Scalars::tf32_bits() {
+  return helper("tc_tf32", "unsigned int", "float x",
+      "unsigned int r; asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x)); return r;");
+}
+
 std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
   const std::string T = type(t), zero = constant({t, 0, 0}), one = constant({t, 0, 1});
   const auto shared = [&](const char* name, const std::string& body) {
@@ -334,6 +339,9 @@ std::string Scalars::floats(Op op, DType t, const std::vector<std::string>& o) {
     case Op::IsNan: return call(helper("tc_isnan_" + tag(t), "bool", T + " a", "return a != a;"), o);
     case Op::IsFinite:
       return call(helper("tc_isfinite_" + tag(t), "bool", T + " a", fmt::format("return a - a == {};", zero)), o);
+    case Op::Tf32:
+      if (dialect_ == Dialect::Cuda && t == DType::F32) return fmt::format("__uint_as_float({}({}))", tf32_bits(), o[0]);
+      [[fallthrough]];
     case Op::And: case Op::Or: case Op::Xor: case Op::Not: case Op::Shl: case Op::Shr: case Op::Select:
       throw lang::InternalError(fmt::format("`{}` of {} values", lang::info(op).name, tag(t)));
     default: return call(function(std::string(lang::info(op).name), t), o);  // both dialects call it as Tile does

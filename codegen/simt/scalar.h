@@ -35,6 +35,7 @@ class Scalars {
   std::string extreme(Op op, DType type, const std::vector<std::string>& operands);
   // An integer of up to 32 bits that is -x, or the max or min of what may be: the same.
   std::string apart(DType type, const std::string& text);
+  std::string tf32_bits();                             // name of the helper: (x), its 32 bits as tensor cores take them
   // (a, b, 1 / b) of f32. `any`: a may be infinite.
   std::string quotient(const std::vector<std::string>& operands, bool any);
 

@@ -180,6 +180,7 @@ template <class... X> void simulated_product_of(int line, int type, unsigned col
 #define SIMULATED_PRODUCTS(N)                \
   SIMULATED_PRODUCT(k16_f32_f16_f16, 0, N)   \
   SIMULATED_PRODUCT(k16_f32_bf16_bf16, 1, N) \
+  SIMULATED_PRODUCT(k8_f32_tf32_tf32, 4, N)  \
   SIMULATED_PRODUCT(k32_s32_s8_s8, 2, N)     \
   SIMULATED_PRODUCT(k32_s32_u8_u8, 3, N)
 SIMULATED_PRODUCTS(16) SIMULATED_PRODUCTS(32) SIMULATED_PRODUCTS(48) SIMULATED_PRODUCTS(64) SIMULATED_PRODUCTS(80)

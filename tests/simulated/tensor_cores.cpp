@@ -146,7 +146,7 @@ void check_descriptor(const char* at, std::uint64_t descriptor, bool turned, int
     fault_at("a matrix whose k leaves its rows of 128 bytes", line);
 }
 
-unsigned bytes_of(int type) { return type < 2 ? 2 : 1; }
+unsigned bytes_of(int type) { return type < 2 ? 2 : type < 4 ? 1 : 4; }
 
 // Threads share the pieces of 16 bytes among themselves. Each is read by nobody in particular, when it is asked for and
 // again when it was waited for: between, nobody may write it.
@@ -214,7 +214,8 @@ void add(const Product& p) {
   if (p.type == 0) add<unsigned short, float, of_f16>(p);
   else if (p.type == 1) add<unsigned short, float, of_bf16>(p);
   else if (p.type == 2) add<signed char, int, of_byte<signed char>>(p);
-  else add<unsigned char, int, of_byte<unsigned char>>(p);
+  else if (p.type == 3) add<unsigned char, int, of_byte<unsigned char>>(p);
+  else add<unsigned, float, of_tf32>(p);
 }
 
 }  // namespace
