@@ -196,7 +196,7 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
   for (std::size_t l = 0; l < leaves.size(); ++l)
     parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
   if (const auto* i = matrix_instruction(leaves.front().as<forms::Online>()->instruction))
-    return cores_bytes(*i, nests, parts, rows, depth);
+    return cores_bytes(*i, nests, parts, threads, rows / (threads / i->threads() * i->m), depth);
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const OnlinePart& part = parts[l];
     if (part.role == OnlinePart::Product) elements += nests[l].dims[part.depth].extent * (rows + depth), ++products;
