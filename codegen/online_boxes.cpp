@@ -113,14 +113,14 @@ Body OnlineBoxes::bring(const Box& b, const Expr& first, const Expr& buffer, std
   std::int64_t at_once = elements > 1 ? count : std::min(count, loads_at_once);
   while (count % at_once) --at_once;
   const std::string turn = names_.fresh("u"), round = names_.fresh("v");
-  Body all, body;
+  Body before, all, body;                               // of the loop, of a turn of it
   const Expr times = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
   const Expr number = let(all, "e", var(thread_) + times * i64(threads_));
   // Where threads are whole rows, each keeps its place in them, and where they are whole eights, its place of eight.
   const std::int64_t step = threads_ % of_row ? 0 : threads_ / of_row;
   const Expr mine = quotient(var(thread_), of_row);
   const Expr row = let(body, "row", step ? mine + times * i64(step) : quotient(number, of_row)),
-             at = let(body, "at", remainder(step ? var(thread_) : number, of_row) * i64(elements)),
+             at = let(step ? before : body, "at", remainder(step ? var(thread_) : number, of_row) * i64(elements)),
              of_eight = remainder(step && step % 8 == 0 ? mine : row, 8);
   std::optional<Expr> there;
   const auto too = [&](const Expr& holds) { there = there ? both(*there, holds) : holds; };
@@ -138,7 +138,6 @@ Body OnlineBoxes::bring(const Box& b, const Expr& first, const Expr& buffer, std
   const std::string& from = storage_.name(b.access->tensor);
   const DType type = instruction_.operand;
   const Expr holds = there.value_or(Constant{DType::Bool, 1, 0});
-  Body before;                                         // the loop
   if (elements > 1 && step && step % 8 == 0 && count == at_once) {
     // A thread's copies lie constants apart.
     const std::string first_to = names_.fresh("to"), first_from = names_.fresh("from");

@@ -261,6 +261,9 @@ class InHalves : public OnCores {
     for (int which : {0, 1})
       for (PassMember& m : members_)
         if (m.part.role == OnlinePart::Sum) factors_[which].push_back(allocate_factors(body, m, half(which)));
+    // ptxas does one product after the other where registers of sums are set while others are under way: they are zeros
+    // before the first ones.
+    append(body, await_sums());
     append(body, products(0, i64(0)));
     append(body, await_half(0));
     append(body, products(1, i64(0)));
@@ -340,6 +343,12 @@ class InHalves : public OnCores {
         if (m.rescaled) append(body, rescaled(m, half(which)));
         append(body, sum_of_shared(m, b, remainder(turn, b.buffers), factors_[which][sum++], half(which)));
       }
+    return body;
+  }
+  Body await_sums() const {
+    Body body;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum) body.push_back(stmt(Await{0, m.registers}));
     return body;
   }
   // The products of a half, and what sums it has: where halves are columns, both have all of them.

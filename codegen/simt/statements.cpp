@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/parts.h"
 #include "codegen/simt/kernel.h"
 
 namespace tilec::codegen::simt {
