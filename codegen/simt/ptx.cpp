@@ -102,7 +102,7 @@ std::string Ptx::multiply(const MatrixInstruction& i) {
 // next eight rows by 16 from bit 32, the swizzle of 128 bytes from bit 62.
 std::string Ptx::matrix() {
   return scalars_.helper("tc_matrix", "unsigned long long", "const void* at, int panel, unsigned int pieces",
-      "return ((((unsigned int)__cvta_generic_to_shared(at) & 0x3ffff) >> 4 | (unsigned int)(panel >> 4) << 16) + pieces) | 64ull << 32 | 1ull << 62;");
+      "return ((((unsigned int)(unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4 | (unsigned int)(panel >> 4) << 16) + pieces) | 64ull << 32 | 1ull << 62;");
 }
 
 std::string Ptx::multiply_shared(const MatrixInstruction& i, std::int64_t columns, std::optional<bool> a_transposed,
