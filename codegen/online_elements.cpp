@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/online_pass.h"
 #include "codegen/rewrite.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
-
-namespace {
-
-// By how much a maximum may grow before sums are brought to it: until then a term is up to e^5.5, or 2^8, and sums are
-// that much closer to the largest float.
-constexpr double most_growth = 5.5;
-
-}  // namespace
 
 std::optional<Expr> OnlinePass::is_point(std::size_t l, const Expr& row, const Expr& column, bool all) {
   const PassMember& m = members_[l];
@@ -103,7 +96,7 @@ Expr OnlinePass::grown(Body& body, const Expr& found) {
   } else {
     const Expr before = let(body, "reference", Load{reference_, i64(slot_), type_});
     const Expr grows = let(body, "grows",
-        Operation{Op::Gt, {Operation{Op::Sub, {highest, before}, type_}, Constant{type_, 0, most_growth}},
+        Operation{Op::Gt, {Operation{Op::Sub, {highest, before}, type_}, Constant{type_, 0, model::pass::most_growth}},
             DType::Bool});
     now = let(body, "now", choose(grows, highest, before));
     body.push_back(stmt(Store{reference_, i64(slot_), now}));

@@ -276,7 +276,7 @@ class OnlinePass {
   bool again_ = false, quotients_ = false, reciprocals_ = false;  // quotients_: by constants
   std::map<std::size_t, std::string> held_;            // tiles in registers, an element each
   std::string block_, thread_, highest_;
-  std::string reference_;                              // of each row, what stands for the maximum; empty: it does itself
+  std::string reference_;                              // of each row, what stands for the maximum; empty: itself
   struct Slot { Expr row, value; };                    // a row of the thread, of the block and of all
   std::vector<Slot> slots_;
   std::int64_t slot_ = 0;                              // the one that row_ and row_value_ are of
