@@ -94,9 +94,11 @@ Expr OnlinePass::grown(Body& body, const Expr& found) {
     scale = choose(Operation{Op::Or, {equal(so_far, now), equal(so_far, lowest())}, DType::Bool}, one(),
         shrinks(so_far, now));
   } else {
+    // exp(d) has an error of d / 2^24, which the maximum's own term has as well.
+    const double most = math_ == Math::F32 ? model::pass::most_growth / 2 : model::pass::most_growth;
     const Expr before = let(body, "reference", Load{reference_, i64(slot_), type_});
     const Expr grows = let(body, "grows",
-        Operation{Op::Gt, {Operation{Op::Sub, {highest, before}, type_}, Constant{type_, 0, model::pass::most_growth}},
+        Operation{Op::Gt, {Operation{Op::Sub, {highest, before}, type_}, Constant{type_, 0, most}},
             DType::Bool});
     now = let(body, "now", choose(grows, highest, before));
     body.push_back(stmt(Store{reference_, i64(slot_), now}));
