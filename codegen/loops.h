@@ -74,7 +74,8 @@ struct Load { std::string view; Expr offset; DType type; bool operator==(const L
 // type: Bool for comparisons. A third operand of a Div of f32 is the reciprocal of the second, which has a normal one:
 // two multiply-adds make its product with the first the quotient (within 1.5 ulp where the first is below 2^-102), and
 // no number where the first is infinite and the reciprocal no Constant. below_maximum: exp of what lies below 0 beside
-// others of which one is 0, so that errors count as shares of 1; of two operands exp(a - b), with an error of b / 2^24
+// others of which one is 0, so that errors count as shares of 1; of two operands exp(a - b), with an error of b / 2^24,
+// of three exp(a c - b), with one of a c / 2^23 besides
 struct Operation {
   Op op;
   std::vector<Expr> operands;
@@ -151,8 +152,9 @@ struct MultiplyShared {
   std::vector<SharedProduct> products;
   bool begins = false;
 };
-struct Await { int pending = 0; std::string c; };      // the groups of MultiplyShared but the newest `pending`; behind
-                                                       // one for all of them, c is read
+// the groups of MultiplyShared but the newest `pending`; behind one for all of them, c is read: `count` registers from
+// `at` on, or all
+struct Await { int pending = 0; std::string c; std::int64_t at = 0, count = 0; };
 struct Stmt {
   template <class T> Stmt(T of) : node(std::move(of)) {}  // NOLINT: implicit on purpose
   Stmt(const Stmt&);  // these five are long, so they are compiled once, in a .cpp

@@ -159,7 +159,10 @@ class Printer {
     for (const SharedProduct& p : x.products) text += fmt::format(", [{}] [{}] [{}]", p.at_c, print(p.a), print(p.b));
     return text;
   }
-  static std::string simple(const Await& x) { return fmt::format("await {} but {}", x.c, x.pending); }
+  static std::string simple(const Await& x) {
+    const std::string some = x.count ? fmt::format("[{}] of {}", x.at, x.count) : "";
+    return fmt::format("await {}{} but {}", x.c, some, x.pending);
+  }
   static std::string simple(const Multiply& x) {
     return fmt::format(
         "multiply {} {}[{}] += {}[{}] {}[{}]", x.instruction->name, x.c, x.at_c, x.a, x.at_a, x.b, x.at_b);

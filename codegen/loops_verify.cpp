@@ -101,7 +101,8 @@ class Verifier {
   void operation(const Operation& o) const {
     const lang::OpInfo& row = lang::info(o.op);
     const bool quotient = o.op == Op::Div && o.type == DType::F32 && o.operands.size() == 3;
-    const bool apart = o.below_maximum && o.type == DType::F32 && o.operands.size() == 2;
+    const bool apart = o.below_maximum && o.type == DType::F32 &&
+        (o.operands.size() == 2 || o.operands.size() == 3);
     require(quotient || apart || static_cast<int>(o.operands.size()) == row.arity, "`{}` has {} operands", row.name,
         o.operands.size());
     for (const Expr& e : o.operands) expr(e);
@@ -264,6 +265,8 @@ class Verifier {
 
   void statement(const Await& x, Inside inside) {
     require(!inside.vector && memory(x.c).is_register, "`{}` is awaited", x.c);
+    require(x.at >= 0 && x.at + x.count <= memory(x.c).count, "`{}` has no {} registers from {} on to await", x.c,
+        x.count, x.at);
   }
 
   void statement(const CallStmt& x, Inside inside) {

@@ -1,13 +1,9 @@
-// Passes on tensor cores: products in fragments, elements where they lie, packed fragments of sums.
-//
-// Thread 4 g + t of a warp has rows g and g + 8 of each 16 x 8 results, columns 2 t and 2 t + 1
-// (docs/decisions/tensor_cores.md), which are the places of the first operand too: two results side by side are its 16
-// columns.
+// Passes on tensor cores: which rows a thread has, elements where their products lie, turns.
 #include "codegen/online_cores.h"
 
 #include <algorithm>
 
-#include "codegen/online_boxes.h"
+#include "codegen/online_products.h"
 #include "codegen/target.h"
 #include "codegen/tensor_cores.h"
 
@@ -26,192 +22,6 @@ bool is_operand(
       keeps_values(factor, instruction.operand);
 }
 
-// What a warp multiplies, of its rows: products out of two operands in shared memory, sums out of their elements.
-class ProductsOnCores : public OnlineBoxes {
- protected:
-  ProductsOnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
-      Names& names, std::int64_t threads)
-      : OnlineBoxes(nests, leaves, storage, names, threads),
-        tall_(height_ / (threads / instruction_.threads() * instruction_.m)) {}
-
-  // Of the results of a warp: register of a row of the thread, block of columns, and which of two.
-  std::int64_t result(std::int64_t slot, std::int64_t blocks, std::int64_t block, std::int64_t one) const {
-    return (slot / 2 * blocks + block) * instruction_.registers_of_c() + slot % 2 * 2 + one;
-  }
-  std::int64_t tile_blocks() const { return depth_ / instruction_.n; }
-  std::int64_t sum_blocks(const PassMember& sum) const { return sum.leaf.vectors; }
-  std::int64_t registers_of(const PassMember& sum) const override {
-    return tall_ * sum_blocks(sum) * instruction_.registers_of_c();
-  }
-
-  // m 0 .. 7 and 8 .. 15 of the first half of k, then of the second.
-  Stmt fragment_of_rows(
-      const Box& b, const std::string& to, std::int64_t first, std::int64_t step, std::int64_t i) const {
-    return stmt(Fragment{to, first, b.shared,
-        of_fragment(b, first_row_ + i64(i * instruction_.m) + low_ * i64(8), i64(step * 2) + high_), false});
-  }
-
-  // Of 8 rows from `eight` on, this thread's.
-  Expr of_fragment(const Box& b, const Expr& eight, const Expr& number) const {
-    return b.piece(eight + r_, r_, number);
-  }
-
-  Body product(const PassMember& m, std::size_t number, const Box& b, const Expr& buffer) {
-    Body body;
-    const Box& rows = of_rows_boxes_[number];
-    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
-                       blocks = tile_blocks();
-    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
-    if (instruction_.from_shared()) {
-      MultiplyShared all{&instruction_, m.tile, depth_, {rows.shared}, {b.shared}, {}, true};
-      for (std::int64_t k = 0; k < rows.column_extent; k += instruction_.k)
-        for (std::int64_t i = 0; i < tall_; ++i)
-          all.products.push_back({i * blocks * instruction_.registers_of_c(),
-              rows.begin(first_row_ + i64(i * instruction_.m), k), at + b.begin(i64(0), k)});
-      body.push_back(stmt(std::move(all)));
-      return body;
-    }
-    for (std::int64_t x = 0; x < tall_ * blocks * instruction_.registers_of_c(); ++x)
-      body.push_back(stmt(Store{m.tile, i64(x), zero()}));
-    const std::string& held = fragments_of_rows_[number];
-    for (std::int64_t s = 0; s < b.width / instruction_.k; ++s) {
-      std::string a = held;
-      if (held.empty()) {
-        a = allocate(body, "a", tall_ * regs_a, Memory::Register, DType::U32);
-        for (std::int64_t i = 0; i < tall_; ++i) body.push_back(fragment_of_rows(rows, a, i * regs_a, s, i));
-      }
-      const std::string y = allocate(body, "b", blocks * regs_b, Memory::Register, DType::U32);
-      for (std::int64_t j = 0; j < blocks; j += 2)
-        body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
-            at + of_fragment(b, i64(j * instruction_.n) + high_ * i64(8), i64(s * 2) + low_), false}));
-      for (std::int64_t i = 0; i < tall_; ++i)
-        for (std::int64_t j = 0; j < blocks; ++j)
-          body.push_back(stmt(Multiply{&instruction_, m.tile, (i * blocks + j) * instruction_.registers_of_c(), a,
-              ((held.empty() ? 0 : s * tall_) + i) * regs_a, y, j * regs_b}));
-    }
-    return body;
-  }
-
-  Body sum(const PassMember& m, const Box& b, const Expr& buffer) {
-    Body body;
-    const std::int64_t regs_a = instruction_.registers_of_a(), regs_b = instruction_.registers_of_b(),
-                       blocks = sum_blocks(m);
-    const SplitFactors split = split_factors(instruction_, math_, storage_.plan.program, m.nest, m.part);
-    if (m.rescaled) append(body, rescaled(m, blocks));
-    const Expr at = let(body, "at", buffer * i64(b.rows * b.width));
-    if (instruction_.from_shared()) return append(body, sum_of_shared(m, b, at, split)), body;
-    for (std::int64_t s = 0; s < depth_ / instruction_.k; ++s) {
-      const std::string a = allocate(body, "a", split.of_row * tall_ * regs_a, Memory::Register, DType::U32);
-      const std::string y = allocate(body, "b", split.of_column * blocks * regs_b, Memory::Register, DType::U32);
-      append(body, packed(m, a, 0, s, split));
-      for (std::int64_t j = 0; j < blocks && split.of_column == 1; j += 2)
-        body.push_back(stmt(Fragment{y, j * regs_b, b.shared,
-            at + of_fragment(b, i64(s * instruction_.k) + low_ * i64(8), i64(j) + high_), true}));
-      for (std::int64_t r = 0; r < blocks * regs_b && split.of_column > 1; ++r) {
-        const auto value = [&](std::int64_t one) {
-          return convert(Load{b.shared,
-                             at +
-                                 b.place(i64(s * instruction_.k + r % regs_b * 8 + one) + t_ * i64(2),
-                                     i64(r / regs_b * instruction_.n) + g_),
-                             instruction_.operand},
-              type_);
-        };
-        body.push_back(
-            stmt(Pack{y, r, split.instruction->operand, value(0), value(1), split.of_column, blocks * regs_b}));
-      }
-      for (std::int64_t p = 0; p < split.of_row; ++p)
-        for (std::int64_t q = 0; q < split.of_column && split.multiplied(p, q); ++q)
-          for (std::int64_t i = 0; i < tall_; ++i)
-            for (std::int64_t j = 0; j < blocks; ++j)
-              body.push_back(
-                  stmt(Multiply{split.instruction, m.registers, (i * blocks + j) * instruction_.registers_of_c(), a,
-                      (p * tall_ + i) * regs_a, y, (q * blocks + j) * regs_b}));
-    }
-    return body;
-  }
-
-  // Maxima seldom grow, so it is asked whether one of the thread's did.
-  Body rescaled(const PassMember& m, std::int64_t blocks) {
-    Body all;
-    std::optional<Expr> none;
-    for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
-      const Expr scale = Load{scale_, i64(slot), type_}, same = equal(scale, one());
-      none = none ? both(*none, same) : same;
-      for (std::int64_t j = 0; j < blocks; ++j)
-        for (std::int64_t c = 0; c < 2; ++c) {
-          const Expr at = i64(result(slot, blocks, j, c));
-          all.push_back(stmt(Store{m.registers, at, Operation{Op::Mul, {Load{m.registers, at, type_}, scale}, type_}}));
-        }
-    }
-    return {stmt(If{*none, {}, std::move(all)})};
-  }
-
-  // The factor of rows for a step, in fragments from `first` on: each part of all its results, then the next part.
-  Body packed(
-      const PassMember& m, const std::string& a, std::int64_t first, std::int64_t step, const SplitFactors& split) {
-    Body body;
-    const std::int64_t regs_a = instruction_.registers_of_a();
-    for (std::int64_t i = 0; i < tall_; ++i)
-      for (std::int64_t r = 0; r < regs_a; ++r) {
-        const auto value = [&](std::int64_t one) {
-          return Expr(Load{m.tile, i64(result(i * 2 + r % 2, tile_blocks(), step * 2 + r / 2, one)), type_});
-        };
-        body.push_back(stmt(Pack{
-            a, first + i * regs_a + r, split.instruction->operand, value(0), value(1), split.of_row, tall_ * regs_a}));
-      }
-    return body;
-  }
-
-  // The fragments of all steps stay until the products are there.
-  Body sum_of_shared(const PassMember& m, const Box& b, const Expr& at, const SplitFactors& split) {
-    const std::int64_t regs_a = instruction_.registers_of_a(), steps = depth_ / instruction_.k,
-                       of_step = split.of_row * tall_ * regs_a;
-    Body body;
-    const std::string a = allocate(body, "a", steps * of_step, Memory::Register, DType::U32);
-    MultiplyShared all{split.instruction, m.registers, sum_blocks(m) * instruction_.n, {a},
-        {b.shared, true, b.rows * panel_bytes}, {}};
-    for (std::int64_t s = 0; s < steps; ++s) {
-      append(body, packed(m, a, s * of_step, s, split));
-      for (std::int64_t p = 0; p < split.of_row; ++p)
-        for (std::int64_t i = 0; i < tall_; ++i)
-          all.products.push_back({i * sum_blocks(m) * instruction_.registers_of_c(),
-              i64(s * of_step + (p * tall_ + i) * regs_a), at + b.begin(i64(s * instruction_.k), 0)});
-    }
-    body.push_back(stmt(std::move(all)));
-    return body;
-  }
-
-  // Each element from its own points, as f32.
-  Body sum_of_points(const PassMember& m, const Box& b, const Expr& buffer) {
-    const std::size_t l = static_cast<std::size_t>(&m - members_.data());
-    const std::string k = names_.fresh("k");
-    Body one;
-    append(one, each_row([&] {
-      Body adds;
-      const Expr a = let(adds, "a", Load{m.shared, var(k) * i64(height_) + row_, type_});
-      for (std::int64_t j = 0; j < sum_blocks(m); ++j)
-        for (std::int64_t c = 0; c < 2; ++c) {
-          const Expr slot = i64(result(slot_, sum_blocks(m), j, c));
-          const Expr y =
-              convert(Load{b.shared,
-                          buffer * i64(b.rows * b.width) + b.place(var(k), t_ * i64(2) + i64(j * instruction_.n + c)),
-                          instruction_.operand},
-                  type_);
-          adds.push_back(
-              stmt(Store{m.registers, slot, Operation{Op::Fma, {a, y, Load{m.registers, slot, type_}}, type_}}));
-        }
-      return Body{at_point(l, row_value_, j0_ + var(k), std::move(adds))};
-    }));
-    return {stmt(For{k, Kind::Serial, i64(depth_), {}, std::move(one)})};
-  }
-
-  std::int64_t tall_;                                  // results of a warp above one another
-  std::vector<std::string> fragments_of_rows_;         // that stay in registers; empty: they are read each turn
-  std::string scale_;
-  // of this thread
-  Expr first_row_ = i64(0), of_warp_ = i64(0), g_ = i64(0), t_ = i64(0), r_ = i64(0), low_ = i64(0), high_ = i64(0);
-};
-
 // What passes ask: a thread has two rows of each result of its warp.
 class OnCores : public ProductsOnCores {
  public:
@@ -221,13 +31,14 @@ class OnCores : public ProductsOnCores {
     each_ = depth_ / of_quad;
   }
 
- private:
+ protected:
   std::int64_t rows_of_thread() const override { return 2 * tall_; }
   Expr row_of_thread(Body& body, std::int64_t slot) override {
     if (slot == 0) {
       const Expr lane = let(body, "lane", remainder(var(thread_), warp));
       const std::int64_t together = instruction_.threads();
-      first_row_ = let(body, "first_row", quotient(var(thread_), together) * i64(tall_ * instruction_.m));
+      if (threads_ > together)
+        first_row_ = let(body, "first_row", quotient(var(thread_), together) * i64(tall_ * instruction_.m));
       of_warp_ = together == warp ? i64(0)
                                   : let(body, "of_warp", quotient(remainder(var(thread_), together), warp) * i64(16));
       g_ = let(body, "g", quotient(lane, of_quad)), t_ = let(body, "t", remainder(lane, of_quad));
@@ -254,6 +65,13 @@ class OnCores : public ProductsOnCores {
     return Variable{name, type_};
   }
   Body put_scale(const Expr& scale) override { return {stmt(Store{scale_, i64(slot_), scale})}; }
+  bool in_registers() const override { return true; }
+  Body scale_sums() override {
+    Body body;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum && m.rescaled) append(body, rescaled(m, whole()));
+    return body;
+  }
   bool begins_again() const override { return true; }  // parts of what is infinite, and zeros beside it, are no numbers
 
   Body first_operands() override {
@@ -275,7 +93,7 @@ class OnCores : public ProductsOnCores {
     append(body, look_at_addresses());
     for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
     body.push_back(stmt(Commit{}));
-    body.push_back(stmt(Barrier{}));
+    if (!instruction_.from_shared()) body.push_back(stmt(Barrier{}));  // else turns wait for them
     for (const Box& b : of_rows_boxes_) {
       const std::int64_t steps = b.width / instruction_.k, count = steps * tall_ * instruction_.registers_of_a();
       if (instruction_.from_shared() || count > held_fragments) {
@@ -388,6 +206,169 @@ class OnCores : public ProductsOnCores {
   }
 };
 
+// A turn in two halves. While a thread computes the elements of one, tensor cores multiply the scores of the other and
+// add up what was computed of it before:
+//
+//   multiplied                                            computed
+//   sums of half 0 of turn j, products of it of turn j+1  elements of half 1 of turn j
+//   sums of half 1 of turn j, products of it of turn j+1  elements of half 0 of turn j+1
+//
+// Elements are packed, which frees the registers of their products. Between the lines all that was asked for is waited
+// for, and before the first one all threads: the columns of products of turn j+1 and of sums of turn j are there, and
+// those of the turn before each are read no more. In flight are registers of the other half alone.
+class InHalves : public OnCores {
+ public:
+  using OnCores::OnCores;
+
+ private:
+  std::int64_t turns_at_once() const override { return halves_ ? 3 : OnCores::turns_at_once(); }
+  Half half(int which) const {
+    if (tall_ % 2 == 0) return {which * tall_ / 2, tall_ / 2, 0, depth_};
+    return {0, tall_, which * depth_ / 2, depth_ / 2};
+  }
+
+  Body pass(bool again) override {
+    if (again || !halves_) return OnCores::pass(again);
+    again_ = false;
+    Body body = nothing_so_far(false);
+    if (const_or(turns_, 1) <= 0) return body;
+    Body all = first_turn();
+    const std::string number = names_.fresh("turn");
+    Stmt turns = stmt(For{number, Kind::Serial, turns_ - i64(1), {}, turn_to_next(var(number))});
+    append(all, when(less(i64(1), turns_), {std::move(turns)}));
+    append(all, last_turn());
+    append(body, when(less(i64(0), turns_), std::move(all)));
+    append(body, settled());
+    return body;
+  }
+
+  // Where it may be otherwise, it is asked.
+  static Body when(const Expr& condition, Body body) {
+    if (const auto* known = condition.as<Constant>()) return known->integer ? std::move(body) : Body{};
+    return {stmt(If{condition, std::move(body), {}})};
+  }
+
+  Body first_turn() {
+    Body body = columns_of_turn(i64(0), false);
+    append(body, known_of_turn(i64(0)));
+    body.push_back(stmt(Commit{}));
+    append(body, columns_of_turn(i64(0), true));
+    Body next = columns_of_turn(i64(1), false);
+    append(next, known_of_turn(i64(1)));
+    append(body, when(less(i64(1), turns_), std::move(next)));
+    body.push_back(stmt(Commit{}));
+    body.push_back(stmt(Barrier{1}));
+    for (int which : {0, 1})
+      for (PassMember& m : members_)
+        if (m.part.role == OnlinePart::Sum) factors_[which].push_back(allocate_factors(body, m, half(which)));
+    // ptxas does one product after the other where registers of sums are set while others are under way: they are zeros
+    // before the first ones.
+    append(body, await_sums());
+    append(body, products(0, i64(0)));
+    append(body, await_half(0));
+    append(body, products(1, i64(0)));
+    append(body, elements_of(0, i64(0)));
+    return body;
+  }
+
+  Body turn_to_next(const Expr& turn) {
+    Body body = await_half(1);
+    body.push_back(stmt(Barrier{}));
+    const Expr next = let(body, "next", turn + i64(1)), behind = let(body, "behind", turn + i64(2));
+    append(body, sums(0, turn));
+    append(body, products(0, next));
+    append(body, columns_of_turn(next, true));
+    Body ahead = columns_of_turn(behind, false);
+    append(ahead, load_columns(first_ + behind * i64(depth_)));
+    append(body, when(less(behind, turns_), std::move(ahead)));
+    body.push_back(stmt(Commit{}));
+    append(body, elements_of(1, turn));
+    append(body, await_half(0));
+    append(body, sums(1, turn));
+    append(body, products(1, next));
+    append(body, elements_of(0, next));
+    if (Body known = put_columns(remainder(behind, turns_at_once())); !known.empty())
+      append(body, when(less(behind, turns_), std::move(known)));
+    return body;
+  }
+
+  Body last_turn() {
+    Body body = await_half(1);
+    body.push_back(stmt(Barrier{}));
+    const Expr last = let(body, "last", turns_ - i64(1));
+    append(body, sums(0, last));
+    append(body, elements_of(1, last));
+    append(body, await_half(0));
+    append(body, sums(1, last));
+    append(body, await_half(1));
+    return body;
+  }
+
+  Body known_of_turn(const Expr& turn) {
+    Body body = load_columns(first_ + turn * i64(depth_));
+    append(body, put_columns(remainder(turn, turns_at_once())));
+    return body;
+  }
+  Body elements_of(int which, const Expr& turn) {
+    Body body;
+    const Half own = half(which);
+    j0_ = let(body, "j_0", first_ + turn * i64(depth_));
+    buffer_ = let(body, "buffer", remainder(turn, turns_at_once()));
+    const std::int64_t each = own.columns / of_quad;
+    some_ = Some{own.first * 2, own.tall * 2, own.column / of_quad, each};
+    append(body, elements(false));
+    some_.reset();
+    std::size_t sum = 0;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum)
+        append(body, packed_factors(m, factors_[which][sum++], own));
+    return body;
+  }
+  Body products(int which, const Expr& turn) {
+    Body body;
+    std::size_t rows = 0;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Product) {
+        const Box& b = columns_of(m);
+        append(body, product_of_shared(m, rows++, b, remainder(turn, b.buffers), half(which)));
+      }
+    return body;
+  }
+  Body sums(int which, const Expr& turn) {
+    Body body;
+    std::size_t sum = 0;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum) {
+        const Box& b = columns_of(m);
+        if (m.rescaled) append(body, rescaled(m, half(which)));
+        append(body, sum_of_shared(m, b, remainder(turn, b.buffers), factors_[which][sum++], half(which)));
+      }
+    return body;
+  }
+  Body await_sums() const {
+    Body body;
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Sum) body.push_back(stmt(Await{0, m.registers}));
+    return body;
+  }
+  // The products of a half, and what sums it has: where halves are columns, both have all of them.
+  Body await_half(int which) const {
+    Body body;
+    const Half own = half(which);
+    for (const PassMember& m : members_) {
+      if (m.part.role == OnlinePart::Product)
+        body.push_back(stmt(Await{0, m.tile, first_register(own), registers_of_half(own)}));
+      if (m.part.role == OnlinePart::Sum) {
+        const std::int64_t row = sum_blocks(m) * instruction_.registers_of_c();
+        body.push_back(stmt(Await{0, m.registers, own.first * row, own.tall * row}));
+      }
+    }
+    return body;
+  }
+
+  std::vector<std::string> factors_[2];                // of each sum
+};
+
 }  // namespace
 
 std::int64_t SplitFactors::products() const {
@@ -431,21 +412,26 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
 }
 
 std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector<Nest>& nests,
-    const std::vector<OnlinePart>& parts, std::int64_t rows, std::int64_t depth) {
-  const std::int64_t bytes = lang::bytes(instruction.operand);
+    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t tall, std::int64_t depth) {
+  const std::int64_t bytes = lang::bytes(instruction.operand),
+                     rows = threads / instruction.threads() * tall * instruction.m;
+  const bool halves = takes_halves(instruction, tall, depth);
   const auto width = [&](const Nest& nest, std::size_t d) { return row_width(nest.dims[d].extent, instruction); };
   std::int64_t all = 0;
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
-    // Twice, and reciprocals.
-    all += 4 * 4 * depth * static_cast<std::int64_t>(column_reads(nests[l], parts[l]).size());
+    // Of some turns, and reciprocals.
+    all += (halves ? 3 : 2) * 2 * 4 * depth * static_cast<std::int64_t>(column_reads(nests[l], parts[l]).size());
     if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
     if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
-    if (std::ranges::any_of(
-            columns, [&](std::size_t c) { return same_columns(nests[c], parts[c], nests[l], parts[l]); }))
-      continue;
-    all += width(nests[l], wide_dim(parts[l])) * 2 * depth * bytes;
+    const auto alike = [&](std::size_t c) { return same_columns(nests[c], parts[c], nests[l], parts[l]); };
+    if (std::ranges::any_of(columns, alike)) continue;
+    ColumnUse use;
+    for (std::size_t c = 0; c < nests.size(); ++c)
+      if ((parts[c].role == OnlinePart::Product || parts[c].role == OnlinePart::Sum) && alike(c))
+        (parts[c].role == OnlinePart::Product ? use.by_products : use.by_sums) = true;
+    all += width(nests[l], wide_dim(parts[l])) * buffers_of(use, halves) * depth * bytes;
     columns.push_back(l);
   }
   return all;
@@ -453,7 +439,7 @@ std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector
 
 Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
     Names& names, std::int64_t threads) {
-  return OnCores(nests, leaves, storage, names, threads).spell();
+  return InHalves(nests, leaves, storage, names, threads).spell();
 }
 
 }  // namespace tilec::codegen

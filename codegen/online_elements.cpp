@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/model/thresholds.h"
 #include "codegen/online_pass.h"
 #include "codegen/rewrite.h"
 #include "poly/intern.h"
@@ -64,27 +65,69 @@ Body OnlinePass::elements_of_row(bool again, const std::optional<Expr>& whole) {
     if (!again) {
       const std::string here = allocate(body, "here", 1, Memory::Register);
       body.push_back(stmt(Store{here, i64(0), lowest()}));
-      hold(body);
+      if (!maximum_of_product_) hold(body);
       both_ways([&](bool asked) { return before_maximum(here, asked); });
-      const Expr found = highest_of(body, Load{here, i64(0), type_});
-      const Expr before = let(body, "before", highest);
-      const Expr now = let(body, "now", Operation{Op::Max, {before, found}, type_});
-      // As long as it is -inf, all that was added is 0 or no number.
-      const Expr kept = Operation{Op::Or, {equal(before, now), equal(before, lowest())}, DType::Bool};
-      const Expr scale = let(
-          body, "grown", choose(kept, one(), Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_}));
-      body.push_back(stmt(Store{highest_, i64(slot_), now}));
-      append(body, put_scale(scale));
-      for (const PassMember& m : members_)
-        if (m.part.role == OnlinePart::Fold && m.rescaled)
-          body.push_back(stmt(Store{
-              m.registers, i64(slot_), Operation{Op::Mul, {Load{m.registers, i64(slot_), type_}, scale}, type_}}));
-      highest = choose(equal(now, lowest()), zero(), now);
+      Expr found = highest_of(body, Load{here, i64(0), type_});
+      if (maximum_of_product_) {
+        Element at{0, i64(0), j0_, false, {{scaled_.at(*maximum_of_product_).product, found}}};
+        found = tile_value(body, *maximum_of_product_, at);
+      }
+      highest = grown(body, found);
     }
     maximum_now_ = let(body, "highest", highest);
   }
   both_ways([&](bool asked) { return with_maximum(again, asked); });
   held_.clear();
+  return body;
+}
+
+Expr OnlinePass::grown(Body& body, const Expr& found) {
+  const Expr so_far = let(body, "before", Load{highest_, i64(slot_), type_});
+  const Expr highest = let(body, "now", Operation{Op::Max, {so_far, found}, type_});
+  body.push_back(stmt(Store{highest_, i64(slot_), highest}));
+  const auto shrinks = [&](const Expr& before, const Expr& now) {
+    return Expr(Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_});
+  };
+  Expr now = highest, scale = one();
+  // As long as it is -inf, all that was added is 0 or no number.
+  if (reference_.empty()) {
+    scale = choose(Operation{Op::Or, {equal(so_far, now), equal(so_far, lowest())}, DType::Bool}, one(),
+        shrinks(so_far, now));
+  } else {
+    // exp(d) has an error of d / 2^24, which the maximum's own term has as well.
+    const double most = math_ == Math::F32 ? model::pass::most_growth / 2 : model::pass::most_growth;
+    const Expr before = let(body, "reference", Load{reference_, i64(slot_), type_});
+    const Expr grows = let(body, "grows",
+        Operation{Op::Gt, {Operation{Op::Sub, {highest, before}, type_}, Constant{type_, 0, most}},
+            DType::Bool});
+    now = let(body, "now", choose(grows, highest, before));
+    body.push_back(stmt(Store{reference_, i64(slot_), now}));
+    scale = choose(grows, choose(equal(before, lowest()), one(), shrinks(before, now)), one());
+  }
+  append(body, put_scale_of(let(body, "grown", scale)));
+  return choose(equal(now, lowest()), zero(), now);
+}
+
+Body OnlinePass::put_scale_of(const Expr& scale) {
+  Body body = put_scale(scale);
+  for (const PassMember& m : members_)
+    if (m.part.role == OnlinePart::Fold && m.rescaled)
+      body.push_back(stmt(
+          Store{m.registers, i64(slot_), Operation{Op::Mul, {Load{m.registers, i64(slot_), type_}, scale}, type_}}));
+  return body;
+}
+
+Body OnlinePass::settled() {
+  if (reference_.empty()) return {};
+  Body body = each_row([&] {
+    Body one_row;
+    const Expr before = Load{reference_, i64(slot_), type_}, now = Load{highest_, i64(slot_), type_};
+    const Expr scale = choose(
+        equal(before, now), one(), Operation{Op::Exp, {Operation{Op::Sub, {before, now}, type_}}, type_});
+    append(one_row, put_scale_of(let(one_row, "grown", scale)));
+    return one_row;
+  });
+  append(body, scale_sums());
   return body;
 }
 
@@ -107,9 +150,14 @@ Expr OnlinePass::spelled_value(std::size_t l, const poly::Expr& e, Element& at, 
   const auto read = [&](std::size_t r) -> Expr {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
-    if (made != by_tensor_.end())
-      return maximum_ && made->second == *maximum_ ? known.maxima.emplace_back(maximum_now_)
-                                                   : at.values.at(made->second);
+    if (made != by_tensor_.end()) {
+      if (maximum_ && made->second == *maximum_) return known.maxima.emplace_back(maximum_now_);
+      const Expr value = at.values.at(made->second);
+      if (const auto own = scaled_.find(made->second); own != scaled_.end())
+        if (const auto product = at.values.find(own->second.product); product != at.values.end())
+          known.scaled.push_back({value, product->second, own->second.by});
+      return value;
+    }
     const auto ready = known_read(l, r, at, known);
     const Expr value = ready ? *ready
                              : Load{storage_.name(access.tensor), points.known_part(access.offset),
@@ -154,27 +202,42 @@ Expr OnlinePass::scaled(std::size_t l, Element& at) {
   return where_not_0(l, at, product);
 }
 
+Expr OnlinePass::product_value(Body& body, std::size_t l, Element& at) {
+  const PassMember& m = members_[l];
+  const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+  // what may not exist where there is no point
+  const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();
+  const Expr fill = point && m.nest.fill ? convert(constant_of(*m.nest.fill), type_) : zero();
+  if (point && reads) {
+    const std::string name = allocate(body, "s", 1, Memory::Register);
+    body.push_back(stmt(Store{name, i64(0), fill}));
+    body.push_back(stmt(If{*point, {stmt(Store{name, i64(0), convert(rounded(m, scaled(l, at)), type_)})}, {}}));
+    return let(body, "s", Load{name, i64(0), type_});
+  }
+  const Expr value = rounded(m, scaled(l, at));
+  return let(body, "s",
+      point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type())) : value);
+}
+
+Expr OnlinePass::tile_value(Body& body, std::size_t l, Element& at) {
+  const PassMember& m = members_[l];
+  const poly::Expr& wanted = m.late ? m.late->numerator : *m.nest.value;
+  const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
+  if (!point) return let(body, "t", rounded(m, value(l, wanted, at)));
+  const std::string name = allocate(body, "t", 1, Memory::Register);
+  body.push_back(stmt(Store{name, i64(0), convert(constant_of(*m.nest.fill), type_)}));
+  Body there;
+  const Expr own = let(there, "t", rounded(m, value(l, wanted, at)));
+  there.push_back(stmt(Store{name, i64(0), convert(own, type_)}));
+  body.push_back(stmt(If{*point, std::move(there), {}}));
+  return let(body, "t", Load{name, i64(0), type_});
+}
+
 void OnlinePass::tiles(Body& body, Element& at, bool before, bool after) {
   for (std::size_t l = 0; l < members_.size(); ++l) {
     const PassMember& m = members_[l];
     if (m.part.role == OnlinePart::Product) {
-      if (!before && !held_.empty() && !wanted_behind(l)) continue;
-      const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
-      // what may not exist where there is no point
-      const bool reads = !m.part.times.empty() || !m.part.divisors.empty() || !m.part.when.empty();
-      const Expr fill = point && m.nest.fill ? convert(constant_of(*m.nest.fill), type_) : zero();
-      if (point && reads) {
-        const std::string name = allocate(body, "s", 1, Memory::Register);
-        body.push_back(stmt(Store{name, i64(0), fill}));
-        body.push_back(stmt(If{*point, {stmt(Store{name, i64(0), convert(rounded(m, scaled(l, at)), type_)})}, {}}));
-        at.values.insert_or_assign(l, let(body, "s", Load{name, i64(0), type_}));
-      } else {
-        const Expr value = rounded(m, scaled(l, at));
-        at.values.insert_or_assign(l,
-            let(body, "s",
-                point && m.nest.fill && m.nest.rows.size() > 0 ? choose(*point, value, convert(fill, value.type()))
-                                                               : value));
-      }
+      if (before || held_.empty() || wanted_behind(l)) at.values.insert_or_assign(l, product_value(body, l, at));
       continue;
     }
     if (m.part.role != OnlinePart::Tile) continue;
@@ -182,19 +245,7 @@ void OnlinePass::tiles(Body& body, Element& at, bool before, bool after) {
       if (!m.follows) at.values.insert_or_assign(l, Load{held_.at(l), i64(at.x), type_});
       continue;
     }
-    const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
-    if (!point) {
-      at.values.insert_or_assign(
-          l, let(body, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at))));
-    } else {
-      const std::string name = allocate(body, "t", 1, Memory::Register);
-      body.push_back(stmt(Store{name, i64(0), convert(constant_of(*m.nest.fill), type_)}));
-      Body there;
-      const Expr own = let(there, "t", rounded(m, value(l, m.late ? m.late->numerator : *m.nest.value, at)));
-      there.push_back(stmt(Store{name, i64(0), convert(own, type_)}));
-      body.push_back(stmt(If{*point, std::move(there), {}}));
-      at.values.insert_or_assign(l, let(body, "t", Load{name, i64(0), type_}));
-    }
+    at.values.insert_or_assign(l, tile_value(body, l, at));
     if (const auto held = held_.find(l); held != held_.end())
       body.push_back(stmt(Store{held->second, i64(at.x), convert(at.values.at(l), type_)}));
   }
@@ -211,7 +262,8 @@ bool OnlinePass::wanted_behind(std::size_t product) const {
 
 Body OnlinePass::each(const std::function<Body(Element&)>& f, bool asked) {
   Body body;
-  for (std::int64_t x = 0; x < each_; ++x) {
+  const std::int64_t first = some_ ? some_->first : 0, count = some_ ? some_->count : each_;
+  for (std::int64_t x = first; x < first + count; ++x) {
     Body one;
     Element at = element(one, x, asked);
     append(one, f(at));
@@ -234,14 +286,19 @@ void OnlinePass::fold(Body& body, std::size_t l, const std::string& to, std::int
 Body OnlinePass::before_maximum(const std::string& here, bool asked) {
   return each([&](Element& at) {
     Body body;
-    tiles(body, at, true, false);
+    if (maximum_of_product_) {
+      const std::size_t product = scaled_.at(*maximum_of_product_).product;
+      at.values.insert_or_assign(*maximum_of_product_, product_value(body, product, at));
+    } else {
+      tiles(body, at, true, false);
+    }
     fold(body, *maximum_, here, 0, at);
     return body;
   }, asked);
 }
 
 Body OnlinePass::with_maximum(bool again, bool asked) {
-  const bool all = !maximum_ || again;
+  const bool all = !maximum_ || again || maximum_of_product_;
   return each([&](Element& at) {
     Body body;
     tiles(body, at, all, true);

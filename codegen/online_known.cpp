@@ -68,9 +68,18 @@ Expr OnlinePass::by_known(const Expr& e, const Known& known) const {
   const Operation* difference = o->op == Op::Exp ? o->operands[0].as<Operation>() : nullptr;
   result.below_maximum = difference && difference->op == Op::Sub &&
       std::ranges::find(known.maxima, difference->operands[1]) != known.maxima.end();
-  if (result.below_maximum && math_ != Math::F32 && result.type == DType::F32) {
-    std::vector<Expr> apart = result.operands[0].as<Operation>()->operands;
-    result.operands = std::move(apart);
+  if (result.below_maximum && result.type == DType::F32) {
+    const Expr x = difference->operands[0], m = difference->operands[1];
+    const auto scaled = std::ranges::find(known.scaled, x, &Known::Scaled::value);
+    const bool is = scaled != known.scaled.end();
+    if (math_ != Math::F32) {
+      result.operands = {is ? scaled->product : x, m};
+      if (is) result.operands.push_back(Constant{DType::F32, 0, scaled->by});
+    } else if (is && std::ldexp(1.0, std::ilogb(scaled->by)) == scaled->by) {
+      // x is no rounded product, but where it is no normal number
+      const Expr by = Constant{DType::F32, 0, scaled->by}, less_m = Operation{Op::Neg, {m}, DType::F32};
+      result.operands = {Operation{Op::Fma, {scaled->product, by, less_m}, DType::F32}};
+    }
   }
   if (o->op != Op::Div || o->type != DType::F32 || o->operands.size() != 2 || again_) return result;
   const auto by = std::ranges::find(known.reciprocals, o->operands[1], &std::pair<Expr, Expr>::first);
@@ -79,6 +88,34 @@ Expr OnlinePass::by_known(const Expr& e, const Known& known) const {
   if (by != known.reciprocals.end()) result.operands.push_back(by->second);
   else if (constant) result.operands.push_back(*constant);
   return result;
+}
+
+void OnlinePass::find_scaled() {
+  if (!in_registers() || !quotients_) return;
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    const auto* apply = m.part.role == OnlinePart::Tile ? m.nest.value->as<poly::Apply>() : nullptr;
+    if (!apply || apply->type != DType::F32 || m.dtype != DType::F32 || (apply->op != Op::Mul && apply->op != Op::Div))
+      continue;
+    const bool turned = apply->op == Op::Mul && apply->operands[0].as<poly::Number>();
+    const auto* read = apply->operands[turned ? 1 : 0].as<poly::Read>();
+    const auto* number = apply->operands[turned ? 0 : 1].as<poly::Number>();
+    if (!read || !number || number->type != DType::F32) continue;
+    const auto product = by_tensor_.find(m.nest.reads[static_cast<std::size_t>(read->read)].tensor);
+    const double c = static_cast<double>(static_cast<float>(number->real)),
+                 by = apply->op == Op::Mul ? c : static_cast<double>(static_cast<float>(1 / c));
+    // Above 1 what is infinite as a tile might not be as a part of a multiply-add.
+    if (product != by_tensor_.end() && members_[product->second].part.role == OnlinePart::Product &&
+        members_[product->second].dtype == DType::F32 && by >= divisors.first && by <= 1)
+      scaled_.emplace(l, ScaledTile{product->second, by});
+  }
+  const auto* whose = maximum_ ? members_[*maximum_].nest.value->as<poly::Read>() : nullptr;
+  if (!whose) return;
+  const Nest& nest = members_[*maximum_].nest;
+  const auto tile = by_tensor_.find(nest.reads[static_cast<std::size_t>(whose->read)].tensor);
+  // A constant above 0 changes no order, and what is rounded keeps it.
+  if (tile != by_tensor_.end() && scaled_.contains(tile->second) && same_points(nest, members_[tile->second].nest))
+    maximum_of_product_ = tile->second;
 }
 
 void OnlinePass::find_quotients() {

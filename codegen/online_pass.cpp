@@ -57,6 +57,7 @@ Body OnlinePass::spell() {
   block_ = names_.fresh("p"), thread_ = names_.fresh("l");
   Body body = coordinates();
   find_quotients();
+  find_scaled();
   append(body, shared_memory());
   append(body, known_columns());
   body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
@@ -86,7 +87,8 @@ std::string OnlinePass::allocate(Body& body, const std::string& stem, std::int64
 
 Body OnlinePass::each_row(const std::function<Body()>& f) {
   Body body;
-  for (slot_ = 0; slot_ < rows_of_thread(); ++slot_) {
+  const std::int64_t first = some_ ? some_->first_row : 0, count = some_ ? some_->rows : rows_of_thread();
+  for (slot_ = first; slot_ < first + count; ++slot_) {
     row_ = slots_[static_cast<std::size_t>(slot_)].row, row_value_ = slots_[static_cast<std::size_t>(slot_)].value;
     append(body, f());
   }
@@ -199,6 +201,7 @@ Body OnlinePass::one_thread() {
     if (m.part.role == OnlinePart::Fold)
       m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
   if (maximum_) highest_ = members_[*maximum_].registers;
+  if (maximum_ && in_registers()) reference_ = allocate(body, "reference", rows_of_thread(), Memory::Register);
   append(body, first_operands());
   append(body, registers_of_columns());
   append(body, each_row([&] {
@@ -290,9 +293,8 @@ std::vector<std::size_t> OnlinePass::reads_of(const poly::Expr& e) const {
   return reads;
 }
 
-Body OnlinePass::pass(bool again) {
-  again_ = again;
-  Body body = before_turns();
+Body OnlinePass::nothing_so_far(bool again) {
+  Body body;
   for (const PassMember& m : members_) {
     if (m.part.role == OnlinePart::Sum)
       for (std::int64_t x = 0; x < registers_of(m); ++x) body.push_back(stmt(Store{m.registers, i64(x), zero()}));
@@ -300,6 +302,15 @@ Body OnlinePass::pass(bool again) {
       for (std::int64_t r = 0; r < rows_of_thread(); ++r)
         body.push_back(stmt(Store{m.registers, i64(r), identity(m.nest.aggregation, type_of(m))}));
   }
+  for (std::int64_t r = 0; r < rows_of_thread() && !reference_.empty() && !again; ++r)
+    body.push_back(stmt(Store{reference_, i64(r), lowest()}));
+  return body;
+}
+
+Body OnlinePass::pass(bool again) {
+  again_ = again;
+  Body body = before_turns();
+  append(body, nothing_so_far(again));
   if (const_or(turns_, 1) <= 0) return body;
   const std::string number = names_.fresh("turn");
   Body one;
@@ -308,6 +319,7 @@ Body OnlinePass::pass(bool again) {
   Stmt turns = stmt(For{number, Kind::Serial, turns_, {}, std::move(one)});
   if (is_const(turns_)) body.push_back(std::move(turns));
   else body.push_back(stmt(If{less(i64(0), turns_), {std::move(turns)}, {}}));
+  if (!again) append(body, settled());
   return body;
 }
 

@@ -71,6 +71,8 @@ class OnlinePass {
   Body spell();
 
  protected:
+  // What elements() is for, of a thread: some of its rows, some of its elements in each.
+  struct Some { std::int64_t first_row, rows, first, count; };
   // ---- how a block does what all passes have in common
 
   virtual Body shared_memory() = 0;
@@ -92,6 +94,10 @@ class OnlinePass {
   virtual Expr total(const PassMember& fold) const = 0;    // of row slot_
   virtual Body write_sum(std::size_t l) = 0;
   virtual Expr writes_rows() const = 0;                // of the threads that have a row, one
+  // Whether products, and sums of them, stay in registers of the threads that have their rows: these may look at a
+  // product twice, and ask whether a sum is to be scaled.
+  virtual bool in_registers() const { return false; }
+  virtual Body scale_sums() { return {}; }             // all sums in registers, by what put_scale() said of each row
 
   Expr let(Body& body, const std::string& stem, const Expr& value);
   Expr zero() const { return Constant{type_, 0, 0.0}; }
@@ -103,7 +109,7 @@ class OnlinePass {
   std::string allocate(Body& body, const std::string& stem, std::int64_t count, Memory memory, DType type);
   static DType type_of(const PassMember& fold) { return compute_type(fold.nest.value->type()); }
 
-  // f for each row of the thread.
+  // f for each row of the thread, or for some.
   Body each_row(const std::function<Body()>& f);
 
   // The maximum that others read before all of it is known, and who does.
@@ -134,6 +140,9 @@ class OnlinePass {
 
   // ---- what is known before the elements (online_known.cpp)
 
+  // Tiles that are a product times a constant, of which exp() takes the constant into its own; and whether the maximum
+  // is one of such a tile, so that the product's maximum tells it.
+  void find_scaled();
   // Whether reciprocals stand for divisors: no equality asks for the bits of a quotient, and where a divisor has none
   // that is a normal number, sums are NaN, so that the pass begins again with divisions.
   void find_quotients();
@@ -153,7 +162,8 @@ class OnlinePass {
 
   // ---- a pass; `again`: the maxima are known
 
-  Body pass(bool again);
+  virtual Body pass(bool again);
+  Body nothing_so_far(bool again);                     // sums and folds
   virtual std::int64_t registers_of(const PassMember& sum) const { return sum.leaf.rows * sum.leaf.vectors; }
   bool is_maximum(const PassMember& m) const { return maximum_ && &m == &members_[*maximum_]; }
 
@@ -167,6 +177,11 @@ class OnlinePass {
 
   Body elements(bool again);
   Body elements_of_row(bool again, const std::optional<Expr>& whole);
+  // What stands for the maximum, by one more value of it: sums so far are brought to it.
+  Expr grown(Body& body, const Expr& found);
+  // Sums, which are for what stood for the maximum, are brought to the maximum.
+  Body settled();
+  Body put_scale_of(const Expr& scale);
   static Expr equal_i64(const Expr& a, std::int64_t b) { return Operation{Op::Eq, {a, i64(b)}, DType::Bool}; }
 
   // Tiles that what comes behind the maximum reads stay in registers.
@@ -185,6 +200,8 @@ class OnlinePass {
   struct Known {
     std::vector<Expr> maxima = {};
     std::vector<std::pair<Expr, Expr>> reciprocals = {};
+    struct Scaled { Expr value, product; double by; };
+    std::vector<Scaled> scaled = {};
   };
   // A read that is in registers or in shared memory.
   std::optional<Expr> known_read(std::size_t l, std::size_t r, const Element& at, Known& known) const;
@@ -199,6 +216,8 @@ class OnlinePass {
   // A product with what waits for it.
   Expr scaled(std::size_t l, Element& at);
 
+  Expr product_value(Body& body, std::size_t l, Element& at);
+  Expr tile_value(Body& body, std::size_t l, Element& at);
   // Tiles in order, up to where the maximum is wanted, or from there on.
   void tiles(Body& body, Element& at, bool before, bool after);
   // Whether something that is computed behind the maximum reads this product itself.
@@ -246,6 +265,9 @@ class OnlinePass {
   std::map<std::size_t, std::vector<Nest>> finishing_;
   std::optional<std::size_t> maximum_;
   std::set<TensorId> maxima_;                          // of the program
+  struct ScaledTile { std::size_t product; double by; };
+  std::map<std::size_t, ScaledTile> scaled_;           // by the tile
+  std::optional<std::size_t> maximum_of_product_;      // the tile whose product tells the maximum
   bool asks_folds_ = false;                            // what is written of some sum asks for folds of its row
   struct OfRow { std::string registers, reciprocals; };
   std::map<std::pair<std::size_t, std::size_t>, OfRow> of_rows_;  // member, read → what was read once
@@ -261,9 +283,11 @@ class OnlinePass {
   bool again_ = false, quotients_ = false, reciprocals_ = false;  // quotients_: by constants
   std::map<std::size_t, std::string> held_;            // tiles in registers, an element each
   std::string block_, thread_, highest_;
+  std::string reference_;                              // of each row, what stands for the maximum; empty: itself
   struct Slot { Expr row, value; };                    // a row of the thread, of the block and of all
   std::vector<Slot> slots_;
   std::int64_t slot_ = 0;                              // the one that row_ and row_value_ are of
+  std::optional<Some> some_;                           // none: all rows and elements
   Expr i0_ = i64(0), j0_ = i64(0), row_ = i64(0), row_value_ = i64(0), first_ = i64(0), turns_ = i64(0),
        maximum_now_ = i64(0), buffer_ = i64(0);        // buffer_: where this turn's columns are
 };

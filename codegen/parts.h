@@ -72,7 +72,7 @@ template <class S, class See> void parts(S& statement, See&& see) {
       see.is(x.products.size()), see.is(x.begins);
       for (auto& product : x.products) see.is(product.at_c), see.reads(product.a), see.reads(product.b);
     } else if constexpr (std::is_same_v<T, Await>) {
-      see.is(x.pending), see.names(x.c);
+      see.is(x.pending), see.names(x.c), see.is(x.at), see.is(x.count);
     } else {
       static_assert(std::is_same_v<T, Commit>);
     }

@@ -169,7 +169,8 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
     registers += registers_of(leaf, i, product, product ? width : static_cast<double>(depth * split.of_row));
   }
-  const double shared = static_cast<double>(cores_bytes(i, nests, parts, static_cast<std::int64_t>(height), depth)) +
+  const std::int64_t above = static_cast<std::int64_t>(height) / (threads / i.threads() * i.m);
+  const double shared = static_cast<double>(cores_bytes(i, nests, parts, threads, above, depth)) +
       model::pass::shared_of_block;
   const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared,
       model::threads::registers / (registers * static_cast<double>(threads)),
@@ -223,9 +224,8 @@ std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const 
     for (const std::int64_t threads : {128, 256})
       for (const std::int64_t tall : {1, 2})
         for (const std::int64_t depth : {128, 64, 32}) {
-          const std::int64_t rows = threads / i.threads() * tall * i.m;
           auto leaves = leaves_on_cores(nests, nodes, parts, i, tall, depth);
-          if (!leaves || cores_bytes(i, nests, parts, rows, depth) > target.shared_bytes) continue;
+          if (!leaves || cores_bytes(i, nests, parts, threads, tall, depth) > target.shared_bytes) continue;
           const double cycles = cycles_on_cores(program, nests, *leaves, parts, i, threads, depth, target);
           if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
         }

@@ -95,11 +95,11 @@ std::string Ptx::multiply(const MatrixInstruction& i) {
               word(i.accumulator), of_operand(i), c, a, b, outputs, inputs));
 }
 
-// PTX ISA, "Matrix descriptor": the address by 16, the next panel by 16 from bit 16, the next eight rows by 16 from bit
-// 32, the swizzle of 128 bytes from bit 62.
+// PTX ISA, "Matrix descriptor": the address by 16, so many `pieces` behind `at`, the next panel by 16 from bit 16, the
+// next eight rows by 16 from bit 32, the swizzle of 128 bytes from bit 62.
 std::string Ptx::matrix() {
-  return scalars_.helper("tc_matrix", "unsigned long long", "const void* at, int panel",
-      "return (((unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4) | (unsigned long long)(panel >> 4) << 16 | 64ull << 32 | 1ull << 62;");
+  return scalars_.helper("tc_matrix", "unsigned long long", "const void* at, int panel, unsigned int pieces",
+      "return ((((unsigned int)(unsigned long long)__cvta_generic_to_shared(at) & 0x3ffff) >> 4 | (unsigned int)(panel >> 4) << 16) + pieces) | 64ull << 32 | 1ull << 62;");
 }
 
 std::string Ptx::multiply_shared(const MatrixInstruction& i, std::int64_t columns, std::optional<bool> a_transposed,

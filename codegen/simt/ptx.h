@@ -21,8 +21,8 @@ class Ptx {
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
   // Of sm_90a.
-  std::string matrix();                                // (where it begins, bytes to the next panel): the descriptor of
-                                                       // a matrix in shared memory
+  std::string matrix();                                // (where it begins, bytes to the next panel, behind how many
+                                                       // times 16 bytes): the descriptor of a matrix in shared memory
   // (c, descriptors of a and b); without `a_transposed` a is in registers
   std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns,
       std::optional<bool> a_transposed, bool b_transposed, bool begins);

@@ -261,8 +261,12 @@ std::string Scalars::apart(DType t, const std::string& text) {
 }
 
 // 2^(x log2 e) of the device: an error of x / 2^24 and of 2 ulp, and 0 for what is below the normal numbers. It takes
-// two instructions, where an exact one takes eight. Of a - b it takes two as well, and one for b.
+// two instructions, where an exact one takes eight. Of a - b, or a c - b, it takes two as well, and one for b.
 std::string Scalars::exp_below_maximum(const std::vector<std::string>& operands) {
+  if (operands.size() == 3)
+    return call(helper("tc_exp_below_scaled", "float", "float x, float m, float c",
+                    "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(fmaf(x, c * 1.44269504f, m * -1.44269504f))); return r;"),
+        operands);
   if (operands.size() == 2)
     return call(helper("tc_exp_below_apart", "float", "float x, float m",
                     "float r; asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(fmaf(x, 1.44269504f, m * -1.44269504f))); return r;"),

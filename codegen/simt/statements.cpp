@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/parts.h"
 #include "codegen/simt/kernel.h"
 
 namespace tilec::codegen::simt {
@@ -176,8 +177,13 @@ void Kernel::statement(const MultiplyShared& x) {
   const bool a_in_registers = place_of(x.a.view, scope_).space == Space::Private;
   const std::string matrix = ptx_.matrix();
   std::set<std::int64_t> begun;
+  // Constants stay constants behind the address of the whole array, which is found once, outside of loops.
   const auto at = [&](const SharedMatrix& m, const Expr& begin) {
-    return fmt::format("{}(&{}, {})", matrix, speller_.element(m.view, begin, scope_), m.panel);
+    const auto [where, more] = constant_apart(begin);
+    const std::int64_t of_piece = piece_bytes / lang::bytes(place_of(m.view, scope_).type);
+    const std::string pieces = speller_.value(quotient(where, of_piece), scope_).text;
+    return fmt::format("{}(&{}, {}, {} + {})", matrix, speller_.element(m.view, Expr(std::int64_t{0}), scope_), m.panel,
+        pieces, more / of_piece);
   };
   line("asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   const auto a_transposed = a_in_registers ? std::nullopt : std::optional(x.a.transposed);
@@ -196,7 +202,8 @@ void Kernel::statement(const Await& x) {
   if (x.pending)
     return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
   const Place& c = place_of(x.c, scope_);
-  say("{}(&{});", ptx_.await_all(c.type, registers_.at(x.c)), speller_.element(x.c, Expr(std::int64_t{0}), scope_));
+  const std::int64_t count = x.count ? x.count : registers_.at(x.c);
+  say("{}(&{});", ptx_.await_all(c.type, count), speller_.element(x.c, Expr(x.at), scope_));
 }
 
 // ---- folds
