@@ -212,12 +212,8 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
   for (std::size_t l = 0; l < leaves.size(); ++l)
     parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
   if (const auto* i = matrix_instruction(leaves.front().as<forms::Online>()->instruction))
-<<<<<<< HEAD
-    return cores_bytes(*i, nests, parts, rows, depth);
-  bool any_stored = false;
-=======
     return cores_bytes(*i, nests, parts, threads, rows / (threads / i->threads() * i->m), depth);
->>>>>>> attn
+  bool any_stored = false;
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const OnlinePart& part = parts[l];
     const bool stored = columns_as_stored(nests[l], part);
