@@ -1,5 +1,5 @@
-"""Recurrences over time in PyTorch, the fastest ways to write them that we know: matrix products of chunks for those with a
-state, steps for those without."""
+"""Recurrences over time in PyTorch, the fastest ways to write them that we know, as peers of bench_papers.py and
+gpu/rows.py: matrix products of chunks for those with a state, steps for those without."""
 
 import torch
 

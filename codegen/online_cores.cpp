@@ -235,17 +235,11 @@ class InHalves : public OnCores {
     Body all = first_turn();
     const std::string number = names_.fresh("turn");
     Stmt turns = stmt(For{number, Kind::Serial, turns_ - i64(1), {}, turn_to_next(var(number))});
-    append(all, when(less(i64(1), turns_), {std::move(turns)}));
+    append(all, where(less(i64(1), turns_), {std::move(turns)}));
     append(all, last_turn());
-    append(body, when(less(i64(0), turns_), std::move(all)));
+    append(body, where(less(i64(0), turns_), std::move(all)));
     append(body, settled());
     return body;
-  }
-
-  // Where it may be otherwise, it is asked.
-  static Body when(const Expr& condition, Body body) {
-    if (const auto* known = condition.as<Constant>()) return known->integer ? std::move(body) : Body{};
-    return {stmt(If{condition, std::move(body), {}})};
   }
 
   Body first_turn() {
@@ -255,7 +249,7 @@ class InHalves : public OnCores {
     append(body, columns_of_turn(i64(0), true));
     Body next = columns_of_turn(i64(1), false);
     append(next, known_of_turn(i64(1)));
-    append(body, when(less(i64(1), turns_), std::move(next)));
+    append(body, where(less(i64(1), turns_), std::move(next)));
     body.push_back(stmt(Commit{}));
     body.push_back(stmt(Barrier{1}));
     for (int which : {0, 1})
@@ -280,7 +274,7 @@ class InHalves : public OnCores {
     append(body, columns_of_turn(next, true));
     Body ahead = columns_of_turn(behind, false);
     append(ahead, load_columns(first_ + behind * i64(depth_)));
-    append(body, when(less(behind, turns_), std::move(ahead)));
+    append(body, where(less(behind, turns_), std::move(ahead)));
     body.push_back(stmt(Commit{}));
     append(body, elements_of(1, turn));
     append(body, await_half(0));
@@ -288,7 +282,7 @@ class InHalves : public OnCores {
     append(body, products(1, next));
     append(body, elements_of(0, next));
     if (Body known = put_columns(remainder(behind, turns_at_once())); !known.empty())
-      append(body, when(less(behind, turns_), std::move(known)));
+      append(body, where(less(behind, turns_), std::move(known)));
     return body;
   }
 

@@ -177,16 +177,12 @@ OnlinePass::Order OnlinePass::order_of_blocks(std::int64_t tiles, std::int64_t a
   for (const PassMember& m : members_)
     if (m.part.by_column)
       for (const std::size_t r : reads_of(*m.part.by_column)) columns.insert(m.nest.reads[r].tensor);
-  for (const TensorId id : columns) {
-    const poly::Tensor& tensor = storage_.plan.program.tensor(id);
-    double own = static_cast<double>(lang::bytes(tensor.dtype));
-    for (const poly::Size& n : tensor.shape) own *= static_cast<double>(n.get());
-    bytes += own;
-  }
+  const poly::Program& program = storage_.plan.program;
+  for (const TensorId id : columns) bytes += codegen::elements(program, id) * lang::bytes(program.tensor(id).dtype);
   std::int64_t together = around;
   while (together > 1 &&
       (around % together ||
-          bytes * static_cast<double>(together) > model::pass::columns_in_l2 * static_cast<double>(around)))
+          bytes * static_cast<double>(together) > model::threads::kept_in_l2 * static_cast<double>(around)))
     --together;
   return {together, *last > *first};
 }

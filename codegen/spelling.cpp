@@ -38,6 +38,12 @@ Expr aligned(const Storage& storage, Names& names, Body& body, TensorId tensor, 
   return Variable{name, DType::Bool};
 }
 
+Body where(const Expr& condition, Body then, Body otherwise) {
+  if (const auto* known = condition.as<Constant>()) return known->integer ? then : otherwise;
+  if (then.empty() && otherwise.empty()) return {};
+  return {stmt(If{condition, std::move(then), std::move(otherwise)})};
+}
+
 Body serial(
     Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside) {
   const auto counted = [&](const Expr& count, const Expr& lo) {

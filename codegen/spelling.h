@@ -68,6 +68,8 @@ Expr aligned(const Storage& storage, Names& names, Body& body, TensorId tensor, 
 // A serial loop over [lo, hi), which may be empty; `inside` gets the value.
 Body serial(
     Names& names, const std::string& stem, const Interval& range, const std::function<Body(const Expr&)>& inside);
+// One of both: where the condition is known it is not asked.
+Body where(const Expr& condition, Body then, Body otherwise = {});
 // A number as it is; else a variable with this value.
 Expr named(Names& names, Body& body, const std::string& stem, const Expr& e);
 

@@ -24,7 +24,7 @@ def pack(build: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     for place, files in (
         ("python/tilec", (ROOT / "python/tilec").glob("*.py")),
         ("std", (ROOT / "std").glob("*.tile")),
-        ("gpu", [ROOT / "bench/gpu/run.py", ROOT / "bench/gpu/rows.py", ROOT / "bench/contractions.py", ROOT / "bench/recurrences.py"]),
+        ("gpu", [ROOT / "bench" / name for name in ("gpu/run.py", "gpu/rows.py", "contractions.py", "recurrences.py")]),
     ):
         for file in files:
             shutil.copy(file, bundle / place)

@@ -86,7 +86,8 @@ MAMBA2 = """function (X[B, T, H, P], Step[B, T, H], A[H], K[B, T, N], Q[B, T, N]
 GATED_LINEAR_ATTENTION = """function (Q[B, H, T, D], K[B, H, T, D], V[B, H, T, E], G[B, H, T, D]) -> (O) {
   F[b, h, t, d: B, H, T, D] = =(-0.1 * G[b, h, t, d] * G[b, h, t, d]);
   L[b, h, t, d: B, H, T, D] = +(F[b, h, s, d]), s <= t;
-  O[b, h, t, e: B, H, T, E] = +(Q[b, h, t, d] * exp(L[b, h, t, d] - L[b, h, s, d]) * K[b, h, s, d] * V[b, h, s, e]), s <= t;
+  O[b, h, t, e: B, H, T, E] = +(Q[b, h, t, d] * exp(L[b, h, t, d] - L[b, h, s, d]) * K[b, h, s, d]
+      * V[b, h, s, e]), s <= t;
 }"""
 HGRN = """function (X[B, T, D], F[B, T, D]) -> (H) {
   G = sigmoid(F);

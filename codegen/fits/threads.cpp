@@ -103,11 +103,10 @@ Misfit tensor_cores_fault(const LeafToFit& g) {
 
 Misfit thread_fault(const LeafToFit& g) {
   if (g.leaf.is<forms::Staged>() || g.cores) return std::nullopt;
-  if (g.leaf.is<forms::Scan>())
+  if (g.leaf.is<forms::Scan>()) {
     for (const Loop& loop : g.group.loops)
       if (loop.part() != 1)
         return fmt::format("a block of threads scans one `{}` at a time, not {}", loop.index, loop.part());
-  if (g.leaf.is<forms::Scan>()) {
     Compute other = g.chosen;
     other.rows = g.leaf.rows;
     return g.leaf == other ? std::nullopt : Misfit("the scan of a block of threads has one form, but for its rows");

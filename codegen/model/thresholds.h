@@ -336,10 +336,6 @@ inline constexpr std::int64_t most_results = 64;       // registers of a product
 inline constexpr double of_result = 1.5;               // registers: an element takes the place of its product, but not
                                                        // of all at once; 199 to 255 of a thread as NVRTC 13 counts them
 inline constexpr double line_bytes = 128;              // that shared memory gives a cycle
-// Columns of heads, say, whose blocks begin together, the longest first: they stay in half of the second cache of an
-// H100. 16 heads of 4096 causal rows, two blocks a multiprocessor: those of the last head end 1.3 times as late as all
-// would if they ended together, so 1.01 times.
-inline constexpr double columns_in_l2 = 25 << 20;
 inline constexpr double most_growth = 5.5;             // of a maximum, before sums are brought to it: until then a term
                                                        // is up to 2^8, and sums that much closer to the largest float
 inline constexpr double dearer = 1.15;                 // the time that a pass may take, by what it saves of memory

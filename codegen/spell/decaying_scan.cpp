@@ -14,12 +14,6 @@ namespace {
 
 using namespace doubles;
 
-Body where(const Expr& condition, Body then, Body otherwise) {
-  if (const auto* known = condition.as<Constant>()) return known->integer ? then : otherwise;
-  if (then.empty() && otherwise.empty()) return {};
-  return {stmt(If{condition, std::move(then), std::move(otherwise)})};
-}
-
 // Notes whether a value goes on as it went so far. `also`: what counts as going on.
 void follow(const DecayState& d, Body& body, const DecayNames& p, std::int64_t v, const Expr& now, const Expr& before,
     const std::optional<Expr>& also) {
@@ -245,7 +239,7 @@ class DecayingScan {
     StepsAhead ahead(s_, s_.leaf.rows);
     Body body = ahead.allocate();
     const Expr count = s_.named(body, "count", j.hi - j.lo), turns = floor_divide(count, s_.leaf.rows);
-    append(body, where(less(i64(0), turns), ahead.read(j.lo, false), {}));
+    append(body, where(less(i64(0), turns), ahead.read(j.lo, false)));
     append(body, serial(s_.names, name + "_b", {i64(0), turns}, [&](const Expr& turn) {
       Body steps = ahead.read(j.lo + minimum(turn + i64(1), turns - i64(1)) * rows, true);
       const std::string u = s_.names.fresh(name);

@@ -204,6 +204,18 @@ void check_rounded(const poly::Program& program, const runtime::Module& module, 
   CHECK(std::abs(first - wanted.outputs[0].reals[0]) < 100 * 0x1p-10);
 }
 
+std::vector<poly::Array> drawn_inputs(const poly::Program& program, Random& random) {
+  std::vector<poly::Array> inputs;
+  for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
+  return inputs;
+}
+
+void check_rounded_run(const poly::Program& program, const runtime::Module& module, Random& random) {
+  const std::vector<poly::Array> inputs = drawn_inputs(program, random);
+  check_run(program, module, inputs);
+  check_rounded(program, module, inputs);
+}
+
 }  // namespace
 
 TEST_CASE("random contractions are what the interpreter makes of them, under any block of warps") {
@@ -249,8 +261,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     package.form = Package::Code::Cubins, package.code = {cubins.at(r.made.request.target.arch)};
     const auto module = runtime::load_device(package);
     const poly::Program& program = *r.made.stages.bounded;
-    std::vector<poly::Array> inputs;
-    for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
+    std::vector<poly::Array> inputs = drawn_inputs(program, random);
     if (program.tensor(program.outputs[0]).dtype == DType::F32 && random.chance(3))
       inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] =
           std::numeric_limits<double>::infinity();
@@ -275,11 +286,7 @@ TEST_CASE("f32 that are multiplied as TF32 come rounded, whichever way they lie 
           "group C  threads 256\n  contract C  m i  n j  k k  block 2x8  lanes 32  stage 32  mma m16n8k8.tf32  warps 4x2  buffers 3\n";
       const Made made = made_of(text, small, target, Until::Lowered, plan);
       const auto module = runtime::load_device(runtime::assemble(*made.stages.lowered, made.request));
-      const poly::Program& program = *made.stages.bounded;
-      std::vector<poly::Array> inputs;
-      for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
-      check_run(program, *module, inputs);
-      check_rounded(program, *module, inputs);
+      check_rounded_run(*made.stages.bounded, *module, random);
     }
 }
 
@@ -312,11 +319,7 @@ TEST_CASE("f32 that four warps multiply as TF32 come rounded from copies, of any
         if (leaf.is<forms::TensorCores>()) draw(leaf, group, *matrix_instruction("m64n8k8.tf32"), random);
     const Made made = made_of(c.text, c.sizes, target, Until::Lowered, "no split\n" + print(*stages.plan));
     const auto module = runtime::load_device(runtime::assemble(*made.stages.lowered, made.request));
-    const poly::Program& program = *made.stages.bounded;
-    std::vector<poly::Array> inputs;
-    for (const poly::TensorId id : program.inputs) inputs.push_back(drawn(program.tensor(id), random));
-    check_run(program, *module, inputs);
-    check_rounded(program, *module, inputs);
+    check_rounded_run(*made.stages.bounded, *module, random);
   }
 }
 
