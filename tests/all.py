@@ -18,6 +18,8 @@ import subprocess
 import sys
 import time
 
+import quick_pocl
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PY = sys.executable
 WORKERS = str((os.cpu_count() or 1) + 1)                # of pytest: some wait, for files, processes and each other
@@ -52,10 +54,15 @@ def counted(text: str) -> tuple[int, int]:
     return pytest.get("passed", 0), sum(n for kind, n in pytest.items() if kind != "passed")
 
 
+def of_pocl() -> dict[str, str]:
+    """What makes PoCL quick at kernels that run once; tests/meson.build says which tests have it as users do."""
+    quick = quick_pocl.environment(ROOT / "build/quick_pocl")
+    return {"POCL_CACHE_DIR": str(ROOT / "build/pocl"), "POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable", **quick}
+
+
 def said(name: str, shows: bool) -> tuple[int, str]:
     """The exit status of a part and what it printed; on a terminal one line that renews itself shows the last of it."""
-    pocl = {"POCL_CACHE_DIR": str(ROOT / "build/pocl"), "POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}  # as in tests/meson.build
-    env = dict(os.environ, **pocl, TILEC_CACHE="off")
+    env = dict(os.environ, **of_pocl(), TILEC_CACHE="off")
     part = subprocess.Popen(
         PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -1,7 +1,9 @@
 // Random programs and gradients on the CPU, for two instruction sets, against the interpreter.
 //
 //   property [--seed S] [--cases N] [--gradients N] [--case K [--gradient]] [--target cpu:…] [--kind WORD] [--plans]
-//   [--vmap] [--pool] [--show] [--caches BYTES]
+//   [--every] [--vmap] [--pool] [--show] [--caches BYTES]
+//
+// Batches take turns at the two; with --every, or as one case, each program is compiled for both.
 //
 // With --plans each is compiled as a random plan says; without, the print of what was chosen is followed to the same
 // kernels.
@@ -46,7 +48,7 @@ struct Options {
   int cases = 2000, gradients = 500;
   std::int64_t caches = 0;
   std::optional<std::uint64_t> only;
-  bool gradient = false, show = false, pool = false, plans = false, vmap = false;
+  bool gradient = false, show = false, pool = false, plans = false, vmap = false, every = false;
   std::string kind;                                    // only programs that start so: `lattice`
 #ifdef __aarch64__
   std::vector<std::string> targets{"cpu", "cpu:aarch64"};
@@ -324,8 +326,12 @@ void series(int wanted, bool gradient, const Options& options) {
   int refused = 0, made = 0;
   std::uint64_t number = options.only.value_or(0);
   std::vector<Case> batch;
+  std::size_t batches = 0;
   const auto flush = [&] {
-    for (const std::string& target : options.targets) if (!batch.empty()) run_batch(batch, target, options);
+    if (batch.empty()) return;
+    const std::size_t turn = batches++ % options.targets.size();
+    for (std::size_t k = 0; k < options.targets.size(); ++k)
+      if (options.every || options.only || k == turn) run_batch(batch, options.targets[k], options);
     batch.clear();
   };
   for (; made < wanted &&
@@ -349,7 +355,8 @@ Options arguments(int argc, char** argv) {
   read_options(argc, argv,
       {{"--seed", &o.seed}, {"--cases", &o.cases}, {"--gradients", &o.gradients}, {"--case", &o.only},
           {"--kind", &o.kind}, {"--gradient", &o.gradient}, {"--caches", &o.caches}, {"--target", &targets},
-          {"--show", &o.show}, {"--pool", &o.pool}, {"--plans", &o.plans}, {"--vmap", &o.vmap}});
+          {"--show", &o.show}, {"--pool", &o.pool}, {"--plans", &o.plans}, {"--vmap", &o.vmap},
+          {"--every", &o.every}});
   if (!targets.empty()) o.targets = targets;
   return o;
 }
