@@ -122,8 +122,9 @@ int compile(Program& p, const std::string& architecture) {
   if (!mkdtemp(folder)) return p.log = "no folder in /tmp", refused_text;
   const std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".cpp") << text << trailer(p.source);
-  // Compiling is most of what a run takes. It is twice as quick unoptimised with calls as calls (device.h), and twice
-  // again where what leaves its range traps: a handler is told much of each sum. A report counts what a compiler leaves.
+  // Compiling is most of what a run takes. It is twice as quick unoptimised, where calls are calls (device.h), and
+  // nearly twice again where what leaves its range traps: a handler is told much of each sum. A report counts what a
+  // compiler leaves.
   const std::string level = std::getenv("SIMULATED_REPORT") ? " -O1 -DSIMULATED_REPORT" : " -O0";
   const std::string command = TILEC_COMPILER + level +
       std::string(" -std=c++17 -g1 -w -fPIC -shared -fvisibility=hidden -fno-strict-aliasing -ffp-contract=off -fno-builtin -fno-exceptions -fno-rtti -fno-stack-protector "

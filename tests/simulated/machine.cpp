@@ -234,8 +234,14 @@ void access(const void* pointer, std::size_t bytes, bool write, Where where, boo
   const auto offset = static_cast<std::size_t>(p - region->base);
   if (reinterpret_cast<Address>(p) % bytes)
     fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
-  for (std::size_t k = offset; k < offset + bytes; ++k) {
+  Cell before{}, after{};                              // of the last byte: mostly of all
+  for (std::size_t k = offset; k < offset + bytes; after = region->cells[k++]) {
     Cell& c = region->cells[k];
+    if (k > offset && c == before) {
+      c = after;
+      continue;
+    }
+    before = c;
     if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial))
       fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
     // Its compiler may read before the barrier, since no other pointer writes there.
