@@ -27,7 +27,11 @@ template <class... T> std::string text(const T&... parts) {
 
 // Who touched a byte last. Epochs count barriers and never go back, so those of a launch are an interval, and so are
 // those of a block.
-struct Cell { std::uint32_t write, read; std::uint16_t writer, reader; };
+struct Cell {
+  bool operator==(const Cell&) const = default;
+  std::uint32_t write, read;
+  std::uint16_t writer, reader;
+};
 constexpr std::uint32_t never = 0, by_host = 1;
 constexpr std::uint16_t several_threads = 0x8000, several_blocks = 0x4000, thread_bits = 0x3fff;
 

@@ -4,7 +4,11 @@
 #define __global__
 #define __device__
 #define __constant__
+#ifdef SIMULATED_REPORT
 #define __forceinline__ inline __attribute__((always_inline))
+#else
+#define __forceinline__ inline
+#endif
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 // __shared__, as compiler.cpp spells it: blocks run one after another

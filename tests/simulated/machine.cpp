@@ -6,6 +6,7 @@
 #include "report.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -233,8 +234,14 @@ void access(const void* pointer, std::size_t bytes, bool write, Where where, boo
   const auto offset = static_cast<std::size_t>(p - region->base);
   if (reinterpret_cast<Address>(p) % bytes)
     fault(text("a ", verb, " of ", bytes, " bytes that is not aligned, at byte ", offset, " of ", region->name), where);
-  for (std::size_t k = offset; k < offset + bytes; ++k) {
+  Cell before{}, after{};                              // of the last byte: mostly of all
+  for (std::size_t k = offset; k < offset + bytes; after = region->cells[k++]) {
     Cell& c = region->cells[k];
+    if (k > offset && c == before) {
+      c = after;
+      continue;
+    }
+    before = c;
     if (!write && c.write < (region->shared ? block_start : by_host) && (region->shared || !partial))
       fault(text("a read of what nobody has written, at byte ", k, " of ", region->name), where);
     // Its compiler may read before the barrier, since no other pointer writes there.
@@ -247,6 +254,25 @@ void access(const void* pointer, std::size_t bytes, bool write, Where where, boo
       fault(text("a race, ", words, ", at byte ", k, " of ", region->name), where);
   }
 }
+
+// The text's own traps, which its compiler has set where an index or a number leaves its range.
+struct Traps {
+  Traps() {
+    struct sigaction answer = {};
+    answer.sa_sigaction = trapped, answer.sa_flags = SA_SIGINFO | SA_NODEFER;  // a fault does not return
+    sigaction(SIGILL, &answer, &of_illegal), sigaction(SIGTRAP, &answer, &of_trap);
+  }
+  ~Traps() { sigaction(SIGILL, &of_illegal, nullptr), sigaction(SIGTRAP, &of_trap, nullptr); }
+  Traps(const Traps&) = delete;
+  Traps& operator=(const Traps&) = delete;
+  static void trapped(int number, siginfo_t* info, void*) {
+    Dl_info of{}, of_kernel{};
+    dladdr(info->si_addr, &of), dladdr(reinterpret_cast<const void*>(now->kernel->entry), &of_kernel);
+    if (of.dli_fbase != of_kernel.dli_fbase) signal(number, SIG_DFL);  // and comes again
+    else fault("an index outside of its array, or a number outside of its type", static_cast<char*>(info->si_addr) + 1);
+  }
+  struct sigaction of_illegal, of_trap;
+};
 
 }  // namespace
 
@@ -384,6 +410,7 @@ std::string run(const Launch& launch) {
   if (fixed.bytes) regions.insert(regions.begin(), &fixed);
   if (dynamic.bytes) regions.insert(regions.begin(), &dynamic);
   launch_start = ++epoch;
+  const Traps traps;
   const std::uint64_t blocks = std::uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
   static bool backward = false;                        // in one order, then in the other
   backward = !backward;
@@ -450,13 +477,3 @@ ACCESS(16)
 SHOWN void __tsan_read_range(void* p, std::size_t n) { access_range(p, n, false, HERE); }
 SHOWN void __tsan_write_range(void* p, std::size_t n) { access_range(p, n, true, HERE); }
 SHOWN void __tsan_init() {}
-
-#define RANGE(name, words, ...) SHOWN void __ubsan_handle_##name(void*, ##__VA_ARGS__) { fault(words, HERE); }
-RANGE(out_of_bounds, "an index outside of its array", void*)
-RANGE(add_overflow, "a sum that overflows", void*, void*)
-RANGE(sub_overflow, "a difference that overflows", void*, void*)
-RANGE(mul_overflow, "a product that overflows", void*, void*)
-RANGE(negate_overflow, "a negation that overflows", void*)
-RANGE(divrem_overflow, "a division by zero, or one that overflows", void*, void*)
-RANGE(shift_out_of_bounds, "a shift by too many bits, or of a negative number", void*, void*)
-RANGE(float_cast_overflow, "a conversion to an integer type that does not hold the number", void*)

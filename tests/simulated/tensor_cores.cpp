@@ -190,9 +190,12 @@ template <class T, class C, C (*value)(T)> void add(const Product& p) {
   constexpr unsigned k = 32 / sizeof(T);
   const unsigned g = running % 32 / 4, t = running % 4, w = running % 128 / 32;
   const auto line = [&](const char* at, std::uint64_t of, bool turned, unsigned x, C* to) {
+    const char* from = nullptr;
     for (unsigned y = 0; y < k; ++y) {
       T one;
-      std::memcpy(&one, in_shared(at, of, turned, x, y, sizeof(T)), sizeof(T));
+      if (turned || y % (16 / sizeof(T)) == 0) from = in_shared(at, of, turned, x, y, sizeof(T));
+      else from += sizeof(T);                          // in the same piece
+      std::memcpy(&one, from, sizeof(T));
       to[y] = value(one);
     }
   };
