@@ -315,7 +315,8 @@ def long_decays(kind):
         for begin in range(0, t, part):
             distance = np.longdouble(level)[begin : begin + part, None] - np.longdouble(level)[None, : begin + part]
             kept = np.tri(part, begin + part, begin + first, dtype=bool)
-            sums.append(np.where(kept, np.exp(rate * np.where(kept, distance, 0)), 0) @ np.longdouble(v[: begin + part]))
+            decays = np.where(kept, np.exp(rate * np.where(kept, distance, 0)), 0)
+            sums.append(decays @ np.longdouble(v[: begin + part]))
         wanted.append(np.concatenate(sums).astype("f8"))
     return level, v, wanted
 

@@ -107,7 +107,7 @@ def test_a_plan_of_another_program_is_not_followed_and_said_once(room, tuned):
     shutil.copytree(tuned, room / "cache")
     (mine,) = (room / "cache").glob("*.plan")
     (room / "other.tile").write_text(SLOW.replace("C", "D"))
-    done = run(room, "tune", "other.tile", "--size", SIZES, "--threads", "1", "--budget", 4)
+    done = run(room, "tune", "other.tile", "--size", SIZES, "--threads", "1", "--budget", 2)
     assert done.returncode == 0, done.stderr
     (other,) = set((room / "cache").glob("*.plan")) - {mine}
     other.write_bytes(mine.read_bytes())
@@ -171,8 +171,8 @@ def test_a_terminal_shows_how_far_it_is(room):
 
 def test_without_a_cache_it_says_so(room, monkeypatch):
     monkeypatch.setenv("TILEC_CACHE", "off")
-    assert "the plan is not kept: TILEC_CACHE is `off`" in tune(room).stdout
-    assert tune(room, "-o", "-").stdout.startswith("no inline\n")
+    assert "the plan is not kept: TILEC_CACHE is `off`" in tune(room, budget=1).stdout
+    assert tune(room, "-o", "-", budget=1).stdout.startswith("no inline\n")
 
 
 @pytest.mark.parametrize("words, status, said", [
