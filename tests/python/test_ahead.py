@@ -178,9 +178,9 @@ def test_an_object_for_several_cpus_gives_the_bits_of_one_of_them(tmp_path, case
     )
 
 
-def symbols(path):
+def symbols(path, *words):
     """Name: kind, a capital where it is seen from outside; U and w are needed."""
-    lines = subprocess.run(["nm", path], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(["nm", *words, path], check=True, capture_output=True, text=True).stdout.splitlines()
     return {line.split()[-1]: line.split()[-2] for line in lines if line.split()[1:]}
 
 
