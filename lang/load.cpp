@@ -8,6 +8,7 @@
 
 #include "lang/check.h"
 #include "lang/idiom.h"
+#include "lang/kept.h"
 #include "lang/lexis.h"
 #include "lang/messages.h"
 #include "lang/parse.h"
@@ -99,11 +100,61 @@ class Loader {
   Diagnostics& diagnostics_;
   const bool outlines_;
   std::vector<std::string> open_;                      // names of the files being read, the outermost first
-  std::map<std::string, std::shared_ptr<const File>> read_;
+  FilesByName read_;
   std::vector<std::variant<Import, Dim, Function>> none_;
+  std::vector<KeptImport::Asked> asked_;               // imports that were found, to be asked for again
+  std::map<std::pair<std::string, std::string>, Found> answers_;  // to (path, importer), not yet made use of
+
+  Found find(const std::string& path, const std::string& importer) {
+    const auto known = answers_.extract({path, importer});
+    Found found = known ? std::move(known.mapped()) : find_(path, importer);
+    if (found.source) asked_.push_back({path, importer, found.source->name});
+    return found;
+  }
+
+  // What an earlier text was told about this import, where all that it imports in turn is as it was then.
+  bool read_before(const Source& source) {
+    const auto kept = kept_import(source, static_cast<std::uint32_t>(sources_.size()), read_);
+    if (!kept || kept->after.contains(open_.front())) return false;
+    FilesByName same = kept->before;
+    const auto text_of = [&](const std::string& name) {
+      const auto at = std::ranges::find(kept->sources, name, &Source::name);
+      return at == kept->sources.end() ? nullptr : &at->text;
+    };
+    for (const auto& [path, importer, name] : kept->asked) {
+      Found found = find_(path, importer);
+      const std::string* text = text_of(name);           // null: read before this import, and asked for there
+      const bool is_same = found.source && found.source->name == name && (!text || found.source->text == *text);
+      answers_.insert_or_assign({path, importer}, std::move(found));
+      if (!is_same) return false;
+    }
+    answers_.clear();
+    asked_.insert(asked_.end(), kept->asked.begin(), kept->asked.end());
+    sources_.insert(sources_.end(), kept->sources.begin(), kept->sources.end());
+    for (const Diagnostic& each : kept->said) diagnostics_.add(each);
+    read_ = kept->after;
+    return true;
+  }
+
+  // One that the text itself imports is kept: its number and what was read before it are the same in many texts.
+  void read_now(const Source& source, bool keeps) {
+    KeptImport made{static_cast<std::uint32_t>(sources_.size()), keeps ? read_ : FilesByName(), {}};
+    const std::size_t asked = asked_.size(), said = diagnostics_.all().size();
+    auto file = load(source);
+    read_[source.name] = file ? std::make_shared<const File>(std::move(*file)) : nullptr;
+    if (!keeps || !read_[source.name]) return;
+    const auto from = [](const auto& all, std::size_t first) {
+      return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+    };
+    made.sources = from(sources_, made.number);
+    made.asked = from(asked_, asked);
+    made.after = read_;
+    made.said = from(diagnostics_.all(), said);
+    keep_import(std::move(made));
+  }
 
   bool resolve(Import& import, const Source& importer) {
-    const Found found = find_(import.path, importer.name);
+    const Found found = find(import.path, importer.name);
     if (!found.source) {
       diagnostics_.report(import.span, messages::import_missing, import.path, found.problem);
       return false;
@@ -121,9 +172,9 @@ class Loader {
       import.file = known->second;
       return import.file != nullptr;                    // a faulty one was reported when it was read
     }
-    auto file = load(*found.source);
-    import.file = file ? std::make_shared<const File>(std::move(*file)) : nullptr;
-    read_[found.source->name] = import.file;
+    const bool keeps = open_.size() == 1 && !outlines_;
+    if (!keeps || !read_before(*found.source)) read_now(*found.source, keeps);
+    import.file = read_[found.source->name];
     return import.file != nullptr;
   }
 };

@@ -1,5 +1,8 @@
 #include "runtime/capi/files.h"
 
+#include <algorithm>
+#include <list>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,13 +52,71 @@ runtime::Texts texts_of(std::string_view bytes, const char* function) {
   }
 }
 
+// A file that was loaded before, and what was said of it then. Who asks for one function of std/ soon asks for another.
+struct Before {
+  std::shared_ptr<const runtime::Loaded> loaded;
+  std::vector<lang::Diagnostic> said;
+};
+struct LoadedBefore {
+  std::mutex mutex;
+  std::list<Before> all;                               // the last used first
+};
+LoadedBefore& loaded_before() {
+  static LoadedBefore& here = *new LoadedBefore;       // never destroyed: a thread may load while the process ends
+  return here;
+}
+constexpr std::size_t most_kept = 16, largest_kept = 1'000'000;  // files; bytes of text of each, with its imports
+
+std::optional<Before> before(const lang::Source& source) {
+  const std::lock_guard lock(loaded_before().mutex);
+  auto& all = loaded_before().all;
+  const auto at = std::ranges::find_if(all, [&](const Before& each) {
+    const lang::Source& own = each.loaded->sources.front();
+    return own.name == source.name && own.text == source.text;
+  });
+  if (at == all.end()) return std::nullopt;
+  all.splice(all.begin(), all, at);
+  return all.front();
+}
+
+// Whether each import still means the text that was read.
+bool is_same(const runtime::Loaded& loaded, const lang::Find& find) {
+  return std::ranges::all_of(loaded.imports, [&](const runtime::Resolved& import) {
+    const lang::Found found = find(import.path, import.importer);
+    const auto was = std::ranges::find(loaded.sources, import.name, &lang::Source::name);
+    return found.source && was != loaded.sources.end() && found.source->name == import.name &&
+        found.source->text == was->text;
+  });
+}
+
+void keep_loaded(Before made) {
+  std::size_t bytes = 0;
+  for (const lang::Source& source : made.loaded->sources) bytes += source.text.size();
+  if (bytes > largest_kept) return;
+  Before dropped;                                      // destroyed without the lock
+  const std::lock_guard lock(loaded_before().mutex);
+  auto& all = loaded_before().all;
+  all.push_front(std::move(made));
+  if (all.size() <= most_kept) return;
+  dropped = std::move(all.back());
+  all.pop_back();
+}
+
 }  // namespace
 
 std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, const lang::Find& find,
     std::vector<lang::Source>& sources, lang::Diagnostics& diagnostics) {
+  if (const auto known = before(source); known && is_same(*known->loaded, find)) {
+    sources = known->loaded->sources;
+    for (const lang::Diagnostic& each : known->said) diagnostics.add(each);
+    return known->loaded;
+  }
   std::vector<runtime::Resolved> imports;
   std::optional<lang::File> file = lang::load(source, runtime::recorded(find, imports), sources, diagnostics);
-  return file ? shared_file({sources, std::move(*file), std::move(imports)}) : nullptr;
+  if (!file) return nullptr;
+  auto loaded = shared_file({sources, std::move(*file), std::move(imports)});
+  keep_loaded({loaded, diagnostics.all()});
+  return loaded;
 }
 
 }  // namespace tilec::capi

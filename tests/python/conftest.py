@@ -1,5 +1,6 @@
 """`./dev python pytest tests/python` sets the paths; run from elsewhere, the checkout's own package and library are
 used."""
+import gc
 import pathlib
 import sys
 
@@ -9,6 +10,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 import tilec  # noqa: E402
+
+
+def pytest_collection_finish():
+    """Thousands of tests stay until the end: the collector need not look at them again and again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

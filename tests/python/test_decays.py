@@ -1,5 +1,6 @@
 """Sums under a decay, products over intervals and the gradients of running products and extremes: against the
 interpreter, bound by bound."""
+import functools
 import itertools
 import os
 import pathlib
@@ -196,22 +197,26 @@ def test_against_the_interpreter(tmp_path, family, name, dtype, target):
         if family == "decays"
         else ["plain", "zeros" if family == "products" else "ties", "special"]
     )
+    smallest = kinds[-1]
+    if target == "cpu" and dtype != "f4":                # of the other two types one has these, one has those
+        kinds = kinds[(list(FAMILIES[family]).index(name) + (dtype == "f8")) % 2 :: 2]
+    header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
+    (tmp_path / "f.tile").write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
+    gradient = tilec(tmp_path, "grad", "f.tile").stdout
+    of_type, cotangent_shape = re.search(r"(\w+) dO\[([^\]]*)\]", gradient.split("->")[0]).groups()
     files = []
     for t, kind in [
-        (3, kinds[-1]),
+        (3, smallest),
         *((24 if family == "products" else 50, kind) for kind in (kinds if target == "cpu" else kinds[:1])),
     ]:
         f, g = f"f{len(files)}.tile", f"g{len(files)}.tile"
         files += [f, g]
         of = sizes(rng, t)
-        header = ", ".join(f"{TYPES[dtype]} {n}[{', '.join(shape)}]" for n, shape in inputs.items())
-        (tmp_path / f).write_text(f"function f({header}) -> (O) {{ {statement} }}\n")
-        gradient = tilec(tmp_path, "grad", f).stdout
+        (tmp_path / f).write_text((tmp_path / "f.tile").read_text())
         (tmp_path / g).write_text(gradient)
         arrays = {n: numbers(rng, n, [of[c] for c in shape], kind, dtype, largest) for n, shape in inputs.items()}
         add_case(tmp_path, f, arrays)
-        of_type, shape = re.search(r"(\w+) dO\[([^\]]*)\]", gradient.split("->")[0]).groups()
-        cotangent = rng.standard_normal([of[c.strip()] for c in shape.split(",")]).astype(
+        cotangent = rng.standard_normal([of[c.strip()] for c in cotangent_shape.split(",")]).astype(
             {v: k for k, v in TYPES.items()}[of_type]
         )
         add_case(tmp_path, g, arrays | {"dO": cotangent})
@@ -292,10 +297,9 @@ def test_long_slow_decays_keep_their_digits(tmp_path, target):
     np.testing.assert_allclose(np.load(tmp_path / "o.npy"), np.exp(level) * np.cumsum(np.exp(-level)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("kind", ["slow", "fast", "rising", "wandering", "large levels"])
-def test_long_decays_in_f64_keep_their_digits(tmp_path, target, kind):
-    """A step for each element would lose a digit for each; exact to what the definition may lose itself."""
+@functools.lru_cache(maxsize=1)                            # the same for each target, which are tested in a row
+def long_decays(kind):
+    """Levels, values, and by the definition both sums under a decay, in long doubles."""
     t, rng = 4000, np.random.default_rng(8)
     level = {
         "slow": -1e-4 * np.arange(t),
@@ -305,6 +309,23 @@ def test_long_decays_in_f64_keep_their_digits(tmp_path, target, kind):
         "large levels": 1e9 - 0.013 * np.arange(t),
     }[kind]
     v = np.abs(rng.standard_normal(t)) + 0.1
+    wanted = []
+    for rate, first in ((1, 0), (np.longdouble(0.7), -1)):
+        sums, part = [], 100                             # rows at a time: what lies behind the diagonal is not computed
+        for begin in range(0, t, part):
+            distance = np.longdouble(level)[begin : begin + part, None] - np.longdouble(level)[None, : begin + part]
+            kept = np.tri(part, begin + part, begin + first, dtype=bool)
+            decays = np.where(kept, np.exp(rate * np.where(kept, distance, 0)), 0)
+            sums.append(decays @ np.longdouble(v[: begin + part]))
+        wanted.append(np.concatenate(sums).astype("f8"))
+    return level, v, wanted
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("kind", ["slow", "fast", "rising", "wandering", "large levels"])
+def test_long_decays_in_f64_keep_their_digits(tmp_path, target, kind):
+    """A step for each element would lose a digit for each; exact to what the definition may lose itself."""
+    level, v, wanted = long_decays(kind)
     (tmp_path / "f.tile").write_text(
         "function f(f64 L[T], f64 V[T]) -> (O, P) { O[t: T] = +(exp(L[t] - L[s]) * V[s]), s <= t; P[t: T] = +(exp(0.7*(L[t] - L[s])) * V[s]), s < t; }\n"
     )
@@ -312,11 +333,7 @@ def test_long_decays_in_f64_keep_their_digits(tmp_path, target, kind):
     done = tilec(tmp_path, "run", "f.tile", *words, "O=o.npy", "P=p.npy", "--target", target)
     if "E0515" in done.stderr:
         pytest.skip(done.stderr)
-    distance = np.longdouble(level)[:, None] - np.longdouble(level)[None]
-    for name, rate, first in (("o", 1, 0), ("p", np.longdouble(0.7), -1)):
-        want = (np.tril(np.exp(rate * np.where(np.tri(t, t, first), distance, 0)), first) @ np.longdouble(v)).astype(
-            "f8"
-        )
+    for name, want in zip("op", wanted):
         np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want, rtol=2e-14)
 
 

@@ -125,3 +125,59 @@ def test_how_many_are_kept(tmp_path, monkeypatch):
     assert tilec.load(files[0]) is first                      # used, so it stays
     tilec.load(files[3])
     assert tilec.load(files[0]) is first and len(tilec._source._loaded) == 3
+
+
+def importing(names, number):
+    imports = "".join('import "%s.tile";\n' % name for name in names)
+    return tilec.compile("%sfunction f(X[N]) -> (Y) { Y = %s(X) + %d; }" % (imports, names[-1], number))
+
+
+@pytest.fixture
+def chain(tmp_path, monkeypatch):
+    """c imports b, which imports a; d imports a."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tile").write_text("function a(X[N]) -> (Y) { Y = X + 1; }")
+    for name, other in ("ba", "cb", "da"):
+        (tmp_path / (name + ".tile")).write_text(
+            'import "%s.tile";\nfunction %s(X[N]) -> (Y) { Y = %s(X) * 2; }' % (other, name, other)
+        )
+    return tmp_path
+
+
+@pytest.mark.parametrize("names", ["c", "dc", "cd", "acd"])
+def test_texts_with_the_same_imports_and_then_others(chain, names):
+    """What a text before has read serves the next only as long as all of it is the same."""
+    for added in (1, 10, 1):
+        (chain / "a.tile").write_text("function a(X[N]) -> (Y) { Y = X + %d; }" % added)
+        for number in (0, 0, 1):
+            wanted = (X + added) * (2 if names[-1] == "d" else 4) + number
+            np.testing.assert_array_equal(importing(names, number)(X), wanted)
+
+
+@pytest.mark.parametrize("text, code", [
+    (None, "E0121"),
+    ("function a(X[N]) -> (Y) { Y = X + ; }", "E0101"),
+    ('import "c.tile";\nfunction a(X[N]) -> (Y) { Y = X; }', "E0122"),
+])
+def test_imports_that_are_no_longer_right(chain, text, code):
+    importing("c", 0)
+    (chain / "a.tile").unlink()
+    if text:
+        (chain / "a.tile").write_text(text)
+    for number in (0, 1):
+        with pytest.raises(tilec.ProgramError, match=code):
+            importing("c", number)
+
+
+def test_a_text_that_an_import_of_the_last_one_names(chain):
+    """c, read before, is now imported by itself: by a text of the name of what it imports."""
+    importing("c", 0)
+    with pytest.raises(tilec.ProgramError, match="E0122"):
+        tilec.compile('import "c.tile";\nfunction f(X) -> (Y) { Y = c(X); }', name="b.tile")
+
+
+def test_warnings_are_said_again(chain):
+    (chain / "b.tile").write_text('import "a.tile";\n[[nothing]] function b(X[N]) -> (Y) { Y = a(X) * 2; }')
+    for number in (0, 0, 1, 0):
+        with pytest.warns(tilec.ProgramWarning, match="W0104"):
+            importing("c", number)

@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -29,12 +30,21 @@ def room(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The cache of a folder where the program was tuned: for tests of what becomes of its plan."""
+    room = tmp_path_factory.mktemp("tuned")
+    (room / "mm.tile").write_text(SLOW)
+    tune(room, env={**os.environ, "TILEC_CACHE": str(room / "cache")})
+    return room / "cache"
+
+
 def run(room, *words, **options):
     return subprocess.run([TILEC, *map(str, words)], cwd=room, capture_output=True, text=True, timeout=120, **options)
 
 
-def tune(room, *words, budget=4):
-    done = run(room, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", budget, *words)
+def tune(room, *words, budget=4, **options):
+    done = run(room, "tune", "mm.tile", "--size", SIZES, "--threads", "1", "--budget", budget, *words, **options)
     assert done.returncode == 0, done.stderr
     return done
 
@@ -93,11 +103,11 @@ def test_what_was_compiled_before_is_compiled_anew(room, monkeypatch):
     assert "lanes 1\n" in plan_that_runs(room, threads=2)[0] and "lanes 1\n" not in plan_that_runs(room)[0]
 
 
-def test_a_plan_of_another_program_is_not_followed_and_said_once(room):
-    tune(room)
+def test_a_plan_of_another_program_is_not_followed_and_said_once(room, tuned):
+    shutil.copytree(tuned, room / "cache")
     (mine,) = (room / "cache").glob("*.plan")
     (room / "other.tile").write_text(SLOW.replace("C", "D"))
-    done = run(room, "tune", "other.tile", "--size", SIZES, "--threads", "1", "--budget", 4)
+    done = run(room, "tune", "other.tile", "--size", SIZES, "--threads", "1", "--budget", 2)
     assert done.returncode == 0, done.stderr
     (other,) = set((room / "cache").glob("*.plan")) - {mine}
     other.write_bytes(mine.read_bytes())
@@ -110,8 +120,8 @@ def test_a_plan_of_another_program_is_not_followed_and_said_once(room):
 @pytest.mark.parametrize(
     "harm", [lambda data: data[:-3], lambda data: data.replace(b"lanes", b"LANES"), lambda data: b""]
 )
-def test_a_damaged_plan_is_none(room, harm):
-    tune(room)
+def test_a_damaged_plan_is_none(room, tuned, harm):
+    shutil.copytree(tuned, room / "cache")
     (plan,) = (room / "cache").glob("*.plan")
     plan.write_bytes(harm(plan.read_bytes()))
     text, done = plan_that_runs(room)
@@ -161,8 +171,8 @@ def test_a_terminal_shows_how_far_it_is(room):
 
 def test_without_a_cache_it_says_so(room, monkeypatch):
     monkeypatch.setenv("TILEC_CACHE", "off")
-    assert "the plan is not kept: TILEC_CACHE is `off`" in tune(room).stdout
-    assert tune(room, "-o", "-").stdout.startswith("no inline\n")
+    assert "the plan is not kept: TILEC_CACHE is `off`" in tune(room, budget=1).stdout
+    assert tune(room, "-o", "-", budget=1).stdout.startswith("no inline\n")
 
 
 @pytest.mark.parametrize("words, status, said", [
