@@ -62,7 +62,8 @@ def of_pocl() -> dict[str, str]:
 
 def said(name: str, shows: bool) -> tuple[int, str]:
     """The exit status of a part and what it printed; on a terminal one line that renews itself shows the last of it."""
-    env = dict(os.environ, **of_pocl(), TILEC_CACHE="off")
+    env = dict(os.environ, **of_pocl(), TILEC_CACHE="off", PYTHONPYCACHEPREFIX=str(ROOT / "build/pycache"))
+    env.pop("PYTHONDONTWRITEBYTECODE", None)             # hundreds of processes import the package
     part = subprocess.Popen(
         PARTS[name], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

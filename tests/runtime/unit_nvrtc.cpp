@@ -131,11 +131,13 @@ TEST_CASE("passes over the scores of attention do not spill") {
 }
 
 TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor do those of its gradients") {
-  struct Shape { std::string type, bounds; std::int64_t positions, width; bool gradient; };
-  for (const auto& [type, bounds, positions, width, gradient] :
+  // Gradients take NVRTC 5 to 9 s: those of one type are left out for sm_80, those of the other for sm_100, which has
+  // the same instructions for both.
+  struct Shape { std::string type, bounds; std::int64_t positions, width; bool gradient; std::string_view left_out = ""; };
+  for (const auto& [type, bounds, positions, width, gradient, left_out] :
       {Shape{"bf16", "", 1024, 64, false}, Shape{"bf16", "", 1021, 40, false},
           Shape{"bf16", ", s <= t", 1024, 128, false}, Shape{"f16", ", s <= t", 1024, 64, false},
-          Shape{"bf16", ", s <= t", 1024, 64, true}, Shape{"f16", "", 1021, 40, true}}) {
+          Shape{"bf16", ", s <= t", 1024, 64, true, "sm_80"}, Shape{"f16", "", 1021, 40, true, "sm_100"}}) {
     const std::string attention = "function f(" + type + " Q[H, T, D], " + type + " K[H, S, D], " + type +
         " V[H, S, E]) -> (" + type + " O) { Score[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d]))" + bounds +
         "; X[h, t, s: H, T, S] = =(Score[h, t, s] / sqrt(f32(D)))" + bounds + "; Mx[h, t: H, T] = >(X[h, t, s])" +
@@ -143,6 +145,7 @@ TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor
         bounds + "; U[h, t, e: H, T, E] = +(P[h, t, s] * f32(V[h, s, e]))" + bounds + "; O[h, t, e: H, T, E] = =(" +
         type + "(U[h, t, e] / Z[h, t])); }";
     for (const char* architecture : {"sm_80", "sm_90a", "sm_100"}) {
+      if (architecture == left_out) continue;
       CAPTURE(architecture);
       CAPTURE(type);
       CAPTURE(width);
