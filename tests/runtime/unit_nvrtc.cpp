@@ -133,7 +133,12 @@ TEST_CASE("passes over the scores of attention do not spill") {
 TEST_CASE("passes over the scores of attention on tensor cores do not spill, nor do those of its gradients") {
   // Gradients take NVRTC 5 to 9 s: those of one type are left out for sm_80, those of the other for sm_100, which has
   // the same instructions for both.
-  struct Shape { std::string type, bounds; std::int64_t positions, width; bool gradient; std::string_view left_out = ""; };
+  struct Shape {
+    std::string type, bounds;
+    std::int64_t positions, width;
+    bool gradient;
+    std::string_view left_out = "";
+  };
   for (const auto& [type, bounds, positions, width, gradient, left_out] :
       {Shape{"bf16", "", 1024, 64, false}, Shape{"bf16", "", 1021, 40, false},
           Shape{"bf16", ", s <= t", 1024, 128, false}, Shape{"f16", ", s <= t", 1024, 64, false},
