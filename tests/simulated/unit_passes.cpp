@@ -199,7 +199,7 @@ TEST_CASE("a turn that is taken in two halves is right, whatever maxima do from 
       CAPTURE(plan);
       const bool rounds = std::string_view(kind.target).ends_with("bf16");
       for (const std::int64_t columns : {50, 300}) {
-        if (gradient && columns == 50 && &kind != kinds) continue;
+        if (columns == 50 && (gradient ? &kind != kinds : !kind.bounds.empty() || !kind.bias.empty())) continue;
         CAPTURE(columns);
         Request small;
         const Stages stages = compiled(text, kind.bounds.empty() ? 70 : 300, columns, gradient, Until::Lowered, plan,
