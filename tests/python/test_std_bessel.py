@@ -56,6 +56,12 @@ def test_beside_pytorch(name):
     assert own(np.array([1], "f2")).dtype == np.float16 and own(np.array([1], "i4")).dtype == np.float32
 
 
+def test_the_second_kind_at_the_smallest_numbers():
+    x = np.array([5e-324, 1e-310])
+    np.testing.assert_allclose(std.modified_bessel_k0(x), [744.556003437039675, 713.917310343812578], rtol=1e-15)
+    np.testing.assert_array_equal(std.modified_bessel_k1(x), np.inf)
+
+
 def test_zeta():
     x = np.concatenate([RNG.uniform(1.01, 12, 200), RNG.integers(2, 9, 100)])
     q = np.concatenate([RNG.uniform(0.01, 30, 200), RNG.uniform(-9, 9, 100)])

@@ -102,6 +102,13 @@ def test_equal_numbers():
         np.testing.assert_array_equal(f.grad()(x, np.ones(f(x).shape)), 0)
 
 
+def test_between_minus_infinity_and_a_number():
+    """Where NumPy and PyTorch say NaN for a share below a half: their difference is infinite."""
+    x = np.array([np.inf, -np.inf, 1, 1])
+    assert tilec.std.quantile(x, q=0.3) == -np.inf
+    assert tilec.std.quantile(x[1:3], q=0.3) == -np.inf
+
+
 def test_a_mean_of_nothing_is_nan():
     nothing = np.zeros((0, 3))
     np.testing.assert_array_equal(tilec.std.mean(nothing, dim=0), [np.nan] * 3)
