@@ -116,7 +116,6 @@ class Loader {
   bool read_before(const Source& source) {
     const auto kept = kept_import(source, static_cast<std::uint32_t>(sources_.size()), read_);
     if (!kept || kept->after.contains(open_.front())) return false;
-    FilesByName same = kept->before;
     const auto text_of = [&](const std::string& name) {
       const auto at = std::ranges::find(kept->sources, name, &Source::name);
       return at == kept->sources.end() ? nullptr : &at->text;

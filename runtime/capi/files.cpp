@@ -1,13 +1,12 @@
 #include "runtime/capi/files.h"
 
 #include <algorithm>
-#include <list>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "lang/parse.h"
+#include "lang/recent.h"
 #include "runtime/capi/error.h"
 #include "runtime/capi/given.h"
 #include "runtime/capi/shared.h"
@@ -57,26 +56,18 @@ struct Before {
   std::shared_ptr<const runtime::Loaded> loaded;
   std::vector<lang::Diagnostic> said;
 };
-struct LoadedBefore {
-  std::mutex mutex;
-  std::list<Before> all;                               // the last used first
-};
-LoadedBefore& loaded_before() {
-  static LoadedBefore& here = *new LoadedBefore;       // never destroyed: a thread may load while the process ends
+const std::vector<lang::Source>& sources_of(const Before& made) { return made.loaded->sources; }
+
+lang::Recent<Before>& loaded_before() {
+  static auto& here = *new lang::Recent<Before>;       // never destroyed: a thread may load while the process ends
   return here;
 }
-constexpr std::size_t most_kept = 16, largest_kept = 1'000'000;  // files; bytes of text of each, with its imports
 
-std::optional<Before> before(const lang::Source& source) {
-  const std::lock_guard lock(loaded_before().mutex);
-  auto& all = loaded_before().all;
-  const auto at = std::ranges::find_if(all, [&](const Before& each) {
+std::shared_ptr<const Before> before(const lang::Source& source) {
+  return loaded_before().find([&](const Before& each) {
     const lang::Source& own = each.loaded->sources.front();
     return own.name == source.name && own.text == source.text;
   });
-  if (at == all.end()) return std::nullopt;
-  all.splice(all.begin(), all, at);
-  return all.front();
 }
 
 // Whether each import still means the text that was read.
@@ -87,19 +78,6 @@ bool is_same(const runtime::Loaded& loaded, const lang::Find& find) {
     return found.source && was != loaded.sources.end() && found.source->name == import.name &&
         found.source->text == was->text;
   });
-}
-
-void keep_loaded(Before made) {
-  std::size_t bytes = 0;
-  for (const lang::Source& source : made.loaded->sources) bytes += source.text.size();
-  if (bytes > largest_kept) return;
-  Before dropped;                                      // destroyed without the lock
-  const std::lock_guard lock(loaded_before().mutex);
-  auto& all = loaded_before().all;
-  all.push_front(std::move(made));
-  if (all.size() <= most_kept) return;
-  dropped = std::move(all.back());
-  all.pop_back();
 }
 
 }  // namespace
@@ -115,7 +93,7 @@ std::shared_ptr<const runtime::Loaded> loaded_from(const lang::Source& source, c
   std::optional<lang::File> file = lang::load(source, runtime::recorded(find, imports), sources, diagnostics);
   if (!file) return nullptr;
   auto loaded = shared_file({sources, std::move(*file), std::move(imports)});
-  keep_loaded({loaded, diagnostics.all()});
+  loaded_before().add({loaded, diagnostics.all()});
   return loaded;
 }
 
