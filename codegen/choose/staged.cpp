@@ -57,9 +57,8 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
   const double issued = warps * words * (elements + sides / 4) + copied / warp * of_copy,
                shared = words * (warps * sides * gpu::turns_of_operand + copied / warp);
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
-  const double waits =
-      (held < 2 && elements < gpu::sums_that_hide ? gpu::of_one_block : 1) *
-      std::max(1.0, gpu::warps_that_hide / (warps * held));
+  const double alone = elements < gpu::sums_that_hide ? gpu::of_one_block : gpu::of_one_block_of_many_sums;
+  const double waits = (held < 2 ? alone : 1) * std::max(1.0, gpu::warps_that_hide / (warps * held));
   const double sectors = static_cast<double>(t.height()) * moved.by_m + static_cast<double>(t.width()) * moved.by_n +
       static_cast<double>(t.height() * t.width()) * moved.result;
   // While a stage is multiplied the next one is on its way. Where little is multiplied, blocks wait for it; others of
@@ -84,7 +83,8 @@ TileChoice thread_tile(double rows, double columns, double others, bool masked, 
   };
   if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
     // beside what bounds rows its registers would spill
-    if (!masked && words == 1) weigh(16, 8, 16, 256);
+    if (!masked && words == 1)
+      for (const std::int64_t threads : {256, 128}) weigh(16, 8, 16, threads);
     for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
       for (const std::int64_t lanes : {16, 8})
         for (const std::int64_t threads : {256, 128}) weigh(r, v, lanes, threads);
