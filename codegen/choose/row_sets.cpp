@@ -168,10 +168,13 @@ bool folds_elements(const Rewriting& r, const Statement& s) {
   return !staged_leaf(all, 0, r.target, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
 }
 
-// Whether an operand was copied for it, by a launch that fills the machine.
+// Whether an operand was copied for it, by a launch that fills the machine: in another order, or rounded.
 bool reads_copy(const Rewriting& r, const Statement& s) {
   return std::ranges::any_of(s.reads, [&](const Access& read) {
-    return std::ranges::any_of(r.copies, [&](const auto& made) { return made.second == read.tensor; });
+    return std::ranges::any_of(r.copies, [&](const auto& made) {
+      const auto& [tensor, order, bits] = made.first;
+      return made.second == read.tensor && (bits != 0 || order != in_order(order.size()));
+    });
   });
 }
 

@@ -1,9 +1,12 @@
 #include "codegen/choose/rows.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "autodiff/graph.h"
+#include "codegen/choose/kept_rows.h"
 #include "codegen/choose/predicted.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -21,13 +24,37 @@ std::vector<directives::Share> shares_of(const Rewriting& r) {
   return shares;
 }
 
+// Whether one launch makes the tensor and has all that read it.
+bool stays_in_launch(const Rewriting& r, TensorId tensor) {
+  return std::ranges::any_of(r.rows, [&](const Rewriting::Rows& rows) {
+    const auto has = [&](TensorId id) { return std::ranges::find(rows.tensors, id) != rows.tensors.end(); };
+    return has(tensor) && std::ranges::none_of(r.program.nodes, [&](const poly::Node& node) {
+      return reads(node, tensor) &&
+          std::ranges::none_of(autodiff::targets(node), [&](TensorId id) { return has(id); });
+    });
+  });
+}
+
+// Rows that are read again stay in shared memory.
+void share_rows_kept(Rewriting& r) {
+  std::optional<Rewriting> with = keeping_rows(r);
+  if (!with) return share_rows(r);
+  share_rows(*with);
+  const bool all = std::ranges::all_of(with->copies, [&](const auto& copy) {
+    return r.copies.contains(copy.first) || stays_in_launch(*with, copy.second);
+  });
+  if (!all) return share_rows(r);
+  r.program = std::move(with->program), r.strides = std::move(with->strides), r.done = std::move(with->done),
+  r.rows = std::move(with->rows), r.parts = std::move(with->parts), r.copies = std::move(with->copies);
+}
+
 }  // namespace
 
 void share_rows_that_pay(Rewriting& r) {
   double work = 0;
   for (const poly::Node& node : r.program.nodes)
     if (const auto* s = std::get_if<poly::Statement>(&node)) work += cycles(*s);
-  if (work < model::worth_parting || !model::predicts_time(r.target)) return share_rows(r);
+  if (work < model::worth_parting || !model::predicts_time(r.target)) return share_rows_kept(r);
   const Rewriting before = r;
   share_rows(r);
   std::vector<directives::Share> kept = shares_of(r);

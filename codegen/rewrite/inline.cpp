@@ -9,6 +9,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/kept_rows.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
 #include "codegen/tensor_cores.h"
@@ -218,6 +219,8 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
   for (auto& [rows, kept] : by_rows) {
     std::ranges::stable_sort(kept, {}, &Kept::weight);
     double bytes = 0;
+    for (const auto& [tensor, row] : rows_to_keep(program, target))
+      if (elements(program, tensor) / row.elements == rows) bytes += row.bytes;
     for (const Kept& one : kept) bytes += one.bytes;
     for (const Kept& one : kept) {
       if (bytes <= shared_for_rows(target)) break;

@@ -1,0 +1,94 @@
+#include "codegen/choose/kept_rows.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/model/thresholds.h"
+#include "codegen/part.h"
+#include "codegen/rewrite.h"
+#include "codegen/rewrite/copy.h"
+#include "codegen/rewrite/share.h"
+
+namespace tilec::codegen {
+
+namespace {
+
+using poly::Access;
+using poly::Program;
+using poly::Statement;
+
+// Whether it reads whole rows at the places of its own: X[i, j] of Mx[i] or of Y[i, j].
+bool reads_rows(const Program& program, const Statement& s, const Access& read, std::size_t lead) {
+  if (lead == 0 || lead >= read.element.size() || lead > s.target.element.size()) return false;
+  std::set<std::size_t> seen;
+  for (std::size_t d = 0; d < read.element.size(); ++d) {
+    const auto k = plain_index(read.element[d]);
+    if (!k || !seen.insert(*k).second || low(s, *k) != 0) return false;
+    if (extent(s, *k) != program.tensor(read.tensor).shape[d].get()) return false;
+    if (d < lead && plain_index(s.target.element[d]) != k) return false;
+  }
+  return true;
+}
+
+// Whether what comes of the fold is read beside the same rows.
+bool is_asked_again(const Program& program, const Statement& fold, const Access& read) {
+  const std::size_t lead = fold.target.element.size();
+  std::set<TensorId> made{fold.target.tensor};
+  for (const poly::Node& node : program.nodes) {
+    const auto* s = std::get_if<Statement>(&node);
+    if (!s || std::ranges::none_of(s->reads, [&](const Access& other) { return made.contains(other.tensor); }))
+      continue;
+    made.insert(s->target.tensor);
+    if (std::ranges::any_of(s->reads, [&](const Access& other) {
+          return other.tensor == read.tensor && reads_rows(program, *s, other, lead);
+        }))
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::map<TensorId, KeptRow> rows_to_keep(const Program& program, const Target& target) {
+  std::map<TensorId, KeptRow> found;
+  double room = shared_for_rows(target);
+  if (target.family != Target::Family::Cuda) return found;
+  for (const poly::Node& node : program.nodes) {
+    const auto* s = std::get_if<Statement>(&node);
+    if (!s || !reduces(*s)) continue;
+    const double rows = elements(program, s->target.tensor);
+    if (rows < target.multiprocessors * model::shared_rows_of_a_multiprocessor) continue;
+    for (const Access& read : s->reads) {
+      const std::size_t lead = s->target.element.size();
+      const poly::Tensor& tensor = program.tensor(read.tensor);
+      const double bytes = elements(program, read.tensor) / rows * lang::bytes(tensor.dtype);
+      const double at_once = bytes * target.multiprocessors * model::threads::blocks_of_long_rows;
+      if (at_once <= model::threads::kept_in_l2 || bytes > room || found.contains(read.tensor) ||
+          std::ranges::find(program.inputs, read.tensor) == program.inputs.end() ||
+          !reads_rows(program, *s, read, lead) || !is_asked_again(program, *s, read))
+        continue;
+      found.emplace(read.tensor, KeptRow{bytes, elements(program, read.tensor) / rows, lead});
+      room -= bytes;
+    }
+  }
+  return found;
+}
+
+std::optional<Rewriting> keeping_rows(const Rewriting& r) {
+  const std::map<TensorId, KeptRow> kept = rows_to_keep(r.program, r.target);
+  if (kept.empty()) return std::nullopt;
+  Rewriting with = r;
+  for (const auto& [tensor, row] : kept)
+    for (std::size_t n = 0; n < with.program.nodes.size(); ++n) {
+      const auto* s = std::get_if<Statement>(&with.program.nodes[n]);
+      if (!s) continue;
+      for (std::size_t read = 0; read < s->reads.size(); ++read)
+        if (s->reads[read].tensor == tensor && reads_rows(with.program, *s, s->reads[read], row.lead)) {
+          n = read_copy(with, n, read, in_order(s->reads[read].element.size()));
+          s = &std::get<Statement>(with.program.nodes[n]);
+        }
+    }
+  return with;
+}
+
+}  // namespace tilec::codegen

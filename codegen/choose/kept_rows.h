@@ -1,0 +1,24 @@
+// Rows of an operand that a block of threads keeps in shared memory, for they are read again and the second cache does
+// not hold them until then.
+//
+//   Mx[i] = >(X[i, j]);  S[i] = +(exp(X[i, j] - Mx[i]));  Y[i, j] = =(exp(X[i, j] - Mx[i]) / S[i]), X of 512 x 50000
+//     ⇒  X_t[i, j] = =(X[i, j]), which the others read, in their launch
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+
+#include "codegen/rewrite/rewriting.h"
+
+namespace tilec::codegen {
+
+// Bytes and elements of a row of each, and how many of its first dimensions are a row's place.
+struct KeptRow { double bytes, elements; std::size_t lead; };
+std::map<TensorId, KeptRow> rows_to_keep(const poly::Program& program, const Target& target);
+
+// Copies them for all that read them so; none: there are no such rows. What becomes of a copy that no launch keeps is
+// the caller's to see.
+std::optional<Rewriting> keeping_rows(const Rewriting& r);
+
+}  // namespace tilec::codegen
