@@ -49,8 +49,8 @@ bool is_asked_again(const Program& program, const Statement& fold, const Access&
 
 }  // namespace
 
-std::map<TensorId, KeptRow> rows_to_keep(const Program& program, const Target& target) {
-  std::map<TensorId, KeptRow> found;
+std::map<TensorId, LongRow> rows_to_keep(const Program& program, const Target& target) {
+  std::map<TensorId, LongRow> found;
   double room = shared_for_rows(target);
   if (target.family != Target::Family::Cuda) return found;
   for (const poly::Node& node : program.nodes) {
@@ -67,7 +67,7 @@ std::map<TensorId, KeptRow> rows_to_keep(const Program& program, const Target& t
           std::ranges::find(program.inputs, read.tensor) == program.inputs.end() ||
           !reads_rows(program, *s, read, lead) || !is_asked_again(program, *s, read))
         continue;
-      found.emplace(read.tensor, KeptRow{bytes, elements(program, read.tensor) / rows, lead});
+      found.emplace(read.tensor, LongRow{bytes, elements(program, read.tensor) / rows, lead});
       room -= bytes;
     }
   }
@@ -75,7 +75,7 @@ std::map<TensorId, KeptRow> rows_to_keep(const Program& program, const Target& t
 }
 
 std::optional<Rewriting> keeping_rows(const Rewriting& r) {
-  const std::map<TensorId, KeptRow> kept = rows_to_keep(r.program, r.target);
+  const std::map<TensorId, LongRow> kept = rows_to_keep(r.program, r.target);
   if (kept.empty()) return std::nullopt;
   Rewriting with = r;
   for (const auto& [tensor, row] : kept)

@@ -14,8 +14,8 @@
 namespace tilec::codegen {
 
 // Bytes and elements of a row of each, and how many of its first dimensions are a row's place.
-struct KeptRow { double bytes, elements; std::size_t lead; };
-std::map<TensorId, KeptRow> rows_to_keep(const poly::Program& program, const Target& target);
+struct LongRow { double bytes, elements; std::size_t lead; };
+std::map<TensorId, LongRow> rows_to_keep(const poly::Program& program, const Target& target);
 
 // Copies them for all that read them so; none: there are no such rows. What becomes of a copy that no launch keeps is
 // the caller's to see.
