@@ -230,14 +230,15 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
 
 // Whether the consumer is elementwise too, and computes each element from that one of the producer's.
 bool goes_on_from(const Program& program, const Statement& consumer, TensorId id) {
-  return elementwise(program, consumer) && !fills(consumer, id) && std::ranges::all_of(consumer.reads, [&](const Access& read) {
-    return read.tensor != id || read.element == consumer.target.element;
-  });
+  return elementwise(program, consumer) && !fills(consumer, id) &&
+      std::ranges::all_of(consumer.reads, [&](const Access& read) {
+        return read.tensor != id || read.element == consumer.target.element;
+      });
 }
 
 // On a GPU: a value of any weight that only the next statement of a chain reads, element by element. A thread has it in
 // a register, where statements that share rows would have it in shared memory, between two barriers; equal parts of a
-// value are computed once. From the last to the first, for a value with two readers has one once they are one statement.
+// value are computed once. From the last to the first: a value with two readers has one when they are one statement.
 void inline_chains(Rewriting& r) {
   Program& program = r.program;
   std::vector<bool> gone(program.nodes.size(), false);
