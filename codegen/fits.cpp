@@ -88,13 +88,16 @@ const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& set
 Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets,
     const Strides& strides, const Target& target) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
-  // Contractions in tiles say how many threads theirs have.
+  // Contractions in tiles say how many threads theirs have, and so do statements that share rows: a plan of short rows
+  // holds for longer ones.
   const bool finished = finishes(chosen);
   const bool tiles = (chosen.body.size() == 1 || finished) &&
       (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
   const bool pass = chosen.body.front().is<forms::Online>();
+  const bool rows = chosen.threads && chosen.body.size() > 1 && chosen.tile.empty() && !finished && !pass;
+  const std::int64_t most = rows ? target.max_threads : most_threads_of_a_block;
   const bool other_threads =
-      (tiles || pass) && group.threads > 0 && group.threads <= most_threads_of_a_block && group.threads % 32 == 0;
+      (tiles || pass || rows) && group.threads > 0 && group.threads <= most && group.threads % 32 == 0;
   if (group.threads != chosen.threads && !other_threads)
     return chosen.threads ? fmt::format("its blocks have {} threads", chosen.threads)
                           : "this target has no blocks of threads";
@@ -119,12 +122,12 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
     return group.locals.empty() && group.kept.empty() ? std::nullopt
                                                       : Misfit("a launch of one statement has no locals");
   const Fused::Set* set = set_of(chosen, sets);
-  const std::vector<std::string> rows = set ? set->indices : std::vector<std::string>();
+  const std::vector<std::string> shared = set ? set->indices : std::vector<std::string>();
   for (const Loop& loop : group.loops)
-    if (std::find(rows.begin(), rows.end(), loop.index) == rows.end())
-      return fmt::format("these statements share {}, not `{}`", fmt::join(rows, ", "), loop.index);
+    if (std::ranges::find(shared, loop.index) == shared.end())
+      return fmt::format("these statements share {}, not `{}`", fmt::join(shared, ", "), loop.index);
   if (group.threads && group.loops.empty()) return "blocks of threads that share rows have a loop over them";
-  if (Misfit why = locals_fault(plan, group, chosen, rows)) return why;
+  if (Misfit why = locals_fault(plan, group, chosen, shared)) return why;
   return kept_fault(plan, group, chosen, strides, target);
 }
 

@@ -139,6 +139,20 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
   return true;
 }
 
+// Rows of a turn of a block of threads, at most, where neighbours lie side by side. Rows of one element each are a map:
+// every thread has some.
+std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Target& target) {
+  const double rows = rows_of(fused, set);
+  const bool maps = std::ranges::all_of(set.nodes, [&](int node) {
+    return points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) <= rows;
+  });
+  if (!maps) return model::threads::warp;
+  const double of_a_thread = rows / (model::threads::waves_of_maps * model::threads::wanted_of_a_multiprocessor *
+                                        target.multiprocessors);
+  return threads_of_a_block *
+      std::clamp<std::int64_t>(static_cast<std::int64_t>(of_a_thread), 1, model::threads::elements_at_once);
+}
+
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache
 // holds; contractions want blocks of rows, columns strips of them that the second-level cache holds.
 std::vector<Loop> row_loops(
@@ -154,7 +168,7 @@ std::vector<Loop> row_loops(
     if (set.parts > 1) loops.back().walk = 1;
     if (!set.parts && lie_side_by_side(fused, set))
       loops.back().step = std::clamp<std::int64_t>(
-          static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, model::threads::warp);
+          static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, rows_of_a_turn(fused, set, target));
     return loops;
   }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
@@ -249,6 +263,8 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
   Target blocks = target;
   if (operations > model::threads::operations_of_large_blocks)
     blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations / (set.parts ? 2 : 1));
+  if (const std::int64_t few = threads_of_short_rows(turns, longest, target); few && !set.parts && last.step == 1)
+    return few;
   // What is read again and again should still be in the second cache: so few rows are under way where they are long.
   return threads_of_rows(turns, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
 }

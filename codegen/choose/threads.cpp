@@ -153,6 +153,15 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
   return most;
 }
 
+std::int64_t threads_of_short_rows(double rows, double elements, const Target& target) {
+  if (target.family == Target::Family::OpenCl) return 0;
+  std::int64_t threads = model::threads::warp;
+  while (static_cast<double>(threads) * model::threads::least_of_a_thread < elements) threads *= 2;
+  const bool enough =
+      rows * static_cast<double>(threads) >= model::threads::wanted_of_a_multiprocessor * target.multiprocessors;
+  return enough && threads < threads_of_a_block ? threads : 0;
+}
+
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target) {
   const double held = std::floor(static_cast<double>(target.shared_bytes) / std::max(1.0, bytes)),
                given = std::ceil(rows / target.multiprocessors);

@@ -123,6 +123,8 @@ inline constexpr std::size_t most_sets_to_part = 8;    // of a program: each is 
 inline constexpr int largest_inlined = 80;             // nodes of the value that results
 inline constexpr std::size_t most_reads = 10;          // of it
 inline constexpr int light = 3;                        // operations that cost less than storing and reading an element
+// of a chain that a thread of a GPU goes through: the gradient of a gelu has 170 different ones
+inline constexpr std::size_t largest_of_chain = 512, most_reads_of_chain = 16;
 inline constexpr double reads_of_copy = 2, reads_of_value = 1.5;  // of each element, up to which it is computed again
 
 // Copies and panels of operands: operands.cpp (docs/decisions/transposed_copy.md).

@@ -231,6 +231,48 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
   return found;
 }
 
+// Whether the consumer is elementwise too, and computes each element from that one of the producer's.
+bool goes_on_from(const Program& program, const Statement& consumer, TensorId id) {
+  return elementwise(program, consumer) && !fills(consumer, id) &&
+      std::ranges::all_of(consumer.reads, [&](const Access& read) {
+        return read.tensor != id || read.element == consumer.target.element;
+      });
+}
+
+// On a GPU: a value of any weight that only the next statement of a chain reads, element by element. A thread has it in
+// a register, where statements that share rows would have it in shared memory, between two barriers; equal parts of a
+// value are computed once. From the last to the first: a value with two readers has one when they are one statement.
+void inline_chains(Rewriting& r) {
+  Program& program = r.program;
+  std::vector<bool> gone(program.nodes.size(), false);
+  std::vector<std::set<std::size_t>> readers(program.tensors.size());
+  for (std::size_t n = 0; n < program.nodes.size(); ++n)
+    for (const TensorId id : autodiff::operands(program.nodes[n])) readers[static_cast<std::size_t>(id)].insert(n);
+  for (std::size_t n = program.nodes.size(); n-- > 0;) {
+    const auto* producer = std::get_if<Statement>(&program.nodes[n]);
+    if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer)) continue;
+    const TensorId id = producer->target.tensor;
+    const std::set<std::size_t> users = readers[static_cast<std::size_t>(id)];
+    if (users.size() != 1) continue;
+    const auto* consumer = std::get_if<Statement>(&program.nodes[*users.begin()]);
+    if (!consumer || !goes_on_from(program, *consumer, id)) continue;
+    const Statement taken = *producer;
+    Statement one = inlined(program, taken, *consumer);
+    one.value = poly::interned(one.value);
+    if (one.reads.size() > model::most_reads_of_chain || poly::parts(one.value).size() > model::largest_of_chain ||
+        poly::length(one.value) > most_operations)
+      continue;
+    program.nodes[*users.begin()] = std::move(one);
+    for (const Access& read : taken.reads) {
+      readers[static_cast<std::size_t>(read.tensor)].erase(n);
+      readers[static_cast<std::size_t>(read.tensor)].insert(*users.begin());
+    }
+    gone[n] = true;
+    r.done.push_back(directives::Inline{target_name(program, taken)});
+  }
+  remove(program, gone);
+}
+
 }  // namespace
 
 void inline_elementwise(Rewriting& r) {
@@ -270,6 +312,7 @@ void inline_elementwise(Rewriting& r) {
     r.done.push_back(directives::Inline{target_name(program, taken)});
   }
   remove(program, gone);
+  if (has_threads(r.target)) inline_chains(r);
 }
 
 Refusal apply(Rewriting& r, const directives::Inline& directive) {

@@ -59,12 +59,34 @@ std::vector<Fused::Set> sets_of_sums(Rewriting& r, const std::vector<Statement>&
   return sets;
 }
 
+// Sums of parts that were cut in two (split.h), nothing else: the first adds up what the second adds up.
+bool sums_of_parts(const Rewriting& r, const Fused::Set& first, const Fused::Set& second) {
+  if (!has_threads(r.target) || first.nodes.size() != 1 || second.nodes.size() != 1) return false;
+  const auto of = [&](const Fused::Set& set) {
+    return std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
+  };
+  const auto adds_parts = [&](const Statement* s) {
+    return s && reduces(*s) && s->reads.size() == 1 && s->value.as<poly::Read>() && !s->target.element.empty() &&
+        r.parts.contains(s->reads.front().tensor);
+  };
+  const Statement *some = of(first), *rest = of(second);
+  return adds_parts(some) && adds_parts(rest) && rest->reads.front().tensor == some->target.tensor;
+}
+
 }  // namespace
 
 void share_rows(Rewriting& r) {
   std::vector<Shared> chosen = sets_that_share_rows(r);
   std::vector<Fused::Set> sets;
-  for (const Shared& one : chosen) {
+  for (std::size_t n = 0; n < chosen.size(); ++n) {
+    const Shared& one = chosen[n];
+    if (n + 1 < chosen.size() && sums_of_parts(r, one.set, chosen[n + 1].set)) {
+      const auto statement = [&](const Shared& of) {
+        return std::get<Statement>(r.program.nodes[static_cast<std::size_t>(of.set.nodes.front())]);
+      };
+      for (Fused::Set& set : sets_of_sums(r, {statement(one), statement(chosen[++n])})) sets.push_back(std::move(set));
+      continue;
+    }
     note(r, one.set);
     const std::vector<Statement> behind = divide(r, one);
     rename_rows(r.program, one.set);

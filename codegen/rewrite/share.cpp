@@ -303,6 +303,18 @@ Statement divide(Rewriting& r, std::size_t n, const std::vector<Tie>& parts) {
   return sum;
 }
 
+// Its statements follow the first of them, and `behind` these.
+void bring_together(Program& program, const std::vector<int>& nodes, std::vector<Statement> behind) {
+  for (std::size_t m = 1; m < nodes.size(); ++m) {
+    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m),
+               from = program.nodes.begin() + nodes[m];
+    std::rotate(to, from, from + 1);
+  }
+  insert(program, static_cast<std::size_t>(nodes.front()) + nodes.size(), std::move(behind));
+}
+
+}  // namespace
+
 // Parts of a turn each are many on a GPU, so what adds them up is cut in two, which a block of threads does for some
 // columns: a part for each of its warps.
 std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
@@ -319,18 +331,6 @@ std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
     return std::nullopt;
   return Cut{longest, chunk};
 }
-
-// Its statements follow the first of them, and `behind` these.
-void bring_together(Program& program, const std::vector<int>& nodes, std::vector<Statement> behind) {
-  for (std::size_t m = 1; m < nodes.size(); ++m) {
-    const auto to = program.nodes.begin() + nodes.front() + static_cast<std::ptrdiff_t>(m),
-               from = program.nodes.begin() + nodes[m];
-    std::rotate(to, from, from + 1);
-  }
-  insert(program, static_cast<std::size_t>(nodes.front()) + nodes.size(), std::move(behind));
-}
-
-}  // namespace
 
 Leads leads_of(const Program& program, const Statement& s) { return leads(program, s, true); }
 Leads open_leads(const Program& program, const Statement& s) { return leads(program, s, false); }

@@ -18,6 +18,7 @@
 #include "codegen/choose/traffic.h"
 #include "codegen/fuse.h"
 #include "codegen/rewrite/rewriting.h"
+#include "codegen/rewrite/split.h"
 
 namespace tilec::codegen {
 
@@ -53,6 +54,7 @@ bool reads_at_row(const poly::Statement& s, const poly::Access& read);
 // Sums become parts where they stand; what adds these up belongs behind the set. On a GPU that is two statements a sum
 // where its parts are many.
 std::vector<poly::Statement> divide(Rewriting& r, const Shared& shared);
+std::optional<Cut> cut_of_parts(const Rewriting& r, const poly::Statement& sum);
 void rename_rows(poly::Program& program, const Fused::Set& set);
 void note(Rewriting& r, const Fused::Set& set);        // the directive, before its sums are divided
 

@@ -341,6 +341,15 @@ std::set<poly::TensorId> sums_beside_rows(const Rewriting& r) {
   return found;
 }
 
+// What adds up parts of few columns takes as long as one column: a thread each goes down all of them. So it is cut in
+// two, which one launch adds up (rows.h).
+std::optional<Cut> cut_of_few_columns(const Rewriting& r, const Statement& sum) {
+  if (sum.aggregation != Aggregation::Sum ||
+      elements(r.program, sum.target.tensor) > static_cast<double>(threads_of_a_block * r.target.multiprocessors))
+    return std::nullopt;
+  return cut_of_parts(r, sum);
+}
+
 }  // namespace
 
 void split_reductions(Rewriting& r) {
@@ -358,6 +367,7 @@ void split_reductions(Rewriting& r) {
       if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]));
     }
     ++n;
+    if (const auto few = cut_of_few_columns(r, std::get<Statement>(r.program.nodes[n]))) split(r, n, *few), ++n;
   }
 }
 
