@@ -240,7 +240,7 @@ class Check {
 
   void agrees(const std::vector<Comparison>& compared) {
     for (const Comparison& one : compared)
-      if (one.bad) fail(describe(one));
+      if (one.bad || !one.undecided.empty()) fail(describe(one));
   }
 
   void compare_results(const Run& done, const std::vector<Word>& wanted) {
