@@ -350,6 +350,9 @@ std::optional<double> off_by(const Array& got, const Array& wanted, std::size_t 
 Comparison compare(std::string name, const Array& got, const Array& wanted, const std::vector<double>& allowed,
     const poly::Needed& which) {
   Comparison worst{std::move(name), "the interpreter"};
+  double largest = 0;
+  for (const double value : wanted.reals)
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(value));
   const auto look_at = [&](std::size_t n) {
     const std::optional<double> error = off_by(got, wanted, n);
     if (!error && !std::isfinite(allowed[n])) return;    // equal values agree, whatever is known of their rounding
@@ -359,6 +362,7 @@ Comparison compare(std::string name, const Array& got, const Array& wanted, cons
         worst.undecided = fmt::format("at {}: {}", got.shape.empty() ? "[]" : element_name(got.shape, n), got.reals[n]);
       return;
     }
+    if (error && lang::is_float(got.dtype) && *error <= allowed[n] && allowed[n] > largest) ++worst.open;
     if (add(worst, error.value_or(0), allowed[n])) worst.at = element_name(got.shape, n);
   };
   for (std::size_t n = 0; which.all && n < static_cast<std::size_t>(got.count()); ++n) look_at(n);
@@ -387,8 +391,11 @@ std::string describe(const Comparison& one) {
     return fmt::format("{}: cannot be compared with {} {} where terms together leave the type or are infinite{}",
         one.name, one.with, one.undecided, one.part < 0 ? "" : "; the others agree");
   if (!one.bad || one.measure == "difference")
-    return fmt::format(
-        "{}, largest {} {:.3g} (allowed {:.3g}){}", verdict, one.measure, one.error, one.allowed, one.extent);
+    return fmt::format("{}, largest {} {:.3g} (allowed {:.3g}){}{}", verdict, one.measure, one.error, one.allowed,
+        one.open == 0 ? ""
+                      : fmt::format("; of {} that says nothing: more is allowed than the largest value",
+                            one.open == 1 ? "1 element" : fmt::format("{} elements", one.open)),
+        one.extent);
   const std::string place = fmt::format("{} at {}", verdict, one.at.empty() ? "[]" : one.at);
   if (std::isnan(one.error)) return place + ": the infinity of the other sign";
   if (unknown)

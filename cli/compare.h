@@ -24,6 +24,8 @@ struct Comparison {
   double part = -1;                                    // error / allowed; below 0: nothing has been compared
   std::string extent = {};                             // of how many elements, where not all
   std::string skipped = {};                            // why nothing was compared, if so; then `bad`
+  std::size_t open = 0;                                // elements that differ, by less than they may, and may by more
+                                                       // than the largest value: that they agree says nothing
   std::string undecided = {};                          // the first element that is infinite or NaN where the definition
                                                        // allows that and a number too
 };

@@ -83,7 +83,8 @@ Names names_of(const codegen::Package& package) {
   throw runtime::argument_error(
       messages::unknown_argument, name, title.empty() ? "the package" : fmt::format("`{}`", title))
       .hint(near ? fmt::format("did you mean `{}`?", *near)
-                 : fmt::format("it takes and gives {}", fmt::join(known, ", ")));
+                 : fmt::format("it takes and gives {}: sizes, and what was left out, are fixed in it",
+                       fmt::join(known, ", ")));
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {

@@ -248,7 +248,7 @@ class LeafReader {
   void number(const std::string& key, std::int64_t& to) {
     const lang::Span span = line_.here();
     const auto value = number_in(line_.next());
-    if (!value || !*value) return refuse(span, "`" + key + "` wants a number above 0");
+    if (!value || !*value) return refuse(span, "`" + key + "` wants a number above 0, of at most 18 digits");
     to = *value;
   }
 

@@ -278,7 +278,8 @@ std::optional<Binary> not_text(std::string_view text, const std::string& name) {
     return Binary{it + " is text in UTF-16", "save it as UTF-8"};
   const std::size_t zero = text.find('\0');
   if (zero == std::string_view::npos) return std::nullopt;
-  return Binary{fmt::format("byte {} is 0, so {} is no text", zero, it), "name a file of Tile"};
+  return Binary{fmt::format("byte {} is 0, so {} is no text", zero, it),
+      "take the byte out, or, if the file is of another kind, name one of Tile"};
 }
 
 }  // namespace grammar

@@ -55,7 +55,7 @@ struct Reader {
     if (!fault && !line.more()) refuse(fmt::format("`{}` wants a number", key));
     if (fault) return std::nullopt;
     const auto value = number_in(line.peek());
-    if (!value) refuse(fmt::format("`{}` wants a number, not `{}`", key, line.peek()));
+    if (!value) refuse(fmt::format("`{}` wants a number of at most 18 digits, not `{}`", key, line.peek()));
     else line.next();
     return value;
   }
@@ -71,7 +71,7 @@ struct Reader {
     if (!key(word)) return;
     for (const std::string& text : list()) {
       const auto value = number_in(text);
-      if (!value) return refuse(fmt::format("`{}` wants numbers, not `{}`", word, text));
+      if (!value) return refuse(fmt::format("`{}` wants numbers of at most 18 digits, not `{}`", word, text));
       numbers.push_back(*value);
     }
   }

@@ -69,17 +69,18 @@ def by_position(
     options: "tuple[str, ...]" = (),
     taken: "typing.Callable[[int, dict], typing.Sequence[str]] | None" = None,
     about: "typing.Callable[[str], str | None] | None" = None,
+    fixed: str = "",
 ) -> list:
     """A value for each name. None: not given, which is a fault unless the name is `optional`; `usual` has the values of
     some that are not. `options` are names that a call gives another meaning. `taken`: of which names so many arguments
-    by position are, beside those by name; None: the first. `about`: what else to say of an unknown name.
+    by position are, beside those by name; None: the first. `about`: what else to say of an unknown name; `fixed`: of too many.
     """
     twice: "list[str]" = []
     tuples, by_call = any(map(_in_order, arguments)), named
     if has_groups(arguments):
         arguments, named, twice = _apart(title, arguments, named)
     if len(arguments) > len(names):
-        hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else ""
+        hint = "; a tuple of arrays gives several, and np.stack makes one of them" if tuples else fixed
         raise TypeError(
             "%s takes %s (%s) but %d were given%s"
             % (title, counted(len(names), "argument"), ", ".join(names), len(arguments), hint)

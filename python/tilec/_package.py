@@ -46,6 +46,10 @@ class Package:
         inputs = [(name, dtype, shape) for name, (_, dtype, shape) in zip(self.inputs, self._prepared.sources)]
         return "<tilec.Package (%s) -> (%s)>" % (ports(inputs), ports(self._prepared.outputs))
 
+    def _by_position(self, arguments, named):
+        about = "; sizes, and what was left out, are fixed in a package"
+        return by_position("the package", self.inputs, arguments, named, about=lambda _: about[2:], fixed=about)
+
     def _taken(self, values):
         """Arguments as the kernel takes them, and the library of the results."""
         library = library_of_call(self.inputs, values)
@@ -65,7 +69,7 @@ class Package:
         thrown away."""
         return profile_of(
             self._prepared,
-            self._taken(by_position("the package", self.inputs, arguments, named))[0],
+            self._taken(self._by_position(arguments, named))[0],
             fit("runs=", runs, 1, 2**31),
         )
 
@@ -92,7 +96,7 @@ class Package:
             data, threads = self._source
             check(_c.lib.tilec_load_vjp(data, len(data), threads, c.byref(forward), c.byref(backward)))
             self._pair = Pair(_c.made(forward), _c.made(backward), self.inputs, self.outputs)
-        values = by_position("the package", self.inputs, arguments, named)
+        values = self._by_position(arguments, named)
         return self._pair(*self._taken(values), values)
 
     def __call__(
@@ -114,7 +118,7 @@ class Package:
             made = self._calls.run(arguments, out)
             if made is not None:
                 return made
-        values = by_position("the package", self.inputs, arguments, named)
+        values = self._by_position(arguments, named)
         taken, library = self._taken(values)
         if out is None:
             if library is not None:

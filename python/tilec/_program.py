@@ -320,6 +320,9 @@ class Program(Runnable):
             raise TypeError("wrt= and of= belong to vjp=True; a gradient as a program is saved by f.grad(…).save(…)")
         if vjp and accumulate is not False:
             raise TypeError("accumulate= is not there with vjp=True: save f.grad(…) with accumulate=")
+        suffix = os.path.splitext(os.fsdecode(path))[1]
+        if suffix in (".a", ".c", ".h", ".o", ".so"):
+            raise ValueError("save() writes a package, and %s is a file of C: `tilec build` writes those" % suffix)
         given = row_major(self._on_host("save", self._by_position(arguments, named)))
         self._refuse_beyond(
             given,

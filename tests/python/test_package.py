@@ -121,8 +121,11 @@ def test_what_a_package_is_given_must_fit(tmp_path):
         f(x.astype(np.float64), 2.0)
     with pytest.raises(TypeError, match=r"the package\(X, S\): missing: S; unexpected: Q"):
         f(x, Q=2.0)
-    with pytest.raises(TypeError, match=r"the package takes 2 arguments \(X, S\) but 3 were given"):
+    with pytest.raises(TypeError, match=r"the package takes 2 arguments \(X, S\) but 3 were given; sizes, and what was left out"):
         f(x, 2.0, 3.0)
+    with pytest.raises(ValueError, match=r"save\(\) writes a package, and .o is a file of C: `tilec build` writes"):
+        scale.save(tmp_path / "f.o", x, 2.0)
+    assert not (tmp_path / "f.o").exists()
     with pytest.raises(ValueError, match="out= for Y"):
         f(x, 2.0, out=np.empty((3, 4), np.float64))
     with pytest.raises(TypeError, match="target="):
