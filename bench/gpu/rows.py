@@ -458,12 +458,13 @@ def windowed(case, torch, image, filters):
     return torch.einsum(case.equation(case.c, case.indices_a(), case.b), image, filters)
 
 
-def random_rows(seed: int, count: int) -> list[Row]:
-    """Contractions that nobody thought of, and their gradients: of 20 to 200 us by the roof."""
+def random_rows(seed: int, count: int, small: bool = False) -> list[Row]:
+    """Contractions that nobody thought of, and their gradients: of 20 to 200 us by the roof, small ones a thousandth of it."""
     import contractions
 
     rng = random.Random(seed)
-    cases = [contractions.draw(rng, FLOPS["float32"], BANDWIDTH, 20e-6, 200e-6) for _ in range(count)]
+    shortest, longest = (20e-9, 200e-9) if small else (20e-6, 200e-6)
+    cases = [contractions.draw(rng, FLOPS["float32"], BANDWIDTH, shortest, longest) for _ in range(count)]
     return [
         Row(
             f"{seed}.{number} {which}{' window' if case.window else ''}",

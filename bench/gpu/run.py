@@ -352,9 +352,17 @@ def measure(log: Log, chosen, place: Place, compiled: bool) -> bool:
     return good
 
 
+def pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as fault:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {fault}")
+    return text
+
+
 def run(log: Log, options) -> bool:
     measures = options.checks is None
-    rows = ROWS if options.scan is None else random_rows(options.scan, options.count)
+    rows = ROWS if options.scan is None else random_rows(options.scan, options.count, options.simulated)
     chosen = [row for row in rows if re.search(options.only, row.name)]
     if measures and not chosen:
         raise Missing(f"no row's name matches {options.only}; there are {', '.join(row.name for row in rows)}")
@@ -377,7 +385,7 @@ def run(log: Log, options) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", metavar="REGEX", help="rows whose name matches; with --checks cases")
+    parser.add_argument("--only", default="", type=pattern, metavar="REGEX", help="rows whose name matches; with --checks cases")
     parser.add_argument("--checks", nargs="*", metavar="FILE", help="correctness alone, of these files of std/")
     parser.add_argument("--scan", type=int, metavar="SEED", help="random contractions in place of the rows")
     parser.add_argument("--count", type=int, default=40, help="of --scan: how many, each with both its gradients")

@@ -78,6 +78,15 @@ def test_rows_on_a_simulated_device(bundle):
     assert "simulated GPU" in (bundle / "results/log").read_text()
 
 
+@with_torch
+def test_random_contractions_on_a_simulated_device(bundle):
+    """Small: of the size of a device's, one would take its memory and hours."""
+    run_beside("simulated", [bundle / "run", "--scan=3", "--count=1", "--only= C$", "--simulated"], cwd=bundle, PYTHON=sys.executable)
+    rows = json.loads((bundle / "results/rows.json").read_text())["rows"]
+    assert [row["name"] for row in rows] == ["3.0 C"]
+    assert all(row["error"] < 1e-5 for row in rows)
+
+
 def test_checks_on_a_simulated_device(bundle):
     # compute-sanitizer: what it is asked for, and the command it runs
     sanitizer = bundle / "bin/compute-sanitizer"
@@ -107,6 +116,8 @@ def test_what_is_lacking_is_said(bundle):
     assert "has no softmaxx; it has activation" in failed(bundle, "--checks", "softmaxx", PYTHON=sys.executable)
     assert "the NVIDIA driver is not installed" in failed(bundle, "--checks", PYTHON=sys.executable, LD_LIBRARY_PATH="")
     assert "no python4 here" in failed(bundle, PYTHON="python4")
+    assert f"no {bundle} here" in failed(bundle, PYTHON=str(bundle)), "a folder is no Python"
+    assert "'(' is no regular expression" in failed(bundle, "--only", "(", PYTHON=sys.executable)
     assert "no case's title matches nothing" in failed(
         bundle, "--checks", "softmax", "--only", "nothing", PYTHON=sys.executable
     )
