@@ -100,8 +100,9 @@ std::optional<Chosen> chosen(
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
       leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
-      if (tile.blocks * shared_bytes_of(*leaf) > target.shared_bytes) continue;
       const TileCycles c = cycles_of(all, i, tile, turn, target);
+      const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
+      if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;
       const double cost = c.all(std::ceil(c.tiles / target.multiprocessors) * c.one);
       if (best && cost >= least) return;
       const auto blocks = static_cast<double>(tile.blocks);
