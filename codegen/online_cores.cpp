@@ -415,7 +415,7 @@ std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
     // Of some turns, and reciprocals.
-    all += (halves ? 3 : 2) * 2 * 4 * depth * static_cast<std::int64_t>(column_reads(nests[l], parts[l]).size());
+    all += std::int64_t{halves ? 3 : 2} * 2 * 4 * depth * std::ssize(column_reads(nests[l], parts[l]));
     if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
     if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;

@@ -370,7 +370,7 @@ std::int64_t places_read(const poly::Program& program, TensorId order) {
 
 // An element that goes in moves as many: in the worst of orders all do, which then takes as long as to sort them.
 bool few_places(std::int64_t places, std::int64_t length) {
-  return 0 < places && 2 * places <= length && places <= 4 * log_up(length);
+  return 0 < places && 2 * places <= length && places <= std::int64_t{4} * log_up(length);
 }
 
 lang::DType key_type(lang::DType type) { return type == DType::Bool ? DType::U8 : compute_type(type); }
