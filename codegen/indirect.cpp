@@ -191,18 +191,37 @@ class Gather : public Indirect {
   Body spell() {
     const auto all = dims_where(nest_, [](const Dim& d) { return !is_row(d); });
     if (product(nest_, all) == 0) return {};
-    if (group_.threads) {
-      return threads(product(nest_, all), [&](const Expr& item) {
+    if (group_.threads)
+      return several_each(product(nest_, all), [&](const Expr& item) {
         Body body;
         decode(all, item, body);
         append(body, element());
         return body;
       });
-    }
     return n_ >= 0 && !is_rest(nest_.dims[static_cast<std::size_t>(n_)]) ? many_rows() : row_by_row();
   }
 
  private:
+  // The leaf's `vectors` items per thread, apart by the threads of a block: each waits for a number and then for what
+  // it picks, so that several are on their way together.
+  Body several_each(std::int64_t items, const std::function<Body(const Expr&)>& inside) {
+    const std::int64_t of_block = group_.threads * leaf_.vectors;
+    const std::string block = names_.fresh("block"), thread = names_.fresh("l");
+    const Expr first = var(block) * Expr(of_block);
+    const auto all = [&](bool masked) {
+      const std::string v = names_.fresh("v"), item = names_.fresh("item");
+      Body one{stmt(Let{item, first + var(v) * Expr(group_.threads) + var(thread)})}, body = inside(var(item));
+      if (masked) body = {stmt(If{less(var(item), Expr(items)), std::move(body), {}})};
+      append(one, std::move(body));
+      return Body{stmt(For{v, Kind::Unroll, Expr(leaf_.vectors), {}, std::move(one)})};
+    };
+    Body body = items % of_block == 0
+        ? all(false)
+        : Body{stmt(If{less(first + Expr(of_block - 1), Expr(items)), all(false), all(true)})};
+    return {stmt(For{block, Kind::Block, Expr(ceil_divide(items, of_block)), {},
+        {stmt(For{thread, Kind::Thread, Expr(group_.threads), {}, std::move(body)})}})};
+  }
+
   std::vector<std::size_t> others(bool rest) const {
     return dims_where(nest_,
         [&](const Dim& d) { return !is_row(d) && is_rest(d) == rest && (leaf_.n.empty() || d.name != leaf_.n); });
@@ -388,6 +407,9 @@ Compute gather_leaf(const poly::Program& program, const Nest& nest, int node, co
   leaf.form = forms::Gather{}, leaf.node = node;
   if (has_threads(target)) {
     leaf.lanes = threads_of_a_block;
+    const double elements =
+        static_cast<double>(product(nest, dims_where(nest, [](const Dim& d) { return !is_row(d); })));
+    leaf.vectors = elements_of_a_thread(elements, target);
     return leaf;
   }
   leaf.lanes = target.vector_bytes / lang::bytes(program.tensor(nest.target.tensor).dtype);

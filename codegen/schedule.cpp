@@ -147,10 +147,7 @@ std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Tar
     return points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) <= rows;
   });
   if (!maps) return model::threads::warp;
-  const double of_a_thread = rows / (model::threads::waves_of_maps * model::threads::wanted_of_a_multiprocessor *
-                                        target.multiprocessors);
-  return threads_of_a_block *
-      std::clamp<std::int64_t>(static_cast<std::int64_t>(of_a_thread), 1, model::threads::elements_at_once);
+  return threads_of_a_block * elements_of_a_thread(rows, target);
 }
 
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache

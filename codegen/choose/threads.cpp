@@ -153,6 +153,12 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
   return most;
 }
 
+std::int64_t elements_of_a_thread(double elements, const Target& target) {
+  const double most = elements /
+      (model::threads::waves_of_maps * model::threads::wanted_of_a_multiprocessor * target.multiprocessors);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
+}
+
 std::int64_t threads_of_short_rows(double rows, double elements, const Target& target) {
   if (target.family == Target::Family::OpenCl) return 0;
   std::int64_t threads = model::threads::warp;
@@ -207,9 +213,9 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others
   // wait to begin.
   const bool alone = std::none_of(f.fixed.begin(), f.fixed.end(), [](bool fixed) { return fixed; });
-  const double most =
-      alone ? of_turn / (model::threads::waves_of_maps * enough) : of_turn / static_cast<double>(threads);
-  leaf.vectors = std::clamp<std::int64_t>(static_cast<std::int64_t>(most), 1, model::threads::elements_at_once);
+  leaf.vectors = alone ? elements_of_a_thread(of_turn, target)
+                       : std::clamp<std::int64_t>(static_cast<std::int64_t>(of_turn) / threads, 1,
+                             model::threads::elements_at_once);
 }
 
 double cycles_of_threads(const Facts& f, double parts, const Target& target) {

@@ -25,6 +25,9 @@ std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& t
 // How many threads the blocks have that go through rows of so many elements and keep so many bytes of each in shared
 // memory: so many that a multiprocessor, which holds few such blocks or gets few, has enough of them.
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target);
+// Of a map of so many elements: more than one, whose operands are on their way together, while other threads wait to
+// begin.
+std::int64_t elements_of_a_thread(double elements, const Target& target);
 // The same of rows so short that a block of the usual size would have next to nothing to do between two barriers, and
 // so many that smaller blocks fill the machine: a warp or two; 0: they are not. A warp alone folds without shared
 // memory.

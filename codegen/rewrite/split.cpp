@@ -174,6 +174,8 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
                          chunk = 8 * pieces <= 9 * even ? pieces : even, count = ceil_divide(extent, chunk);
       if (chunk >= before) continue;
       before = chunk;
+      // Of one value of what bounds taps, a row would bound elements of the parts, and no tile computes these.
+      if (chunk == 1 && in_rows(s, k)) break;
       const double each = parts.points / static_cast<double>(extent) * static_cast<double>(chunk);
       if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
       part.dims[d].extent = chunk;
