@@ -216,10 +216,11 @@ std::set<TensorId> beyond_shared(const Program& program, const Target& target) {
     computed.insert(s->target.tensor);
   }
   std::set<TensorId> found;
+  const std::map<TensorId, LongRow> operands = rows_to_keep(program, target);
   for (auto& [rows, kept] : by_rows) {
     std::ranges::stable_sort(kept, {}, &Kept::weight);
     double bytes = 0;
-    for (const auto& [tensor, row] : rows_to_keep(program, target))
+    for (const auto& [tensor, row] : operands)
       if (elements(program, tensor) / row.elements == rows) bytes += row.bytes;
     for (const Kept& one : kept) bytes += one.bytes;
     for (const Kept& one : kept) {
