@@ -20,6 +20,7 @@
 #include "codegen/scan.h"
 #include "codegen/scratch.h"
 #include "lang/messages.h"
+#include "poly/fold.h"
 
 namespace tilec::codegen {
 
@@ -136,6 +137,8 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides,
     const Heard& heard, lang::Diagnostics& diagnostics) {
   Rewriting r{program, strides, target};
   clip_targets(r.program);
+  for (poly::Node& node : r.program.nodes)
+    if (auto* s = std::get_if<poly::Statement>(&node)) s->value = poly::with_rounded_numbers(s->value);
   note_held(r.program);
   copy_outputs(r.program, r.strides, output_strides);
   Clock timed(heard.timings);

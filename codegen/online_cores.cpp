@@ -55,6 +55,12 @@ class OnCores : public ProductsOnCores {
     return Load{m.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), type_};
   }
   Expr product_at(const PassMember& product, const Element& at) const override { return in_tile(product, at); }
+  // What the text rounds to the type of the instruction, packing rounds.
+  const poly::Expr& factor_of_row(const PassMember& sum) const override {
+    const poly::Expr& factor = OnlinePass::factor_of_row(sum);
+    const poly::Expr* wide = again_ ? nullptr : rounded_in(factor, split_of(sum).instruction->operand);
+    return wide && wide->type() == DType::F32 && split_of(sum).of_row == 1 ? *wide : factor;
+  }
   Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) override {
     if (again_) return {stmt(Store{sum.shared, at.local * i64(height_) + row_, factor})};
     return {stmt(Store{sum.tile, i64(result(slot_, tile_blocks(), at.x / 2, at.x % 2)), factor})};
@@ -156,13 +162,17 @@ class OnCores : public ProductsOnCores {
 
   Body before_writes() override {
     Body body;
-    for (const PassMember& m : members_) {
+    for (std::size_t l = 0; l < members_.size(); ++l) {
+      const PassMember& m = members_[l];
       if (m.part.role != OnlinePart::Fold) continue;
+      const auto tile = extreme_of_product_.find(l);
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
         const std::string name = names_.fresh("all");
         body.push_back(
             stmt(Fold{name, m.nest.aggregation, Load{m.registers, i64(slot), type_of(m)}, thread_, of_quad}));
-        body.push_back(stmt(Store{m.registers, i64(slot), Variable{name, type_of(m)}}));
+        const Expr all = Variable{name, type_of(m)};
+        body.push_back(stmt(Store{m.registers, i64(slot),
+            tile == extreme_of_product_.end() ? all : of_product(body, tile->second, all)}));
       }
     }
     return body;
@@ -374,7 +384,8 @@ std::int64_t SplitFactors::products() const {
 
 SplitFactors split_factors(const MatrixInstruction& instruction, Math math, const poly::Program& program,
     const Nest& nest, const OnlinePart& part) {
-  if (is_operand(instruction, program, nest, *part.by_row)) return {&instruction};
+  if (is_operand(instruction, program, nest, *part.by_row) || rounded_in(*part.by_row, instruction.operand))
+    return {&instruction};
   const auto bf16 = std::ranges::find_if(matrix_instructions(), [&](const MatrixInstruction& i) {
     return i.operand == DType::BF16 && i.m == instruction.m && i.k == instruction.k && i.warps == instruction.warps;
   });

@@ -68,10 +68,7 @@ Body OnlinePass::elements_of_row(bool again, const std::optional<Expr>& whole) {
       if (!maximum_of_product_) hold(body);
       both_ways([&](bool asked) { return before_maximum(here, asked); });
       Expr found = highest_of(body, Load{here, i64(0), type_});
-      if (maximum_of_product_) {
-        Element at{0, i64(0), j0_, false, {{scaled_.at(*maximum_of_product_).product, found}}};
-        found = tile_value(body, *maximum_of_product_, at);
-      }
+      if (maximum_of_product_) found = of_product(body, *maximum_of_product_, found);
       highest = grown(body, found);
     }
     maximum_now_ = let(body, "highest", highest);
@@ -272,11 +269,18 @@ Body OnlinePass::each(const std::function<Body(Element&)>& f, bool asked) {
   return body;
 }
 
+Expr OnlinePass::of_product(Body& body, std::size_t tile, const Expr& product) {
+  Element at{0, i64(0), j0_, false, {{scaled_.at(tile).product, product}}};
+  return tile_value(body, tile, at);
+}
+
 void OnlinePass::fold(Body& body, std::size_t l, const std::string& to, std::int64_t slot, Element& at) {
   const PassMember& m = members_[l];
   const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
   Body one;
-  const Expr own = value(l, *m.nest.value, at);
+  const auto tile = extreme_of_product_.find(l);
+  const Expr own = tile == extreme_of_product_.end() ? value(l, *m.nest.value, at)
+                                                     : at.values.at(scaled_.at(tile->second).product);
   one.push_back(stmt(
       Store{to, i64(slot), combine(m.nest.aggregation, Load{to, i64(slot), type_of(m)}, convert(own, type_of(m)))}));
   if (point) body.push_back(stmt(If{*point, std::move(one), {}}));
@@ -312,8 +316,7 @@ Body OnlinePass::with_maximum(bool again, bool asked) {
       const auto point = at.asked ? is_point(l, row_value_, at.column, false) : std::nullopt;
       const std::string name = point ? allocate(body, "f", 1, Memory::Register) : std::string();
       Body there;
-      const Expr own = let(
-          there, "f", where_not_0(l, at, convert(value(l, m.late ? m.late->numerator : *m.part.by_row, at), type_)));
+      const Expr own = let(there, "f", where_not_0(l, at, convert(value(l, factor_of_row(m), at), type_)));
       if (!point) {
         append(body, std::move(there));
         factors.emplace_back(l, own);

@@ -109,13 +109,18 @@ void OnlinePass::find_scaled() {
         members_[product->second].dtype == DType::F32 && by >= divisors.first && by <= 1)
       scaled_.emplace(l, ScaledTile{product->second, by});
   }
-  const auto* whose = maximum_ ? members_[*maximum_].nest.value->as<poly::Read>() : nullptr;
-  if (!whose) return;
-  const Nest& nest = members_[*maximum_].nest;
-  const auto tile = by_tensor_.find(nest.reads[static_cast<std::size_t>(whose->read)].tensor);
-  // A constant above 0 changes no order, and what is rounded keeps it.
-  if (tile != by_tensor_.end() && scaled_.contains(tile->second) && same_points(nest, members_[tile->second].nest))
-    maximum_of_product_ = tile->second;
+  for (std::size_t l = 0; l < members_.size(); ++l) {
+    const PassMember& m = members_[l];
+    const auto* whose = m.part.role == OnlinePart::Fold ? m.nest.value->as<poly::Read>() : nullptr;
+    if (!whose || (m.nest.aggregation != Aggregation::Max && m.nest.aggregation != Aggregation::Min)) continue;
+    const auto tile = by_tensor_.find(m.nest.reads[static_cast<std::size_t>(whose->read)].tensor);
+    // A constant above 0 changes no order, and what is rounded keeps it.
+    if (tile == by_tensor_.end() || !scaled_.contains(tile->second) ||
+        !same_points(m.nest, members_[tile->second].nest))
+      continue;
+    if (is_maximum(m)) maximum_of_product_ = tile->second;
+    else extreme_of_product_.emplace(l, tile->second);
+  }
 }
 
 void OnlinePass::find_quotients() {

@@ -86,6 +86,10 @@ class OnlinePass {
   struct Element;
   virtual Element element(Body& body, std::int64_t x, bool asked) = 0;
   virtual Expr product_at(const PassMember& product, const Element& at) const = 0;
+  // The factor of rows of a sum, and where it goes.
+  virtual const poly::Expr& factor_of_row(const PassMember& sum) const {
+    return sum.late ? sum.late->numerator : *sum.part.by_row;
+  }
   virtual Body put_factor(const PassMember& sum, const Element& at, const Expr& factor) = 0;
   // Of a row: of what all threads found that have it; how what was summed shrinks; all of a fold, behind the pass.
   virtual Expr highest_of(Body& body, const Expr& found) = 0;
@@ -219,6 +223,8 @@ class OnlinePass {
 
   Expr product_value(Body& body, std::size_t l, Element& at);
   Expr tile_value(Body& body, std::size_t l, Element& at);
+  // A scaled tile's element, by its product.
+  Expr of_product(Body& body, std::size_t tile, const Expr& product);
   // Tiles in order, up to where the maximum is wanted, or from there on.
   void tiles(Body& body, Element& at, bool before, bool after);
   // Whether something that is computed behind the maximum reads this product itself.
@@ -269,6 +275,7 @@ class OnlinePass {
   struct ScaledTile { std::size_t product; double by; };
   std::map<std::size_t, ScaledTile> scaled_;           // by the tile
   std::optional<std::size_t> maximum_of_product_;      // the tile whose product tells the maximum
+  std::map<std::size_t, std::size_t> extreme_of_product_;  // the same of other folds
   bool asks_folds_ = false;                            // what is written of some sum asks for folds of its row
   struct OfRow { std::string registers, reciprocals; };
   std::map<std::pair<std::size_t, std::size_t>, OfRow> of_rows_;  // member, read → what was read once

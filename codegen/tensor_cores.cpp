@@ -210,6 +210,13 @@ bool keeps_values(const poly::Expr& factor, DType type) {
   return cast->type == type || cast->type == DType::I32;
 }
 
+const poly::Expr* rounded_in(const poly::Expr& factor, DType type) {
+  const auto* cast = factor.as<poly::Cast>();
+  if (!cast) return nullptr;
+  if (cast->type == type) return &cast->operand;
+  return cast->type == DType::F32 ? rounded_in(cast->operand, type) : nullptr;
+}
+
 bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest,
     const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k,
     bool tf32) {

@@ -29,6 +29,8 @@ namespace tilec::codegen {
 const poly::Read* read_of(const poly::Expr& factor);
 // Whether the casts of a factor that reads elements of such a type keep their values.
 bool keeps_values(const poly::Expr& factor, DType type);
+// What a factor rounds to the type, with nothing but casts that keep its values behind it; null: it does not.
+const poly::Expr* rounded_in(const poly::Expr& factor, DType type);
 
 // Whether an instruction multiplies the factors of such a contraction. `tf32`: f32 may be rounded.
 bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest,

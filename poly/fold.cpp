@@ -213,6 +213,40 @@ Expr folded(const Expr& value) {
 
 namespace {
 
+// IEEE 754 rounds these once; in f32 their result in f64, rounded, is the same.
+bool rounds_once(const Apply& a) {
+  const bool whole = a.op == Op::Add || a.op == Op::Sub || a.op == Op::Mul || a.op == Op::Div || a.op == Op::Sqrt;
+  return whole && (a.type == DType::F32 || a.type == DType::F64);
+}
+
+Expr rounded(const Expr& value, std::unordered_map<const void*, Expr>& done) {
+  const auto* cast = value.as<Cast>();
+  const auto* apply = value.as<Apply>();
+  if (!cast && !apply) return value;
+  if (const auto known = done.find(address(value)); known != done.end()) return known->second;
+  Expr result = value;
+  if (cast) {
+    const Expr operand = rounded(cast->operand, done);
+    if (const auto* n = operand.as<Number>()) result = convert(*n, cast->type);
+    else if (!operand.same_as(cast->operand)) result = Cast{operand, cast->type};
+  } else {
+    Apply copy = *apply;
+    std::vector<Number> numbers;
+    bool same = true;
+    for (Expr& operand : copy.operands) {
+      Expr own = rounded(operand, done);
+      same = same && own.same_as(operand);
+      operand = std::move(own);
+      if (const auto* n = operand.as<Number>()) numbers.push_back(*n);
+    }
+    if (rounds_once(copy) && numbers.size() == copy.operands.size())
+      result = Number{copy.type, 0, round_to(copy.type, evaluate(copy.op, numbers, copy.type).real)};
+    else if (!same) result = std::move(copy);
+  }
+  done.emplace(address(value), result);
+  return result;
+}
+
 Expr decided(const Expr& value, std::unordered_map<const void*, Expr>& done) {
   const auto* cast = value.as<Cast>();
   const auto* apply = value.as<Apply>();
@@ -237,6 +271,11 @@ Expr decided(const Expr& value, std::unordered_map<const void*, Expr>& done) {
 }
 
 }  // namespace
+
+Expr with_rounded_numbers(const Expr& value) {
+  std::unordered_map<const void*, Expr> done;
+  return rounded(value, done);
+}
 
 Program decided(Program program) {
   for (Node& node : program.nodes) {

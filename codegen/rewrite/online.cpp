@@ -414,6 +414,22 @@ std::vector<std::vector<std::string>> rows_of(const Program& program, const Stat
   return all;
 }
 
+std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n);
+
+// Whether a maximum, for what waits for its last value and cannot shrink (`bf16(exp(S - M))`), needs a pass before it
+// anyway. What else waits for it then goes with that: no element is computed twice.
+bool better_apart(const Rewriting& r, const directives::Online& pass) {
+  const auto first = statement_of(r.program, pass.tensors[0]);
+  if (pass.tensors.size() < 2 || std::get<Statement>(r.program.nodes[*first]).aggregation != Aggregation::Max)
+    return false;
+  Rewriting behind = r;
+  if (apply(behind, {{pass.tensors[0]}, pass.rows, pass.over})) return false;
+  const auto rest = pass_of(behind, *statement_of(behind.program, pass.tensors[1]));
+  return rest && std::ranges::any_of(rest->tensors, [&](const std::string& name) {
+    return std::ranges::find(pass.tensors, name) == pass.tensors.end();
+  });
+}
+
 // A pass that begins with the fold at n, with all later folds that fit in.
 std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n) {
   const auto& s = std::get<Statement>(r.program.nodes[n]);
@@ -421,13 +437,16 @@ std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n) {
     if (is_output_index(s, k)) continue;
     for (const std::vector<std::string>& rows : rows_of(r.program, s, k)) {
       directives::Online one{{target_name(r.program, s)}, rows, s.indices[k]};
+      bool all = true;
       if (!std::holds_alternative<std::vector<OnlineMember>>(Passing(r, one).made())) continue;
       for (std::size_t later = n + 1; later < r.program.nodes.size(); ++later) {
         const auto* other = std::get_if<Statement>(&r.program.nodes[later]);
         if (!other || !reduces(*other) || in_pass(r, other->target.tensor)) continue;
         one.tensors.push_back(target_name(r.program, *other));
-        if (!std::holds_alternative<std::vector<OnlineMember>>(Passing(r, one).made())) one.tensors.pop_back();
+        if (std::holds_alternative<std::vector<OnlineMember>>(Passing(r, one).made())) continue;
+        one.tensors.pop_back(), all = false;
       }
+      if (!all && better_apart(r, one)) one.tensors.resize(1);
       Passing passing(r, one);
       const auto members = std::get<std::vector<OnlineMember>>(passing.made());
       if (pays(r, passing, members)) return one;
