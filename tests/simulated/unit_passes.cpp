@@ -27,7 +27,8 @@ using namespace codegen;
 using lang::DType;
 using backends::Random;
 
-// `more`: the result is scaled by rows and columns too, and goes on; logarithms of the sums are a result.
+// `more`: the result is scaled by rows and columns too, and goes on; logarithms of the sums are a result. `weight`: the
+// type that P is rounded to, f16 by a statement of its own; scores are divided by no power of two then.
 struct Kind {
   const char* name;
   std::string type, bounds, bias, weight;
@@ -37,16 +38,19 @@ struct Kind {
 };
 
 std::string attention(const Kind& k) {
-  const std::string product = k.weight.empty() ? "P[h, t, s]" : "f32(W[h, t, s])";
+  const std::string product = k.weight.empty() ? "P[h, t, s]"
+      : k.weight == "bf16"                     ? "f32(bf16(P[h, t, s]))"
+                                               : "f32(W[h, t, s])";
   std::string text =
       fmt::format("function f({0} Q[H, T, D], {0} K[H, S, D], {0} V[H, S, E]{1}{2}) -> ({0} O{3}) {{\n", k.type,
           k.bias.empty() ? "" : ", B[T, S]", k.more ? ", G[T, E]" : "", k.more ? ", L, R" : "");
   text += fmt::format("  X[h, t, s: H, T, S] = +(f32(Q[h, t, d]) * f32(K[h, s, d])){};\n", k.bounds);
-  text += fmt::format("  Y[h, t, s: H, T, S] = =(X[h, t, s] / 4{}){};\n", k.bias, k.bounds);
+  text += fmt::format("  Y[h, t, s: H, T, S] = =(X[h, t, s] / {}{}){};\n", k.weight.empty() ? "4" : "sqrt(f32(D))",
+      k.bias, k.bounds);
   text += fmt::format(
       "  M[h, t: H, T] = >(Y[h, t, s]){0};\n  P[h, t, s: H, T, S] = =(exp(Y[h, t, s] - M[h, t])){0};\n  Z[h, t: H, T] = +(P[h, t, s]){0};\n",
       k.bounds);
-  if (!k.weight.empty()) text += fmt::format("  W[h, t, s: H, T, S] = =({}(P[h, t, s])){};\n", k.weight, k.bounds);
+  if (k.weight == "f16") text += fmt::format("  W[h, t, s: H, T, S] = =({}(P[h, t, s])){};\n", k.weight, k.bounds);
   text += fmt::format(
       "  U[h, t, e: H, T, E] = +({} * f32(V[h, s, e])){};\n  O[h, t, e: H, T, E] = =({}(U[h, t, e] / Z[h, t]{}));\n",
       product, k.bounds, k.type, k.more ? " * G[t, e]" : "");
@@ -154,6 +158,10 @@ void check(const Kind& kind, bool gradient, int wanted, Random& random, std::str
   if (hopper && !columns_in_parts) CHECK(by_groups(*stages.plan));
   if (!gradient) CHECK(stages.plan->groups.size() == (kind.weight.empty() ? 1 : 2));
   if (!gradient) CHECK(finishes(stages.plan->groups.back()));
+  if (!kind.weight.empty()) {                          // a maximum alone, and factors of one part
+    CHECK(plan.starts_with("online M  rows h t  over s\nonline Z U  rows h t  over s\n"));
+    for (const Step& step : stages.lowered->steps) CHECK(print(step.loops).find("in 3 parts") == std::string::npos);
+  }
   check_run(*stages.bounded, *runtime::load_device(runtime::assemble(*stages.lowered, small)), random);
 }
 
