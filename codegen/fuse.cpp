@@ -94,6 +94,16 @@ void clip_targets(poly::Program& program) {
   }
 }
 
+// Numbers computed of numbers are numbers; what is rounded to 16 bits where it is stored is not rounded before.
+poly::Expr as_computed(const poly::Program& program, const poly::Statement& s) {
+  poly::Expr value = poly::with_rounded_numbers(s.value);
+  const lang::DType stored = program.tensor(s.target.tensor).dtype;
+  const auto* cast = value.as<poly::Cast>();
+  const bool rounds = cast && cast->type == stored && cast->operand.type() == lang::DType::F32 &&
+      lang::is_float(stored) && lang::bytes(stored) == 2;
+  return rounds && s.aggregation == Aggregation::Assign ? cast->operand : value;
+}
+
 // What is chosen for each stage, in the order in which they are done.
 struct Pass { RewriteStage stage; std::string_view name; void (*choose)(Rewriting&); };
 constexpr Pass passes[] = {
@@ -138,7 +148,7 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides,
   Rewriting r{program, strides, target};
   clip_targets(r.program);
   for (poly::Node& node : r.program.nodes)
-    if (auto* s = std::get_if<poly::Statement>(&node)) s->value = poly::with_rounded_numbers(s->value);
+    if (auto* s = std::get_if<poly::Statement>(&node)) s->value = as_computed(r.program, *s);
   note_held(r.program);
   copy_outputs(r.program, r.strides, output_strides);
   Clock timed(heard.timings);
