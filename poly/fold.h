@@ -18,8 +18,8 @@ Expr folded(const Expr& value);
 // else stays as it is.
 Program decided(Program program);
 
-// With numbers in the place of what is computed of numbers alone, rounded as every target rounds it: 1.0 / 3.0 is the f32
-// nearest to a third. For kernels, whose text may say more digits than a user's.
+// With numbers in the place of what is computed of numbers alone, rounded as every target rounds it: 1.0 / 3.0 is the
+// f32 nearest to a third.
 Expr with_rounded_numbers(const Expr& value);
 
 // The value as a tensor of that type holds it: what is computed in f16 and bf16 is not rounded without a cast.
