@@ -104,7 +104,9 @@ namespace {
 Expr times_reciprocal(const Expr& x, const Expr& divisor) {
   const DType type = x.type();
   const auto number = [&](double v) { return Expr(poly::Number{type, 0, v}); };
-  const auto apply = [&](Op op, std::vector<Expr> operands) { return Expr(poly::Apply{op, std::move(operands), type}); };
+  const auto apply = [&](Op op, std::vector<Expr> operands) {
+    return Expr(poly::Apply{op, std::move(operands), type});
+  };
   if (const auto* known = divisor.as<poly::Number>()) {
     const double reciprocal = static_cast<float>(1 / known->real);
     return std::isnormal(static_cast<float>(reciprocal)) ? apply(Op::Mul, {x, number(reciprocal)})

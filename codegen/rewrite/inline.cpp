@@ -398,6 +398,8 @@ Refusal apply(Rewriting& r, const directives::Inline& directive) {
   if (!n) return no_statement(directive.tensor);
   const Statement producer = std::get<Statement>(program.nodes[*n]);
   const TensorId id = producer.target.tensor;
+  if (is_output(program, id) && !elementwise(program, producer))
+    return fmt::format("`{}` is an output", directive.tensor);
   if (!elementwise(program, producer))
     return fmt::format("`{}` is not computed for each of its elements by itself", directive.tensor);
   std::vector<std::size_t> users;
