@@ -17,6 +17,7 @@
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/seek.h"
 #include "codegen/rewrite/split.h"
+#include "codegen/rewrite/sums_first.h"
 #include "codegen/scan.h"
 #include "codegen/scratch.h"
 #include "lang/messages.h"
@@ -151,6 +152,7 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides,
     if (auto* s = std::get_if<poly::Statement>(&node)) s->value = as_computed(r.program, *s);
   note_held(r.program);
   copy_outputs(r.program, r.strides, output_strides);
+  if (has_threads(target)) put_small_sums_first(r);
   Clock timed(heard.timings);
   for (const Pass& pass : passes) {
     const bool applies = timed(pass.name, [&] {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "autodiff/graph.h"
 #include "codegen/choose/leaf.h"
@@ -242,6 +244,25 @@ void add_leaf(Group& group, Why& why, Choice choice) {
   why.leaves.push_back(std::move(choice.why));
 }
 
+// Bytes of a row of all that a launch does not make, and several of its statements read: they should find it in the
+// second cache.
+double bytes_read_again(const poly::Program& program, const Fused::Set& set, double rows) {
+  std::map<TensorId, int> readers;
+  std::set<TensorId> made;
+  for (const int node : set.nodes) {
+    const auto& s = std::get<poly::Statement>(program.nodes[static_cast<std::size_t>(node)]);
+    made.insert(s.target.tensor);
+    std::set<TensorId> read;
+    for (const poly::Access& access : s.reads) read.insert(access.tensor);
+    for (const TensorId id : read) ++readers[id];
+  }
+  double bytes = 0;
+  for (const auto& [id, count] : readers)
+    if (count > 1 && !made.contains(id))
+      bytes += elements(program, id) / rows * static_cast<double>(element_bytes(program, id));
+  return bytes;
+}
+
 // Threads of the blocks that have a turn each of statements that share rows.
 std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   const Loop& last = group.loops.back();
@@ -263,7 +284,8 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
   if (const std::int64_t few = threads_of_short_rows(turns, longest, target); few && !set.parts && last.step == 1)
     return few;
   // What is read again and again should still be in the second cache: so few rows are under way where they are long.
-  return threads_of_rows(turns, longest, std::max(bytes, longest * lang::bytes(lang::DType::F32)), blocks);
+  const double again = std::max(longest * lang::bytes(lang::DType::F32), bytes_read_again(fused.program, set, rows));
+  return threads_of_rows(turns, longest, std::max(bytes, again), blocks);
 }
 
 // Sums over the rows of a turn that shared memory holds beside the others, of as many blocks as one multiprocessor

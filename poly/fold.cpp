@@ -172,6 +172,9 @@ std::optional<Expr> identity(const Apply& a) {
       if (x[0].type() == DType::Bool && is_number(x[1], 0)) return x[0];
       return compared_select(a);
     case Op::And: case Op::Or:
+      if (a.type != DType::Bool && a.op == Op::Or)
+        for (std::size_t k = 0; k < 2; ++k)
+          if (is_number(x[k], 0) && x[1 - k].type() == a.type) return x[1 - k];
       if (a.type != DType::Bool) return std::nullopt;
       for (std::size_t k = 0; k < 2; ++k)
         if (const auto* n = x[k].as<Number>()) return truth(*n) == (a.op == Op::And) ? x[1 - k] : x[k];

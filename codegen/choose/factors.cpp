@@ -138,7 +138,8 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
   if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk, target)) return *chunks;
   if (!best.summed.empty()) return best;
   if (!product_first.empty()) return {best.cost, product_first};
-  const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums, {.quotients = true});
+  const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums,
+      {.quotients = true, .reciprocals = has_threads(target)});
   if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
   double cost = computed_with_quotients(halves->outer);
   for (const HalfSum& part : halves->inner) {

@@ -81,6 +81,56 @@ struct RowSet {
     return blocks >= model::blocks_of_a_multiprocessor * target.multiprocessors;
   }
 
+  // Whether blocks for so many rows, fewer than the GPU has multiprocessors, move what it alone reads and writes in a
+  // longer time than a launch of its own takes: a map of whole images behind the sums of their groups.
+  bool has_few_blocks(const Statement& s, std::size_t rows) const {
+    double blocks = 1, bytes = 0;
+    for (std::size_t r = 0; r < rows; ++r) blocks *= static_cast<double>(extent(r));
+    if (!has_threads(target) || blocks >= target.multiprocessors) return false;
+    std::set<TensorId> own{s.target.tensor};
+    for (const Access& read : s.reads) own.insert(read.tensor);
+    for (const TensorId id : own)
+      if (!touched(id)) bytes += elements(program, id) * lang::bytes(program.tensor(id).dtype);
+    return bytes * (target.multiprocessors / blocks - 1) > model::threads::bytes_of_a_launch;
+  }
+
+  // Whether it is a value for each row, on a GPU, that a later statement reads beside what the set reads or makes: that
+  // one would wait for it.
+  bool goes_between(const Statement& s, std::size_t rows) const {
+    const double values = elements(program, s.target.tensor);
+    if (!has_threads(target) || rows != count || !elementwise(program, s) ||
+        s.target.element.size() != rows || std::ranges::none_of(nodes, [&](int node) {
+          return points(*statement(node)) >= model::threads::elements_of_a_value * values;
+        }))
+      return false;
+    return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
+      const std::vector<TensorId> needs = autodiff::operands(node);
+      return std::ranges::find(needs, s.target.tensor) != needs.end() &&
+          std::ranges::any_of(needs, [&](TensorId id) { return touched(id); });
+    });
+  }
+
+  // Whether a statement that needs none of the set is one of it all the same.
+  bool joins_apart(const Statement& s, std::size_t rows) const {
+    return s.kernel_name.empty() && !has_slice(program, s) && (maps_alike(s, rows) || goes_between(s, rows));
+  }
+
+  // Whether it is elementwise on a GPU, as all of the set are, of as many elements, and reads a large tensor that one
+  // of them reads: the first cache has what a thread read just now.
+  bool maps_alike(const Statement& s, std::size_t rows) const {
+    if (!has_threads(target) || rows != count || !elementwise(program, s)) return false;
+    const auto& shape = program.tensor(s.target.tensor).shape;
+    if (!std::ranges::all_of(nodes, [&](int node) {
+          const Statement& other = *statement(node);
+          return elementwise(program, other) && program.tensor(other.target.tensor).shape == shape;
+        }))
+      return false;
+    return std::ranges::any_of(s.reads, [&](const Access& read) {
+      return read.element == s.target.element && bytes_from_memory(program, read.tensor, target) > 0 &&
+          touched(read.tensor);
+    });
+  }
+
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a
   // kernel that grows without end is one that no other step can share.
   bool heavy() const {
@@ -282,7 +332,7 @@ class RowSets {
     if (own.empty()) return false;
     const Statement& s = *open_.statement(node);
     const auto [dependent, rows] = dependence(s, own);
-    if (rows == 0 || open_.heavy() || !open_.same_extents(s, own, rows)) return false;
+    if (rows == 0 || open_.heavy() || !open_.same_extents(s, own, rows) || open_.has_few_blocks(s, rows)) return false;
     if (has_threads(target_) && reads_copy(rewriting_, s) && !open_.fill_machine(rows)) return false;
     if ((!dependent || overtakes) && !may_share(s, dependent, rows)) return false;
     open_.nodes.push_back(node);
@@ -300,7 +350,7 @@ class RowSets {
   // work is left to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the
   // step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
-    if (!dependent && rows != open_.count) return false;
+    if (!dependent && (rows != open_.count || open_.joins_apart(s, rows))) return rows == open_.count;
     if (has_threads(target_) &&
         !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;

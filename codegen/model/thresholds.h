@@ -217,6 +217,11 @@ inline constexpr double least_of_a_thread = 4;         // elements of a row, whe
 inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;
 inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
+// Of a value that each element which it scales computes again: elements for each, operations, for three functions take
+// less than two f32 from memory.
+inline constexpr double elements_of_a_value = 64;
+inline constexpr int heaviest_again = 3 * function_operations;
+inline constexpr double small_sum = 1 << 20;           // bytes that are summed in next to no time beside a launch
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency

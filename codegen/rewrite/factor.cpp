@@ -113,8 +113,9 @@ std::optional<Halves> halves_at(Rewriting& r, std::size_t n, const FactoredProdu
   Program& program = r.program;
   const auto& s = std::get<Statement>(program.nodes[n]);
   const auto first = static_cast<TensorId>(program.tensors.size());
+  worth.reciprocals = has_threads(r.target);
   auto halves = halves_of_sum(program, s, product, first, summed, worth);
-  if (!halves || halves->inner.front().temporary.dtype != lang::DType::F32) return halves;
+  if (!halves || halves->inner.empty() || halves->inner.front().temporary.dtype != lang::DType::F32) return halves;
   worth.wide = true;
   Halves wide = halves_of_sum(program, s, product, first, summed, worth).value();
   program.tensors.push_back(wide.inner.front().temporary);

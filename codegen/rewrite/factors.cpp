@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "codegen/part.h"
 #include "poly/intern.h"
@@ -94,6 +96,48 @@ std::optional<FactoredProduct> product_of(const Statement& s) { return Reader(s)
 bool is_zero(const Expr& e) {
   const auto* n = e.as<poly::Number>();
   return n && (lang::is_float(n->type) ? n->real == 0 : n->integer == 0);
+}
+
+namespace {
+
+// x / divisor
+Expr times_reciprocal(const Expr& x, const Expr& divisor) {
+  const DType type = x.type();
+  const auto number = [&](double v) { return Expr(poly::Number{type, 0, v}); };
+  const auto apply = [&](Op op, std::vector<Expr> operands) {
+    return Expr(poly::Apply{op, std::move(operands), type});
+  };
+  if (const auto* known = divisor.as<poly::Number>()) {
+    const double reciprocal = static_cast<float>(1 / known->real);
+    return std::isnormal(static_cast<float>(reciprocal)) ? apply(Op::Mul, {x, number(reciprocal)})
+                                                         : apply(Op::Div, {x, divisor});
+  }
+  const Expr is_small = poly::Apply{Op::Lt, {apply(Op::Abs, {divisor}), number(std::ldexp(1, -64))}, DType::Bool};
+  const Expr near = apply(Op::Select, {is_small, number(std::ldexp(1, 64)), number(1)});
+  return apply(Op::Mul,
+      {apply(Op::Mul, {x, near}), apply(Op::Div, {number(1), apply(Op::Mul, {divisor, near})})});
+}
+
+}  // namespace
+
+Expr times_reciprocals(const Statement& s, const std::vector<std::size_t>& summed) {
+  const std::function<Expr(const Expr&)> with = [&](const Expr& e) -> Expr {
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply || apply->type != DType::F32) return e;
+    if (apply->op == Op::Mul || apply->op == Op::Neg) {
+      std::vector<Expr> operands;
+      for (const Expr& operand : apply->operands) operands.push_back(with(operand));
+      return poly::Apply{apply->op, std::move(operands), apply->type};
+    }
+    if (apply->op != Op::Div) return e;
+    const Expr &divisor = apply->operands[1], divided = with(apply->operands[0]);
+    std::vector<bool> mentioned(s.indices.size(), false);
+    mark(divisor, s.reads, mentioned);
+    if (is_zero(divisor) || std::ranges::any_of(summed, [&](std::size_t k) { return mentioned[k]; }))
+      return poly::Apply{Op::Div, {divided, divisor}, apply->type};
+    return times_reciprocal(divided, divisor);
+  };
+  return with(s.value);
 }
 
 Expr in_type(const Expr& e, DType type) { return e.type() == type ? e : Expr(poly::Cast{e, type}); }

@@ -29,6 +29,11 @@ struct FactoredProduct {
 // None where the statement folds no products.
 std::optional<FactoredProduct> product_of(const poly::Statement& s);
 
+// The value of a sum of products of f32, its divisors that are none of `summed` turned into factors that a loop over
+// these computes once. A term is rounded once more for each, and leaves f32 where it does in the text: what divides by
+// less than 2^-64 is brought near 1 before, for its reciprocal may be infinite.
+poly::Expr times_reciprocals(const poly::Statement& s, const std::vector<std::size_t>& summed);
+
 bool is_zero(const poly::Expr& e);
 poly::Expr in_type(const poly::Expr& e, lang::DType type);
 

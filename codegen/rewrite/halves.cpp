@@ -99,6 +99,12 @@ class Cutting {
     const bool is_whole = std::all_of(used.begin(), used.end(), [](bool u) { return u; });
     std::vector<HalfSum> parts;
     parts.push_back(inner(summed, used, in_, type_, 0));
+    if (worth.reciprocals && divides && is_whole && s_.value.type() == DType::F32 && !decays(parts[0].statement) &&
+        !is_matrix_product(parts[0].statement)) {
+      Statement multiplied = s_;
+      multiplied.value = times_reciprocals(s_, summed);
+      return Halves{{}, std::move(multiplied)};
+    }
     const bool as_many = is_whole && !divides && !decays(parts[0].statement);
     // what leaves all sums is a factor of each element, which a product takes along
     if (as_many && !worth.others && (s_.reads.size() < 3 || is_all(summed) || !is_matrix_product(parts[0].statement)))

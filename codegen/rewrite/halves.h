@@ -28,8 +28,9 @@ struct Halves {
 };
 
 // What else than fewer points, or a product of matrices of as many, which a product of more factors is not, makes a
-// sum worth its halves: divisors leave it, or others sum the same. `wide`: in f64 rather than f32.
-struct WorthHalves { bool quotients = false, others = false, wide = false; };
+// sum worth its halves: divisors leave it, or others sum the same. `wide`: in f64 rather than f32. `reciprocals`: a sum
+// in f32 that only divisors leave multiplies by their reciprocals, and has no half that is summed first.
+struct WorthHalves { bool quotients = false, others = false, wide = false, reciprocals = false; };
 // Nothing where no factor leaves the sum over these indices, or it is not worth it. `id`: the tensor that the first
 // temporary will be.
 std::optional<Halves> halves_of_sum(const poly::Program& program, const poly::Statement& s,

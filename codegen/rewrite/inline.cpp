@@ -240,6 +240,11 @@ bool goes_on_from(const Program& program, const Statement& consumer, TensorId id
       });
 }
 
+bool fits_a_chain(const Statement& s) {
+  return s.reads.size() <= model::most_reads_of_chain && poly::parts(s.value).size() <= model::largest_of_chain &&
+      poly::length(s.value) <= most_operations;
+}
+
 // On a GPU: a value of any weight that only the next statement of a chain reads, element by element. A thread has it in
 // a register, where statements that share rows would have it in shared memory, between two barriers; equal parts of a
 // value are computed once. From the last to the first: a value with two readers has one when they are one statement.
@@ -260,9 +265,7 @@ void inline_chains(Rewriting& r) {
     const Statement taken = *producer;
     Statement one = inlined(program, taken, *consumer);
     one.value = poly::interned(one.value);
-    if (one.reads.size() > model::most_reads_of_chain || poly::parts(one.value).size() > model::largest_of_chain ||
-        poly::length(one.value) > most_operations)
-      continue;
+    if (!fits_a_chain(one)) continue;
     program.nodes[*users.begin()] = std::move(one);
     for (const Access& read : taken.reads) {
       readers[static_cast<std::size_t>(read.tensor)].erase(n);
@@ -272,6 +275,76 @@ void inline_chains(Rewriting& r) {
     r.done.push_back(directives::Inline{target_name(program, taken)});
   }
   remove(program, gone);
+}
+
+// Whether it is one value for all elements or for many, which no launch shares with them: not at the rows of the
+// consumer, where a block of threads has it once (share.h).
+bool scales_elements(const Program& program, const Statement& producer, const Statement& consumer) {
+  const TensorId id = producer.target.tensor;
+  return elementwise(program, consumer) && !fills(consumer, id) &&
+      points(consumer) >= model::threads::elements_of_a_value * elements(program, id) &&
+      std::ranges::none_of(consumer.reads,
+          [&](const Access& read) { return read.tensor == id && reads_at_row(consumer, read); });
+}
+
+// On a GPU: what is computed of few values for many elements, as the quotient of a mean or a power of the number of
+// steps. Threads that wait for memory compute it beside that, in less time than a launch takes.
+void inline_few(Rewriting& r) {
+  Program& program = r.program;
+  std::vector<bool> gone(program.nodes.size(), false);
+  for (std::size_t n = program.nodes.size(); n-- > 0;) {
+    const auto* producer = std::get_if<Statement>(&program.nodes[n]);
+    if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer) ||
+        weight(producer->value) > model::threads::heaviest_again)
+      continue;
+    const Statement taken = *producer;
+    std::map<std::size_t, Statement> with;
+    bool possible = true;
+    for (std::size_t u = n + 1; u < program.nodes.size() && possible; ++u) {
+      if (gone[u] || !reads(program.nodes[u], taken.target.tensor)) continue;
+      const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
+      possible = consumer && scales_elements(program, taken, *consumer);
+      if (!possible) break;
+      Statement one = inlined(program, taken, *consumer);
+      one.value = poly::interned(one.value);
+      possible = fits_a_chain(one);
+      with.emplace(u, std::move(one));
+    }
+    if (!possible || with.empty()) continue;
+    for (auto& [u, one] : with) program.nodes[u] = std::move(one);
+    gone[n] = true;
+    r.done.push_back(directives::Inline{target_name(program, taken)});
+  }
+  remove(program, gone);
+}
+
+// On a GPU: a result that elementwise statements of its own elements read on is computed again in these, for a thread
+// has its operands in the first cache, and the result on its way to memory. They then need not be behind it, and one
+// launch has all that read the same (choose/row_sets.cpp).
+void compute_results_again(Rewriting& r) {
+  Program& program = r.program;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const auto* producer = std::get_if<Statement>(&program.nodes[n]);
+    if (!producer || !is_output(program, producer->target.tensor) || !elementwise(program, *producer) ||
+        producer->target.element.empty() || weight(producer->value) > model::threads::heaviest_again)
+      continue;
+    const Statement taken = *producer;
+    std::map<std::size_t, Statement> with;
+    bool possible = true;
+    for (std::size_t u = n + 1; u < program.nodes.size() && possible; ++u) {
+      if (!reads(program.nodes[u], taken.target.tensor)) continue;
+      const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
+      possible = consumer && goes_on_from(program, *consumer, taken.target.tensor);
+      if (!possible) break;
+      Statement one = inlined(program, taken, *consumer);
+      one.value = poly::interned(one.value);
+      possible = fits_a_chain(one);
+      with.emplace(u, std::move(one));
+    }
+    if (!possible || with.empty()) continue;
+    for (auto& [u, one] : with) program.nodes[u] = std::move(one);
+    r.done.push_back(directives::Inline{target_name(program, taken)});
+  }
 }
 
 }  // namespace
@@ -313,7 +386,10 @@ void inline_elementwise(Rewriting& r) {
     r.done.push_back(directives::Inline{target_name(program, taken)});
   }
   remove(program, gone);
-  if (has_threads(r.target)) inline_chains(r);
+  if (!has_threads(r.target)) return;
+  inline_chains(r);
+  inline_few(r);
+  compute_results_again(r);
 }
 
 Refusal apply(Rewriting& r, const directives::Inline& directive) {
@@ -322,7 +398,8 @@ Refusal apply(Rewriting& r, const directives::Inline& directive) {
   if (!n) return no_statement(directive.tensor);
   const Statement producer = std::get<Statement>(program.nodes[*n]);
   const TensorId id = producer.target.tensor;
-  if (is_output(program, id)) return fmt::format("`{}` is an output", directive.tensor);
+  if (is_output(program, id) && !elementwise(program, producer))
+    return fmt::format("`{}` is an output", directive.tensor);
   if (!elementwise(program, producer))
     return fmt::format("`{}` is not computed for each of its elements by itself", directive.tensor);
   std::vector<std::size_t> users;
@@ -337,10 +414,11 @@ Refusal apply(Rewriting& r, const directives::Inline& directive) {
           "`{}` would be a value of more than {} operations", target_name(program, *consumer), most_operations);
     users.push_back(u);
   }
+  if (users.empty() && is_output(program, id)) return fmt::format("`{}` is an output", directive.tensor);
   if (users.empty()) return fmt::format("nothing reads `{}`", directive.tensor);
   for (const std::size_t u : users)
     program.nodes[u] = inlined(program, producer, std::get<Statement>(program.nodes[u]));
-  program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(*n));
+  if (!is_output(program, id)) program.nodes.erase(program.nodes.begin() + static_cast<std::ptrdiff_t>(*n));
   r.done.push_back(directive);
   return std::nullopt;
 }

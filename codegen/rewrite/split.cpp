@@ -46,18 +46,28 @@ bool folds_in_parts(const Rewriting& r, const Statement& s) {
 }
 
 // Whether statements that share the rows which it folds, a block of threads a row, keep a GPU busy as they are
-// (share.h): what comes of it is read, at once or later, beside as many elements as it folds.
-bool shares_rows(const Program& program, const Statement& s, const Target& target) {
+// (share.h): what comes of it is read, at once or later, beside as many elements as it folds, or as the next fold does.
+// `alone`: a block of threads folds one element.
+bool shares_rows(const Program& program, const Statement& s, const Target& target, bool alone) {
   const double outputs = elements(program, s.target.tensor), folded = points(s);
   const bool fits = folded / outputs * lang::bytes(s.value.type()) <= shared_for_rows(target);
   if (!has_threads(target) || outputs < (fits ? model::shared_rows_of_a_multiprocessor : 1.0) * target.multiprocessors)
     return false;
+  for (const Access& read : s.reads) {                 // beside the fold before it
+    const Statement* made = maker(program, read.tensor);
+    if (alone && made && reduces(*made) && points(*made) >= folded && read.element == s.target.element) return true;
+  }
   std::set<poly::TensorId> of_rows{s.target.tensor};
   for (const poly::Node& node : program.nodes) {
     const auto* other = std::get_if<Statement>(&node);
     if (!other) continue;
     const auto of_row = [&](const Access& read) { return of_rows.contains(read.tensor); };
-    const auto beside = [&](const Access& read) { return of_row(read) && reads_at_row(*other, read); };
+    const auto same_element = [&](const Access& read) {
+      return alone && reduces(*other) && !read.element.empty() && read.element == other->target.element;
+    };
+    const auto beside = [&](const Access& read) {
+      return of_row(read) && (reads_at_row(*other, read) || same_element(read));
+    };
     if (points(*other) >= folded && std::ranges::any_of(other->reads, beside)) return true;
     if (points(*other) < folded && std::ranges::any_of(other->reads, of_row)) of_rows.insert(other->target.tensor);
   }
@@ -219,7 +229,8 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
   const bool threads = has_threads(r.target);
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
-  if (parts.points < parts.enough || shares_rows(r.program, s, r.target)) return std::nullopt;
+  const bool alone = threads && choose_leaf(facts(nest_of(s, r.strides), {}, r.target), 0).leaf.is<forms::Reduce>();
+  if (parts.points < parts.enough || shares_rows(r.program, s, r.target, alone)) return std::nullopt;
   const bool staged = threads && is_staged(r, s);
   if (threads && !staged)
     if (const auto cut = cut_of_lanes(r, s, parts)) return cut;
