@@ -51,7 +51,7 @@ std::int64_t CoreOperands::together(const Operand& x) const {
   if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
   if (is_asked_along(along)) return 1;
   const std::int64_t lo = x.reads_along_k ? const_or(range_.lo, 0) : 0,
-                     count = x.reads_along_k ? const_or(range_.hi, 0) - lo : extent(along);
+                     count = x.reads_along_k && !across() ? const_or(range_.hi, 0) - lo : extent(along);
   for (std::int64_t bytes = piece_bytes; bytes >= 4; bytes /= 2) {
     if (const std::int64_t elements = bytes / bytes_; in_groups(offset, along, lo, count, elements)) return elements;
   }
@@ -79,9 +79,10 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
   Expr of_dims = x.first + value;
   if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : elements)));
   const std::vector<Expr> values = digits(body, x.dims, of_dims);
-  const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k0 + k, values);
   const Form& f = x.access->offset;
-  const Expr offset = points_.known_part(f) + part(f, x.dims, values) + (k0 + k) * i64(f.coefficients[roles_.depth]);
+  const Step of_k = step(body, k0 + k, rows_apart(x.by_m) || !in_steps(f));
+  const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, of_k, values);
+  const Expr offset = points_.known_part(f) + part(f, x.dims, values) + part(f, of_k);
   const Expr to = buffer + (x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value));
   const std::string& from = storage_.name(x.access->tensor);
   const DType type = instruction_.operand;

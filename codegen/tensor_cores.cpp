@@ -35,7 +35,7 @@ class OnTensorCores : CoreResults {
  public:
   OnTensorCores(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names)
       : CoreResults(nests, leaf, storage, names, height_of(leaf), width_of(leaf)) {
-    if (!multiplies(instruction_, storage.plan.program, nest_, leaf.all_of_m(), leaf.all_of_n(), leaf.k, true))
+    if (!multiplies(instruction_, storage.plan.program, nest_, roles_, true))
       throw InternalError("the plan puts a statement on tensor cores that they cannot multiply");
     a_ = operand(roles_.by_m, roles_.m, height_, true);
     b_ = operand(roles_.by_n, roles_.n, width_, false);
@@ -211,9 +211,7 @@ bool keeps_values(const poly::Expr& factor, DType type) {
 }
 
 bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest,
-    const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k,
-    bool tf32) {
-  const auto roles = staging_of(nest, m, n, k);
+    const std::optional<Staging>& roles, bool tf32) {
   if (!roles || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);
   if (!x || !y) return false;

@@ -74,13 +74,14 @@ std::optional<Chosen> chosen(
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const Staging roles = *staging_of(f.nest, m, n, leaf->k);
+  const Staging roles = *staging_of(f.nest, *leaf);
+  const bool across = leaf->across();
   const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
-      static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
+      across ? extent_of(leaf->k) : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
   const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, roles, target.math != Math::F32))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
@@ -99,7 +100,8 @@ std::optional<Chosen> chosen(
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
-      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
+      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n,
+          across};
       const TileCycles c = cycles_of(all, i, tile, turn, target);
       const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
       if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;
