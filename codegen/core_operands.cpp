@@ -58,50 +58,93 @@ std::int64_t CoreOperands::together(const Operand& x) const {
   return 1;
 }
 
-Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
-  const std::int64_t threads = cores_.threads(), total = depth_ * x.side / elements,
-                     of_row = (x.reads_along_k ? depth_ : x.side) / elements;
-  const std::int64_t count = (total + threads - 1) / threads;
-  const bool together = at_a_time(x, elements);
-  std::int64_t at_once = together ? count : std::min<std::int64_t>(count, 8);
-  while (count % at_once) --at_once;
-  const std::string turn = names_.fresh("u"), round = names_.fresh("v");
-  Body all, body;
-  const Expr pass = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
-  const Expr number = let(all, "e", var(thread_) + pass * i64(threads));
+CoreOperands::Piece CoreOperands::piece(
+    Body& body, const Operand& x, const Expr& pass, std::int64_t elements) const {
+  const std::int64_t threads = cores_.threads(), of_row = (x.reads_along_k ? depth_ : x.side) / elements;
+  const Expr number = let(body, "e", var(thread_) + pass * i64(threads));
   // Where a pass is whole rows, a thread stays in its column, and its addresses lie constants apart.
   const bool whole = threads % of_row == 0;
   const Expr row = let(
       body, "row", whole ? quotient(var(thread_), of_row) + pass * i64(threads / of_row) : quotient(number, of_row));
   const Expr at = let(body, "at", remainder(whole ? var(thread_) : number, of_row) * i64(elements));
-  const Expr k = x.reads_along_k ? at : row, value = x.reads_along_k ? row : at;
+  const Expr &k = x.reads_along_k ? at : row, &value = x.reads_along_k ? row : at;
+  return {number, k, value, x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value)};
+}
+
+CoreOperands::Source CoreOperands::source(Body& body, const Operand& x, const Piece& piece, const Expr& k0,
+    std::optional<Expr> all, std::int64_t elements) {
   // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
-  Expr of_dims = x.first + value;
+  Expr of_dims = x.first + piece.value;
   if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : elements)));
   const std::vector<Expr> values = digits(body, x.dims, of_dims);
   const Form& f = x.access->offset;
-  const Step of_k = step(body, k0 + k, rows_apart(x.by_m) || !in_steps(f));
-  const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, of_k, values);
-  const Expr offset = points_.known_part(f) + part(f, x.dims, values) + part(f, of_k);
-  const Expr to = buffer + (x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value));
-  const std::string& from = storage_.name(x.access->tensor);
+  const Step k = step(body, k0 + piece.k, rows_apart(x.by_m) || !in_steps(f));
+  return {takes_part(std::move(all), x.by_m, k, values).value_or(Constant{DType::Bool, 1, 0}),
+      points_.known_part(f) + part(f, x.dims, values) + part(f, k)};
+}
+
+Body CoreOperands::only(const Operand& x, const Piece& piece, std::int64_t elements, Body body) const {
+  const std::int64_t total = depth_ * x.side / elements;
+  if (total % cores_.threads() == 0) return body;
+  return {stmt(If{less(piece.number, i64(total)), std::move(body), {}})};
+}
+
+// Of what is read, in the type of the instruction; 0 where there is none.
+Body CoreOperands::read(const Operand& x, const Source& from, const std::string& to, const Expr& slot) const {
   const DType type = instruction_.operand;
+  Body body{stmt(Store{to, slot, Constant{type, 0, 0.0}})};
+  const Expr value = convert(Load{storage_.name(x.access->tensor), from.offset, type_of(x)}, type);
+  append(body, when(from.there, {stmt(Store{to, slot, value})}));
+  return body;
+}
+
+Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
+  const std::int64_t count = ceil_divide(depth_ * x.side / elements, cores_.threads());
+  const bool together = at_a_time(x, elements);
+  std::int64_t at_once = together ? count : std::min<std::int64_t>(count, 8);
+  while (count % at_once) --at_once;
+  const std::string turn = names_.fresh("u"), round = names_.fresh("v");
+  Body all, body;
+  const Piece p =
+      piece(all, x, count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn), elements);
+  const Source from = source(body, x, p, k0, std::nullopt, elements);
   if (together) {
-    body.push_back(stmt(Copy{x.shared, to, from, offset, there.value_or(Constant{DType::Bool, 1, 0}), elements}));
+    body.push_back(stmt(
+        Copy{x.shared, buffer + p.place, storage_.name(x.access->tensor), from.offset, from.there, elements}));
   } else {
     const std::string one = names_.fresh("s");
-    body.push_back(stmt(Allocate{one, type, 1, Memory::Register}));
-    body.push_back(stmt(Store{one, i64(0), Constant{type, 0, 0.0}}));
-    append(body,
-        when(there.value_or(Constant{DType::Bool, 1, 0}),
-            {stmt(Store{one, i64(0), convert(Load{from, offset, type_of(x)}, type)})}));
-    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}}));
+    body.push_back(stmt(Allocate{one, instruction_.operand, 1, Memory::Register}));
+    append(body, read(x, from, one, i64(0)));
+    body.push_back(stmt(Store{x.shared, buffer + p.place, Load{one, i64(0), instruction_.operand}}));
   }
-  if (total % threads) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
-  append(all, std::move(body));
+  append(all, only(x, p, elements, std::move(body)));
   Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
   if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
   return {std::move(loop)};
+}
+
+std::int64_t CoreOperands::elements_of_thread(const Operand& x) const {
+  return ceil_divide(depth_ * x.side, cores_.threads());
+}
+
+Body CoreOperands::fetch(const Operand& x, const Expr& k0, const Expr& more) {
+  const std::string turn = names_.fresh("u");
+  Body body;
+  const Piece p = piece(body, x, var(turn), 1);
+  const Expr mine = (depth_ * x.side) % cores_.threads() ? both(more, less(p.number, i64(depth_ * x.side))) : more;
+  const Source from = source(body, x, p, k0, mine, 1);
+  append(body, read(x, from, x.held, var(turn)));
+  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x)), {}, std::move(body)})};
+}
+
+Body CoreOperands::put(const Operand& x, const Expr& buffer) {
+  const std::string turn = names_.fresh("u");
+  Body body;
+  const Piece p = piece(body, x, var(turn), 1);
+  append(body,
+      only(x, p, 1,
+          {stmt(Store{x.shared, buffer + p.place, Load{x.held, var(turn), instruction_.operand}})}));
+  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x)), {}, std::move(body)})};
 }
 
 void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,

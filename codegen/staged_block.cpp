@@ -43,7 +43,7 @@ std::int64_t StagedBlock::extent(const std::vector<std::size_t>& dims) const {
   }).get();
 }
 
-Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) {
+Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) const {
   if (value.as<Constant>() || value.as<Variable>()) return value;
   const std::string name = names_.fresh(stem);
   body.push_back(stmt(Let{name, value}));

@@ -27,7 +27,7 @@ class StagedBlock {
 
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
   std::int64_t extent(const std::vector<std::size_t>& dims) const;
-  Expr let(Body& body, const std::string& stem, const Expr& value);  // a name for a value, unless it is one
+  Expr let(Body& body, const std::string& stem, const Expr& value) const;  // a name for a value, unless it is one
   Body coordinates();                                  // p → the values of the outer dimensions, m0 and n0 of this
                                                        // block; n fastest
   // of a form, that these dimensions have

@@ -275,6 +275,8 @@ inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}, {64, 256, 3, 1, 1, 2.2, 4, 4}};
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
+inline constexpr std::int64_t most_held = 64;          // elements of a thread that come one by one, on their way in
+                                                       // registers
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;

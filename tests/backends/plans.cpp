@@ -551,7 +551,7 @@ void count(const std::string& text, std::map<std::string, int>& counts) {
   const auto within = [&](const std::string& word) {
     for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++counts[word];
   };
-  for (const char* word : {"  mma", "  mma m64", "  stage", "  turned"}) within(word);
+  for (const char* word : {"  mma", "  mma m64", "  stage", "  turned", "  across"}) within(word);
 }
 
 std::string kernels_of(const codegen::Stages& stages) {
