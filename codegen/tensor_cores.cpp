@@ -114,7 +114,7 @@ class OnTensorCores : CoreResults {
     Body body;
     std::int64_t held = 0;
     for (Operand* x : {&a_, &b_}) {
-      const std::int64_t count = together(*x) == 1 ? elements_of_thread(*x) : 0;
+      const std::int64_t count = together(*x) == 1 && may_hold(*x) ? elements_of_thread(*x) : 0;
       if (!count || held + count > model::threads::most_held) continue;
       held += count;
       x->held = names_.fresh("held");
