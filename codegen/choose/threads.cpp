@@ -225,6 +225,14 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
                              model::threads::elements_at_once);
 }
 
+std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Target& target) {
+  if (bounds_elements(f.nest) || f.nest.empty() || scan_of(f.nest)) return std::nullopt;
+  Compute leaf = choose_leaf(f, node).leaf;
+  if (!leaf.is<forms::Contract>() || leaf.k.empty() || leaf.n.empty()) return std::nullopt;
+  for_threads(leaf, f, threads_of_a_block, target);
+  return leaf.is<forms::Contract>() ? std::optional(std::move(leaf)) : std::nullopt;
+}
+
 double cycles_of_threads(const Facts& f, double parts, const Target& target) {
   Compute leaf = choose_leaf(f, 0).leaf;
   for_threads(leaf, f, threads_of_a_block, target);
