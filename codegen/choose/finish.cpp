@@ -101,6 +101,22 @@ bool pays(const Rewriting& r, const directives::Finish& directive) {
   return together < apart;
 }
 
+// Whether it folds rows that another statement makes, which may share them with it. Windows go from row to row.
+bool may_share_rows_with_makers(const Rewriting& r, const Statement& s) {
+  const auto slides = [&](const poly::Access& read) {
+    return std::ranges::any_of(read.element, [&](const poly::Affine& e) {
+      return std::ranges::count_if(e.coefficients, [](const poly::Size& c) { return !c.is(0); }) > 1;
+    });
+  };
+  if (std::ranges::any_of(s.reads, slides)) return false;
+  return std::ranges::any_of(s.reads, [&](const poly::Access& read) {
+    return !r.parts.contains(read.tensor) && std::ranges::any_of(r.program.nodes, [&](const poly::Node& node) {
+      const auto* maker = std::get_if<Statement>(&node);
+      return maker && maker->target.tensor == read.tensor;
+    });
+  });
+}
+
 // Whether it adds up what adds up parts: one launch does both (rewrite/rows.h).
 bool adds_parts_twice(const Rewriting& r, const Statement& s) {
   const auto of_parts = [&](const poly::Access& read) { return r.parts.contains(read.tensor); };
@@ -126,7 +142,7 @@ bool has_sums(const Rewriting& r, const Statement& s) {
   std::int64_t threads = 0;
   if (scan_of(nest)) return false;
   if (contracts(r.program, s) && staged_leaf(all, 0, r.target, threads)) return true;
-  return !adds_parts_twice(r, s) && !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
+  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) && !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
 }
 
 // All that finish such sums.
