@@ -51,56 +51,137 @@ std::int64_t CoreOperands::together(const Operand& x) const {
   if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
   if (is_asked_along(along)) return 1;
   const std::int64_t lo = x.reads_along_k ? const_or(range_.lo, 0) : 0,
-                     count = x.reads_along_k ? const_or(range_.hi, 0) - lo : extent(along);
+                     count = x.reads_along_k && !across() ? const_or(range_.hi, 0) - lo : extent(along);
   for (std::int64_t bytes = piece_bytes; bytes >= 4; bytes /= 2) {
     if (const std::int64_t elements = bytes / bytes_; in_groups(offset, along, lo, count, elements)) return elements;
   }
   return 1;
 }
 
-Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
-  const std::int64_t threads = cores_.threads(), total = depth_ * x.side / elements,
-                     of_row = (x.reads_along_k ? depth_ : x.side) / elements;
-  const std::int64_t count = (total + threads - 1) / threads;
-  const bool together = at_a_time(x, elements);
-  std::int64_t at_once = together ? count : std::min<std::int64_t>(count, 8);
-  while (count % at_once) --at_once;
-  const std::string turn = names_.fresh("u"), round = names_.fresh("v");
-  Body all, body;
-  const Expr pass = count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn);
-  const Expr number = let(all, "e", var(thread_) + pass * i64(threads));
+CoreOperands::Piece CoreOperands::piece(
+    Body& body, const Operand& x, const Expr& pass, std::int64_t elements) const {
+  const std::int64_t threads = cores_.threads(), of_row = (x.reads_along_k ? depth_ : x.side) / elements;
+  const Expr number = let(body, "e", var(thread_) + pass * i64(threads));
   // Where a pass is whole rows, a thread stays in its column, and its addresses lie constants apart.
   const bool whole = threads % of_row == 0;
   const Expr row = let(
       body, "row", whole ? quotient(var(thread_), of_row) + pass * i64(threads / of_row) : quotient(number, of_row));
   const Expr at = let(body, "at", remainder(whole ? var(thread_) : number, of_row) * i64(elements));
-  const Expr k = x.reads_along_k ? at : row, value = x.reads_along_k ? row : at;
-  // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
-  Expr of_dims = x.first + value;
-  if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : elements)));
-  const std::vector<Expr> values = digits(body, x.dims, of_dims);
-  const std::optional<Expr> there = takes_part(std::nullopt, x.by_m, k0 + k, values);
+  const Expr &k = x.reads_along_k ? at : row, &value = x.reads_along_k ? row : at;
+  return {number, k, value, x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value)};
+}
+
+std::vector<CoreOperands::Source> CoreOperands::sources(Body& body, const Operand& x, const Piece& piece,
+    const Expr& k0, const std::optional<Expr>& all, std::int64_t elements, std::int64_t one) {
   const Form& f = x.access->offset;
-  const Expr offset = points_.known_part(f) + part(f, x.dims, values) + (k0 + k) * i64(f.coefficients[roles_.depth]);
-  const Expr to = buffer + (x.along_k ? rows_of(x).place(value, k) : rows_of(x).place(k, value));
-  const std::string& from = storage_.name(x.access->tensor);
-  const DType type = instruction_.operand;
-  if (together) {
-    body.push_back(stmt(Copy{x.shared, to, from, offset, there.value_or(Constant{DType::Bool, 1, 0}), elements}));
-  } else {
-    const std::string one = names_.fresh("s");
-    body.push_back(stmt(Allocate{one, type, 1, Memory::Register}));
-    body.push_back(stmt(Store{one, i64(0), Constant{type, 0, 0.0}}));
-    append(body,
-        when(there.value_or(Constant{DType::Bool, 1, 0}),
-            {stmt(Store{one, i64(0), convert(Load{from, offset, type_of(x)}, type)})}));
-    body.push_back(stmt(Store{x.shared, to, Load{one, i64(0), type}}));
+  const bool apart = rows_apart(x.by_m) || !in_steps(f);
+  const auto values_at = [&](std::int64_t c) {
+    // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
+    Expr of_dims = x.first + piece.value + i64(c);
+    if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : one)));
+    return digits(body, x.dims, of_dims);
+  };
+  std::vector<Source> from;
+  std::optional<std::vector<Expr>> values;
+  std::optional<Step> k;
+  for (std::int64_t c = 0; c < elements; c += one) {
+    if (!values || !x.reads_along_k) values = values_at(x.reads_along_k ? 0 : c);
+    if (!k || x.reads_along_k) k = step(body, k0 + piece.k + i64(x.reads_along_k ? c : 0), apart);
+    from.push_back({takes_part(all, x.by_m, *k, *values).value_or(Constant{DType::Bool, 1, 0}),
+        points_.known_part(f) + part(f, x.dims, *values) + part(f, *k)});
   }
-  if (total % threads) body = {stmt(If{less(number, i64(total)), std::move(body), {}})};
-  append(all, std::move(body));
+  return from;
+}
+
+// Neighbours that a thread reads one by one, whose place it finds, and writes, once: a whole piece where it is asked
+// whether each is there; else two, so that a warp's accesses are of one line. One where each has a place of its own.
+std::int64_t CoreOperands::grouped(const Operand& x) const {
+  const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
+  if (x.along_k != x.reads_along_k || std::abs(x.access->offset.coefficients[along]) != 1 ||
+      (!x.reads_along_k && x.dims.size() > 1))
+    return 1;
+  const std::int64_t all = x.reads_along_k && rows_apart(x.by_m) ? of_piece_ : 2;
+  return (x.reads_along_k ? depth_ : x.side) % all ? 1 : all;
+}
+
+// `body`, where not all threads have such a piece: if this one has.
+Body CoreOperands::only(const Operand& x, const Piece& piece, std::int64_t elements, Body body) const {
+  const std::int64_t total = depth_ * x.side / elements;
+  if (total % cores_.threads() == 0) return body;
+  return {stmt(If{less(piece.number, i64(total)), std::move(body), {}})};
+}
+
+// Of what is read, in the type of the instruction; 0 where there is none.
+Body CoreOperands::read(
+    const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot) const {
+  const DType type = instruction_.operand;
+  Body body;
+  for (std::size_t c = 0; c < from.size(); ++c) {
+    const Expr at = slot + i64(static_cast<std::int64_t>(c));
+    body.push_back(stmt(Store{to, at, Constant{type, 0, 0.0}}));
+    const Expr value = convert(Load{storage_.name(x.access->tensor), from[c].offset, type_of(x)}, type);
+    append(body, when(from[c].there, {stmt(Store{to, at, value})}));
+  }
+  return body;
+}
+
+Body CoreOperands::write_piece(
+    const Operand& x, const Expr& place, const std::string& from, const Expr& slot, std::int64_t elements) const {
+  Body body;
+  for (std::int64_t c = 0; c < elements; ++c)
+    body.push_back(stmt(Store{x.shared, place + i64(c), Load{from, slot + i64(c), instruction_.operand}}));
+  return body;
+}
+
+Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
+  const bool together = at_a_time(x, elements);
+  const std::int64_t group = together ? elements : grouped(x),
+                     count = ceil_divide(depth_ * x.side / group, cores_.threads());
+  std::int64_t at_once = together ? count : std::min(count, ceil_divide(std::int64_t{8}, group));
+  while (count % at_once) --at_once;
+  const std::string turn = names_.fresh("u"), round = names_.fresh("v");
+  Body all, body;
+  const Piece p = piece(all, x, count > at_once ? var(round) * i64(at_once) + var(turn) : var(turn), group);
+  const std::vector<Source> from = sources(body, x, p, k0, std::nullopt, group, together ? group : 1);
+  const Expr place = buffer + p.place;
+  if (together) {
+    body.push_back(stmt(Copy{x.shared, place, storage_.name(x.access->tensor), from.front().offset,
+        from.front().there, elements}));
+  } else {
+    const std::string some = names_.fresh("s");
+    body.push_back(stmt(Allocate{some, instruction_.operand, group, Memory::Register}));
+    append(body, read(x, from, some, i64(0)));
+    append(body, write_piece(x, place, some, i64(0), group));
+  }
+  append(all, only(x, p, group, std::move(body)));
   Stmt loop = stmt(For{turn, Kind::Unroll, i64(at_once), {}, std::move(all)});
   if (count > at_once) loop = stmt(For{round, Kind::Serial, i64(count / at_once), {}, {std::move(loop)}});
   return {std::move(loop)};
+}
+
+std::int64_t CoreOperands::elements_of_thread(const Operand& x) const {
+  const std::int64_t group = grouped(x);
+  return ceil_divide(depth_ * x.side / group, cores_.threads()) * group;
+}
+
+Body CoreOperands::fetch(const Operand& x, const Expr& k0, const Expr& more) {
+  const std::int64_t group = grouped(x), total = depth_ * x.side / group;
+  const std::string turn = names_.fresh("u");
+  Body body;
+  const Piece p = piece(body, x, var(turn), group);
+  const Expr mine = total % cores_.threads() ? both(more, less(p.number, i64(total))) : more;
+  const std::vector<Source> from = sources(body, x, p, k0, mine, group, 1);
+  append(body, read(x, from, x.held, var(turn) * i64(group)));
+  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x) / group), {}, std::move(body)})};
+}
+
+Body CoreOperands::put(const Operand& x, const Expr& buffer) {
+  const std::int64_t group = grouped(x);
+  const std::string turn = names_.fresh("u");
+  Body body;
+  const Piece p = piece(body, x, var(turn), group);
+  append(body, only(x, p, group, write_piece(x, buffer + p.place, x.held, var(turn) * i64(group), group)));
+  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x) / group), {}, std::move(body)})};
 }
 
 void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,

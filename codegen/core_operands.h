@@ -31,6 +31,8 @@ class CoreOperands : protected StagedBlock {
     bool reads_along_k = true;                         // neighbouring threads read neighbours in k
     Expr first = Expr(std::int64_t{0});                // of its dimensions
     std::string shared;
+    std::string held = {};                             // registers of what a thread has of a later stage, on its way;
+                                                       // empty: there are none
   };
 
   // Which matrix of a Fragment this thread names the row of, and the row.
@@ -48,6 +50,14 @@ class CoreOperands : protected StagedBlock {
   // Those of a stage, `elements` at a time; one by one, loads wait for each other eight at a time, so that few
   // registers hold them.
   Body copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements);
+  // Those of a stage one by one to registers, zeros where there is none, and from there. `more`: whether there is such
+  // a stage. As in StagedCopies, no branch is around them all.
+  Body fetch(const Operand& x, const Expr& k0, const Expr& more);
+  Body put(const Operand& x, const Expr& buffer);
+  std::int64_t elements_of_thread(const Operand& x) const;
+  // Whether registers hold what a thread has of a later stage: not where it finds the place of each piece anew, which
+  // would lie in registers as well.
+  bool may_hold(const Operand& x) const { return x.dims.size() == 1 && !rows_apart(x.by_m); }
   // A Fragment takes from thread 8 q + r the place of row r of its q-th matrix. Of A these are m 0 .. 7 and 8 .. 15 of
   // the first half of k, then of the second; of two neighbours of B the halves of k of the first, then of the second.
   // To registers `first` .. of `to`, from k and this value of m or n on.
@@ -66,6 +76,19 @@ class CoreOperands : protected StagedBlock {
   Expr lane_ = i64(0);                                 // of this thread in its warp
 
  private:
+  // What a thread copies in one of its passes: its number in the stage, the first of its values of the staged
+  // reduction, from the stage's first, and of m or n, from the block's; its place in a buffer.
+  struct Piece { Expr number, k, value, place; };
+  Piece piece(Body& body, const Operand& x, const Expr& pass, std::int64_t elements) const;
+  struct Source { Expr there, offset; };               // whether it takes part, and where it lies
+  // Of each `one` elements of a piece.
+  std::vector<Source> sources(Body& body, const Operand& x, const Piece& piece, const Expr& k0,
+      const std::optional<Expr>& all, std::int64_t elements, std::int64_t one);
+  std::int64_t grouped(const Operand& x) const;
+  Body only(const Operand& x, const Piece& piece, std::int64_t elements, Body body) const;
+  Body read(const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot) const;
+  Body write_piece(
+      const Operand& x, const Expr& place, const std::string& from, const Expr& slot, std::int64_t elements) const;
   // Whether so many elements are one Copy: four bytes of what is copied as it is, or more.
   bool at_a_time(const Operand& x, std::int64_t elements) const {
     return elements * bytes_ >= 4 && type_of(x) == instruction_.operand;

@@ -337,6 +337,10 @@ std::string block_of(const Compute& leaf) {
 }
 
 // How a leaf of each form runs. `side`: its lanes in words.
+std::string steps_of(const Compute& leaf) {
+  return fmt::format("{}{}", fmt::join(leaf.k, ", "), leaf.across() ? " as one" : "");
+}
+
 std::string explain_form(const Compute& leaf, const std::string& side) {
   if (leaf.is<forms::Fill>()) return fmt::format("its fill into every element first, {}", side);
   if (leaf.is<forms::Map>()) return fmt::format("element by element, {}, in blocks of {}", side, block_of(leaf));
@@ -370,13 +374,13 @@ std::string explain_form(const Compute& leaf, const std::string& side) {
     return fmt::format(
         "tiles of {} by {} outputs of {} and {} a block, on tensor cores; {} steps of {} at a time through shared memory, copied {} turns ahead",
         leaf.rows * i.m * cores->warps_m, leaf.vectors * i.n * cores->warps_n, fmt::join(leaf.all_of_m(), ", "),
-        fmt::join(leaf.all_of_n(), ", "), cores->depth, fmt::join(leaf.k, ", "), cores->ahead());
+        fmt::join(leaf.all_of_n(), ", "), cores->depth, steps_of(leaf), cores->ahead());
   }
   if (const auto* staged = leaf.as<forms::Staged>())
     return fmt::format(
         "a thread has {} by {} outputs of {} and {}, {} threads lie side by side over {}; {} steps of {} at a time go through shared memory, the next ones on their way meanwhile",
         leaf.rows, leaf.vectors, fmt::join(leaf.all_of_m(), ", "), fmt::join(leaf.all_of_n(), ", "), leaf.lanes,
-        fmt::join(leaf.all_of_n(), ", "), staged->depth, fmt::join(leaf.k, ", "));
+        fmt::join(leaf.all_of_n(), ", "), staged->depth, steps_of(leaf));
   return fmt::format("{}; sums of a block of {} stay in registers while {} runs", side, block_of(leaf),
       leaf.k.empty() ? "the fold" : fmt::format("{}", fmt::join(leaf.k, ", ")));
 }

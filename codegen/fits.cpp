@@ -140,8 +140,10 @@ Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, con
   if (leaf.is<forms::Finish>() || chosen.is<forms::Finish>())
     return leaf == chosen ? std::nullopt : Misfit("a leaf that finishes sums has one form only");
   if (leaf.is<forms::Online>() || chosen.is<forms::Online>()) return pass_fault(given);
-  if (finishes(group) && !leaf.is<forms::Staged>() && !leaf.is<forms::TensorCores>())
-    return "only sums of which a block of threads has a tile are finished: with `stage`, or `mma`";
+  const auto* own = leaf.as<forms::Contract>();
+  if (finishes(group) && !leaf.is<forms::Staged>() && !leaf.is<forms::TensorCores>() &&
+      !(own && !own->chunk && !own->taps && group.loops.empty()))
+    return "only sums of which a block of threads has a tile, with `stage` or `mma`, or each thread elements of its own are finished";
   for (const auto& fault : {surrounding_fault, walk_fault, role_fault, form_fault, size_fault, part_fault})
     if (Misfit why = fault(given)) return why;
   return has_threads(target) ? thread_fault(given) : std::nullopt;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/finishing.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
 #include "codegen/online_leaf.h"
@@ -119,6 +120,10 @@ class GroupLowering {
   Body spelled() {
     if (auto whole = one_speller(plan_, group_, nests_, storage_, names_)) return *std::move(whole);
     if (!group_.tile.empty()) return tiles();
+    if (finishes(group_)) {
+      finishing_.emplace(nests_, storage_, names_);
+      return spread_over_threads(0);
+    }
     Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));
@@ -264,6 +269,7 @@ class GroupLowering {
     const Nest& nest = nests_[l];
     Surroundings around;
     around.threads = group_.threads;
+    if (finishing_) around.finishing = &*finishing_;
     for (const Loop& loop : group_.loops) {
       const auto d = nest.dim(loop.index);
       if (!d) continue;
@@ -281,6 +287,7 @@ class GroupLowering {
     }
     for (std::size_t r = 0; r < nest.reads.size(); ++r)
       if (kept_.local(nest.reads[r].tensor)) around.base.emplace(r, kept_.base(nest.reads[r].tensor));
+    if (finishing_) return around;                     // what is local is in registers
     if (kept_.local(nest.target.tensor) || is_kept(group_, nest.target.tensor))
       around.base.insert_or_assign(target_access, kept_.base(nest.target.tensor));
     return around;
@@ -312,7 +319,7 @@ class GroupLowering {
       const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(group_, nest, d);
       digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});
     }
-    const Kind turns = group_.loops.empty() && group_.body.size() == 1 ? Kind::Block : Kind::Serial;
+    const Kind turns = group_.loops.empty() && (group_.body.size() == 1 || finishing_) ? Kind::Block : Kind::Serial;
     return spell_over_threads(nest, leaf, digits, surroundings(l), group_.threads, turns, names_,
         [&](const Compute& one, const Surroundings& around) {
           return scan_or_leaf(nest, one, storage_, around, names_);
@@ -327,6 +334,7 @@ class GroupLowering {
   Names names_;
   TurnNames turns_;
   TurnBuffers kept_;
+  std::optional<Finishing> finishing_;
   const Loop* walked_ = nullptr;                       // the loop whose turns are walked a part at a time
   std::string step_, turn_start_;                      // which part that is; where the turn starts
   std::vector<Nest> nests_;

@@ -102,6 +102,12 @@ std::vector<std::string> Compute::all_of_n() const {
   return all;
 }
 
+bool Compute::across() const {
+  const auto* staged = as<forms::Staged>();
+  const auto* cores = as<forms::TensorCores>();
+  return staged ? staged->across : cores && cores->across;
+}
+
 std::int64_t forms::TensorCores::threads() const {
   const MatrixInstruction* known = matrix_instruction(instruction);
   return (known ? known->threads() : 0) * warps_m * warps_n;

@@ -64,6 +64,8 @@ struct Staged {
   std::int64_t depth = 0;
   std::vector<std::string> outside = {}, outside_n = {};  // output dimensions that are one with m, and with n, around
                                                           // it
+  bool across = false;                                 // all of k are one reduction: a stage ends in the middle of none
+                                                       // but the last
   bool operator==(const Staged&) const = default;
 };
 // cuda: a Contract on tensor cores (tensor_cores.h). `lanes` are the threads of the instruction, a warp's or those of
@@ -75,6 +77,7 @@ struct TensorCores {
   std::int64_t warps_m = 1, warps_n = 1;
   std::int64_t buffers = 2;                            // turns whose operands shared memory holds
   std::vector<std::string> outside = {}, outside_n = {};  // as of a staged leaf
+  bool across = false;                                 // likewise
   std::int64_t threads() const;                        // of a block
   std::int64_t ahead() const;                          // turns, that operands are copied before they are multiplied
   bool operator==(const TensorCores&) const = default;
@@ -164,6 +167,7 @@ struct Compute {
   forms::Block* block();
   const std::string& m() const;                        // empty: none
   std::vector<std::string> all_of_m() const, all_of_n() const;  // outermost first; but for a staged leaf at most one
+  bool across() const;                                 // whether its stages go through all of k as one
   bool set_m(const std::string& m);                    // false: its form has none
   bool streams() const {
     return is<forms::Map>() ? as<forms::Map>()->stream : is<forms::Contract>() && as<forms::Contract>()->stream;

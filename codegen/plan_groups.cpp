@@ -38,6 +38,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (const auto* cores = leaf.as<forms::TensorCores>())
     line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m,
         cores->warps_n, cores->buffers);
+  if (leaf.across()) line += "  across";
   if (leaf.block() && leaf.block()->turned) line += "  turned";
   if (leaf.streams()) line += "  streamed";
   if (leaf.block() && !leaf.block()->m_inner) line += "  rows outside";
@@ -73,6 +74,7 @@ class LeafReader {
     else if (depth_ || cores_) stage();
     else if (!outside_.empty() || !outside_n_.empty())
       unfit(fmt::format("`{}` is one index, unless the leaf is staged", outside_.empty() ? "n" : "m"));
+    else if (across_) unfit("stages go `across` reductions, and the leaf has none");
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
@@ -129,6 +131,7 @@ class LeafReader {
     else if (key == "block") block();
     else if (key == "lanes") number(key, leaf_.lanes);
     else if (key == "stage") number(key, depth_);
+    else if (key == "across") across_ = true;
     else if (key == "mma") cores().instruction = one(key);
     else if (key == "warps") pair(key, cores().warps_m, cores().warps_n);
     else if (key == "buffers") number(key, cores().buffers);
@@ -215,7 +218,7 @@ class LeafReader {
     online.depth = depth_;
     if (cores_) online.instruction = cores_->instruction;
     if (!outside_.empty() || !outside_n_.empty() ||
-        (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty())
+        (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty() || across_)
       unfit("a leaf of a pass has one form only");
   }
 
@@ -227,8 +230,8 @@ class LeafReader {
     else if (*leaf_.as<forms::Contract>() != plain || !leaf_.ahead.empty()) unfit("a staged leaf has one form only");
     else if (cores_)
       cores_->m = plain.m, cores_->depth = depth_, cores_->outside = outside_, cores_->outside_n = outside_n_,
-      leaf_.form = *cores_;
-    else leaf_.form = forms::Staged{plain.m, depth_, outside_, outside_n_};
+      cores_->across = across_, leaf_.form = *cores_;
+    else leaf_.form = forms::Staged{plain.m, depth_, outside_, outside_n_, across_};
   }
 
   void ahead(const std::string& key) {
@@ -257,6 +260,7 @@ class LeafReader {
   Compute leaf_;
   bool loops_ = false, block_ = false;                 // something of them is said
   std::int64_t depth_ = 0;                             // of a staged leaf
+  bool across_ = false;                                // likewise
   std::vector<std::string> outside_, outside_n_;                   // likewise
   std::optional<forms::TensorCores> cores_;
   std::string misfit_;

@@ -482,6 +482,10 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
   if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
   else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, true);
+  if (!leaf) {
+    leaf = leaf_of_own_elements(all, set.nodes.front(), target);
+    group.threads = threads_of_a_block;
+  }
   if (!leaf) throw lang::InternalError("sums are finished of which no block of threads has a tile");
   add_leaf(group, why, {*leaf, 0, {}, 0});
   for (const int node : set.nodes) {

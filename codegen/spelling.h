@@ -22,6 +22,8 @@ namespace tilec::codegen {
 inline Stmt stmt(auto node) { return Stmt{std::move(node)}; }
 void append(Body& body, Body more);
 
+class Finishing;
+
 // Fresh names; indices keep theirs where they can. What the kernel calls its tensors is taken from the start.
 class Names {
  public:
@@ -55,6 +57,7 @@ struct Surroundings {
   bool reached = false;                                // every element of the target has a point, in this turn or
                                                        // another
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
+  const Finishing* finishing = nullptr;                // what is computed of each sum, and written in its place
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 

@@ -247,7 +247,7 @@ class Staged : StagedCopies {
 }  // namespace
 
 std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m,
-    const std::vector<std::string>& n, const std::vector<std::string>& k) {
+    const std::vector<std::string>& n, const std::vector<std::string>& k, bool across) {
   const auto* asked = guarded_product(*nest.value);
   const auto* product = (asked ? asked->operands[1] : *nest.value).as<poly::Apply>();
   if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || product->type == DType::Bool ||
@@ -281,6 +281,12 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
     if (!depth || rank(d) > rank(*depth)) depth = d;
   }
   if (!depth) return std::nullopt;
+  std::vector<std::size_t> staged{*depth};
+  if (across) {
+    staged.clear();
+    for (const std::string& name : k) staged.push_back(*nest.dim(name));
+    depth = staged.back();
+  }
   poly::Expr x = product->operands[0], y = product->operands[1];
   if (uses(nest, x, dm, dn).n) std::swap(x, y);
   if (asked) {
@@ -289,7 +295,11 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
   }
   const Uses ux = uses(nest, x, dm, dn), uy = uses(nest, y, dm, dn);
   if (!ux.plain || !uy.plain || !ux.m || ux.n || uy.m || !uy.n) return std::nullopt;
-  return Staging{std::move(dm), std::move(dn), *depth, x, y};
+  return Staging{std::move(dm), std::move(dn), *depth, x, y, std::move(staged)};
+}
+
+std::optional<Staging> staging_of(const Nest& nest, const Compute& leaf) {
+  return staging_of(nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k, leaf.across());
 }
 
 // Both copies as if they were turned.

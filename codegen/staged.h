@@ -16,6 +16,9 @@
 // triangle) stage zeros in the place of elements outside. A zero times what is not finite is no number: a thread whose
 // sums are not finite computes them again, from their own points. Rows over outputs alone say which elements there are:
 // such a statement is not staged.
+//
+// Reductions that are short, each for itself (3 channels of 7 taps in each of 7 lines), are one to a stage: `across`. A
+// thread then finds the value of each in every stage, and no stage but the last is less than full.
 #pragma once
 
 #include <optional>
@@ -30,9 +33,12 @@ struct Staging {
   std::vector<std::size_t> m, n;                       // one dimension after the other, innermost last
   std::size_t depth;
   poly::Expr by_m, by_n;                               // the factors
+  std::vector<std::size_t> staged;                     // `depth`, or all reductions, of which it is the innermost
 };
+// `across`: stages go through all of k as one.
 std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m,
-    const std::vector<std::string>& n, const std::vector<std::string>& k);
+    const std::vector<std::string>& n, const std::vector<std::string>& k, bool across);
+std::optional<Staging> staging_of(const Nest& nest, const Compute& leaf);
 
 // Bytes of shared memory, elements of so many bytes.
 std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element);

@@ -14,7 +14,7 @@ using lang::InternalError;
 namespace {
 
 Staging roles_of(const Nest& nest, const Compute& leaf) {
-  auto roles = staging_of(nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k);
+  auto roles = staging_of(nest, leaf);
   if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
   return *std::move(roles);
 }
@@ -43,7 +43,7 @@ std::int64_t StagedBlock::extent(const std::vector<std::size_t>& dims) const {
   }).get();
 }
 
-Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) {
+Expr StagedBlock::let(Body& body, const std::string& stem, const Expr& value) const {
   if (value.as<Constant>() || value.as<Variable>()) return value;
   const std::string name = names_.fresh(stem);
   body.push_back(stmt(Let{name, value}));
@@ -66,7 +66,7 @@ Body StagedBlock::coordinates() {
     const std::size_t d = *nest_.dim(leaf_.outer[o]);
     points_.fix(d, digit(leaf_.outer[o], extent(d), 1));
   }
-  range_ = points_.bounds(roles_.depth);
+  range_ = across() ? Interval{i64(0), i64(extent(roles_.staged))} : points_.bounds(roles_.depth);
   return body;
 }
 
@@ -88,6 +88,27 @@ std::vector<Expr> StagedBlock::digits(Body& body, const std::vector<std::size_t>
   return at;
 }
 
+bool StagedBlock::in_steps(const Form& form) const {
+  for (std::size_t d = 1; d < roles_.staged.size(); ++d)
+    if (form.coefficients[roles_.staged[d - 1]] != form.coefficients[roles_.staged[d]] * extent(roles_.staged[d]))
+      return false;
+  return true;
+}
+
+bool StagedBlock::rows_apart(bool by_m) const {
+  return std::ranges::any_of(nest_.rows, [&](const Row& row) { return asks(row, by_m) && !in_steps(row.form); });
+}
+
+StagedBlock::Step StagedBlock::step(Body& body, const Expr& value, bool apart) {
+  if (!apart) return {value, {}};
+  const Expr all = let(body, "step", value);
+  return {all, digits(body, roles_.staged, all)};
+}
+
+Expr StagedBlock::part(const Form& form, const Step& step) const {
+  return in_steps(form) ? step.value * i64(form.coefficients[roles_.depth]) : part(form, roles_.staged, step.at);
+}
+
 // ---- stages
 
 Expr StagedBlock::count_stages(Body& body) {
@@ -97,7 +118,8 @@ Expr StagedBlock::count_stages(Body& body) {
   range_.lo = let(body, stem + "_lo", range_.lo), range_.hi = let(body, stem + "_end", range_.hi);
   turns_ = let(body, stem + "_n", maximum(i64(0), ceil_divide(range_.hi - range_.lo, depth_)));
   std::vector<std::size_t> taps;
-  for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) taps.push_back(*nest_.dim(name));
+  if (!across())
+    for (const std::string& name : leaf_.k) if (*nest_.dim(name) != roles_.depth) taps.push_back(*nest_.dim(name));
   taps_ = extent(taps);
   return let(body, "stages", turns_ * i64(taps_));
 }
@@ -108,9 +130,10 @@ Expr StagedBlock::begin_stage(Body& body, const Expr& stage) {
     return op == Op::Mod ? remainder(value, const_or(turns_, 1)) : quotient(value, const_or(turns_, 1));
   };
   Expr rest = stage;
+  const bool taps = leaf_.k.size() > 1 && !across();
   const Expr k0 = let(body, nest_.dims[roles_.depth].name,
-      range_.lo + (leaf_.k.size() > 1 ? of_turns(Op::Mod, rest) : rest) * i64(depth_));
-  if (leaf_.k.size() > 1) {
+      range_.lo + (taps ? of_turns(Op::Mod, rest) : rest) * i64(depth_));
+  if (taps) {
     rest = let(body, "tap", of_turns(Op::Div, rest));
     std::int64_t left = taps_;
     for (std::size_t level = leaf_.k.size(); level-- > 0;) {
@@ -145,7 +168,7 @@ bool StagedBlock::mentions_taps(const Row& row) const {
 }
 
 bool StagedBlock::is_asked(const Row& row) const {
-  return !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row);
+  return across() || !row.form.coefficients[roles_.depth] || mentions_m(row) || mentions_taps(row);
 }
 
 bool StagedBlock::is_asked_along(std::size_t d) const {
@@ -154,13 +177,13 @@ bool StagedBlock::is_asked_along(std::size_t d) const {
 }
 
 std::optional<Expr> StagedBlock::takes_part(
-    std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const {
+    std::optional<Expr> all, bool by_m, const Step& k, const std::vector<Expr>& at) const {
   const auto too = [&](const Expr& holds) { all = all ? both(*all, holds) : holds; };
-  if (ragged_) too(less(k, range_.hi));
+  if (ragged_) too(less(k.value, range_.hi));
   for (std::size_t r = 0; r < nest_.rows.size(); ++r) {
     const Row& row = nest_.rows[r];
-    if (!is_asked(row) || (!by_m && mentions_m(row))) continue;
-    Expr value = rows_[r] + k * i64(row.form.coefficients[roles_.depth]);
+    if (!asks(row, by_m)) continue;
+    Expr value = rows_[r] + part(row.form, k);
     if (by_m) value = value + part(row.form, roles_.m, at);
     too(points_.holds(row, value));
   }

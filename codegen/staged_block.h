@@ -27,11 +27,17 @@ class StagedBlock {
 
   std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
   std::int64_t extent(const std::vector<std::size_t>& dims) const;
-  Expr let(Body& body, const std::string& stem, const Expr& value);  // a name for a value, unless it is one
+  Expr let(Body& body, const std::string& stem, const Expr& value) const;  // a name for a value, unless it is one
   Body coordinates();                                  // p → the values of the outer dimensions, m0 and n0 of this
                                                        // block; n fastest
   // of a form, that these dimensions have
   static Expr part(const Form& form, const std::vector<std::size_t>& dims, const std::vector<Expr>& at);
+  // A value of what is staged: as one number, and `apart`, where something is no multiple of that, of each reduction.
+  struct Step { Expr value; std::vector<Expr> at; };
+  Step step(Body& body, const Expr& value, bool apart);
+  Expr part(const Form& form, const Step& step) const;
+  bool in_steps(const Form& form) const;               // whether the next value of what is staged always lies as far on
+  bool rows_apart(bool by_m) const;                    // of a row that is asked of an operand, whether it does not
   // a value of m as one of each of its dimensions
   std::vector<Expr> digits(Body& body, const std::vector<std::size_t>& dims, const Expr& value);
 
@@ -44,9 +50,10 @@ class StagedBlock {
   bool mentions_m(const Row& row) const;
   bool is_asked(const Row& row) const;                 // of each element: rows over the staged reduction and what is
                                                        // fixed around the block are its range
+  bool across() const { return roles_.staged.size() > 1; }
   bool is_asked_along(std::size_t d) const;            // whether such a row mentions this dimension
   // Whether an element takes part, of the operand along m or the other one, whose values of m are these; none: all do.
-  std::optional<Expr> takes_part(std::optional<Expr> all, bool by_m, const Expr& k, const std::vector<Expr>& at) const;
+  std::optional<Expr> takes_part(std::optional<Expr> all, bool by_m, const Step& k, const std::vector<Expr>& at) const;
 
   static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read);
   Expr sum(const Expr& acc, const Expr& a, const Expr& b) const;
@@ -66,7 +73,7 @@ class StagedBlock {
   DType type_;                                         // of the sums
   Staging roles_;
   Expr m0_ = i64(0), n0_ = i64(0);
-  Interval range_{i64(0), i64(0)};                     // of the staged reduction
+  Interval range_{i64(0), i64(0)};                     // of what is staged
   Expr turns_ = i64(0);                                // stages for each value of the other reductions
   std::int64_t taps_ = 1;                              // how many those are
   bool known_ = true, ragged_ = false;                 // the range is numbers; the last stage is not full
@@ -75,6 +82,7 @@ class StagedBlock {
 
  private:
   bool mentions_taps(const Row& row) const;
+  bool asks(const Row& row, bool by_m) const { return is_asked(row) && (by_m || !mentions_m(row)); }
   Body through(const std::vector<std::size_t>& order, std::size_t level, const std::string& total);
 };
 

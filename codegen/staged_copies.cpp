@@ -49,7 +49,8 @@ StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::
   };
   copy.along_depth = runs(roles_.depth) && !runs(copy.dims.back());
   std::int64_t w = neighbours;
-  while (copy.along_depth ? !is_multiple(range_.lo, w) || !is_multiple(range_.hi, w) || depth_ % w
+  while (copy.along_depth ? !is_multiple(range_.lo, w) || !is_multiple(range_.hi, w) || depth_ % w ||
+                 (across() && extent(roles_.depth) % w)
                           : extent(along(copy)) % w || side % w)
     w /= 2;
   each_read(copy.factor, [&](int r) {
@@ -112,20 +113,27 @@ Body StagedCopies::load(const Copy& copy, const Expr& k0, const std::optional<Ex
   std::map<int, Expr> from;                            // read → the part of its offset that all threads share
   each_read(copy.factor, [&](int r) {
     const Form& form = nest_.reads[static_cast<std::size_t>(r)].offset;
-    from.emplace(r, let(body, "from", points_.known_part(form) + k0 * i64(form.coefficients[roles_.depth])));
+    const Expr stage = in_steps(form) ? k0 * i64(form.coefficients[roles_.depth]) : i64(0);
+    from.emplace(r, let(body, "from", points_.known_part(form) + stage));
   });
+  bool apart = rows_apart(copy.masked);
+  each_read(copy.factor,
+      [&](int r) { apart = apart || !in_steps(nest_.reads[static_cast<std::size_t>(r)].offset); });
+  std::optional<Step> steady;                          // where all pieces of a thread have the same values
   for (std::size_t u = 0; u < copy.pieces.size(); ++u) {
     const Piece& piece = copy.pieces[u];
     const std::int64_t slot = static_cast<std::int64_t>(u) * copy.width;
+    const Step k = steady ? *steady : step(body, k0 + piece.k, apart);
+    if (copy.along_depth && threads_ % (depth_ / copy.width) == 0) steady = k;
     for (std::int64_t c = 0; c < copy.width; ++c)
       body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{type_, 0, 0.0}}));
-    Body read = accesses(copy, piece, slot, from, false);
+    Body read = accesses(copy, piece, k, slot, from, false);
     if (!copy.aligned.empty())
       read = {
-          stmt(If{Variable{copy.aligned, DType::Bool}, accesses(copy, piece, slot, from, true), std::move(read)})};
+          stmt(If{Variable{copy.aligned, DType::Bool}, accesses(copy, piece, k, slot, from, true), std::move(read)})};
     std::optional<Expr> all = more;
     if (piece.there) all = all ? both(*all, *piece.there) : *piece.there;
-    if (const auto there = takes_part(std::move(all), copy.masked, k0 + piece.k, piece.at))
+    if (const auto there = takes_part(std::move(all), copy.masked, k, piece.at))
       body.push_back(stmt(If{*there, std::move(read), {}}));
     else append(body, std::move(read));
   }
@@ -133,13 +141,15 @@ Body StagedCopies::load(const Copy& copy, const Expr& k0, const std::optional<Ex
 }
 
 Body StagedCopies::accesses(
-    const Copy& copy, const Piece& piece, std::int64_t slot, const std::map<int, Expr>& from, bool together) {
+    const Copy& copy, const Piece& piece, const Step& k, std::int64_t slot, const std::map<int, Expr>& from,
+    bool together) {
   Body body;
   std::map<int, std::string> views;
   for (const auto& [r, offset] : from) {
     const FlatAccess& access = nest_.reads[static_cast<std::size_t>(r)];
-    const Expr own =
-        part(access.offset, copy.dims, piece.at) + piece.k * i64(access.offset.coefficients[roles_.depth]);
+    const Expr of_step = in_steps(access.offset) ? piece.k * i64(access.offset.coefficients[roles_.depth])
+                                                 : part(access.offset, k);
+    const Expr own = part(access.offset, copy.dims, piece.at) + of_step;
     views[r] = names_.fresh("v");
     const bool wide = together && access.offset.coefficients[along(copy)] != 0;
     body.push_back(stmt(View{views[r], storage_.name(access.tensor), offset + own,

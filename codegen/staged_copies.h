@@ -64,8 +64,8 @@ class StagedCopies : protected StagedBlock {
   std::int64_t access_width(const FlatAccess& access, std::size_t d, std::int64_t most) const;
   std::size_t along(const Copy& copy) const { return copy.along_depth ? roles_.depth : copy.dims.back(); }
   Body look_at_addresses(Copy& copy);
-  Body accesses(
-      const Copy& copy, const Piece& piece, std::int64_t slot, const std::map<int, Expr>& from, bool together);
+  Body accesses(const Copy& copy, const Piece& piece, const Step& k, std::int64_t slot,
+      const std::map<int, Expr>& from, bool together);
 };
 
 }  // namespace tilec::codegen

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/core_results.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/rewrite/copy.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
@@ -35,7 +36,7 @@ class OnTensorCores : CoreResults {
  public:
   OnTensorCores(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names)
       : CoreResults(nests, leaf, storage, names, height_of(leaf), width_of(leaf)) {
-    if (!multiplies(instruction_, storage.plan.program, nest_, leaf.all_of_m(), leaf.all_of_n(), leaf.k, true))
+    if (!multiplies(instruction_, storage.plan.program, nest_, roles_, true))
       throw InternalError("the plan puts a statement on tensor cores that they cannot multiply");
     a_ = operand(roles_.by_m, roles_.m, height_, true);
     b_ = operand(roles_.by_n, roles_.n, width_, false);
@@ -85,7 +86,7 @@ class OnTensorCores : CoreResults {
     Body body;
     const Expr count = count_stages(body);
     if (is_const(count) && const_or(count, 0) <= 0) return body;
-    Body all;
+    Body all = hold();
     const std::int64_t ahead = cores_.ahead();
     for (std::int64_t turn = 0; turn < ahead; ++turn) {
       append(all, when(less(i64(turn), count), copies(i64(turn), i64(turn))));
@@ -93,12 +94,14 @@ class OnTensorCores : CoreResults {
     }
     const std::string index = names_.fresh(nest_.dims[roles_.depth].name + "_b");
     Body inside{stmt(Barrier{static_cast<int>(ahead - 1)})};
-    const Expr next = let(inside, "next", var(index) + i64(ahead));
-    Body later = when(less(next, count), copies(next, remainder(next, cores_.buffers)));
+    const Expr next = let(inside, "next", var(index) + i64(ahead)), more = less(next, count);
+    Body later = fetched(next, more);
+    append(later, when(more, copies(next, remainder(next, cores_.buffers), true)));
     later.push_back(stmt(Commit{}));
     const Expr buffer = remainder(var(index), cores_.buffers);
     append(inside,
         instruction_.from_shared() ? multiply_shared(buffer, std::move(later)) : multiply(buffer, std::move(later)));
+    append(inside, when(more, put(remainder(next, cores_.buffers))));
     all.push_back(stmt(For{index, Kind::Serial, count, {}, std::move(inside)}));
     if (instruction_.from_shared()) all.push_back(stmt(Await{0, acc_}));
     if (is_const(count)) append(body, std::move(all));
@@ -106,18 +109,51 @@ class OnTensorCores : CoreResults {
     return body;
   }
 
-  Body copies(const Expr& turn, const Expr& buffer) {
+  // What comes element by element is on its way to registers while a turn is multiplied, if few of them hold it.
+  Body hold() {
+    Body body;
+    std::int64_t held = 0;
+    for (Operand* x : {&a_, &b_}) {
+      const std::int64_t count = together(*x) == 1 && may_hold(*x) ? elements_of_thread(*x) : 0;
+      if (!count || held + count > model::threads::most_held) continue;
+      held += count;
+      x->held = names_.fresh("held");
+      body.push_back(stmt(Allocate{x->held, instruction_.operand, count, Memory::Register}));
+    }
+    return body;
+  }
+
+  Body fetched(const Expr& turn, const Expr& more) {
+    Body body;
+    if (a_.held.empty() && b_.held.empty()) return body;
+    const Expr k0 = begin_stage(body, turn);
+    for (const Operand* x : {&a_, &b_}) if (!x->held.empty()) append(body, fetch(*x, k0, more));
+    end_stage();
+    return body;
+  }
+
+  Body put(const Expr& buffer) {
+    Body body;
+    for (const Operand* x : {&a_, &b_})
+      if (!x->held.empty()) append(body, CoreOperands::put(*x, let(body, "to", buffer * i64(depth_ * x->side))));
+    return body;
+  }
+
+  // Of a turn, but, in a `later` one, what registers hold.
+  Body copies(const Expr& turn, const Expr& buffer, bool later = false) {
     Body body;
     const Expr k0 = begin_stage(body, turn);
     const Expr to_a = let(body, "to_a", buffer * i64(depth_ * a_.side)),
                to_b = let(body, "to_b", buffer * i64(depth_ * b_.side));
     const auto both = [&](std::int64_t of_a, std::int64_t of_b) {
-      Body copies = copy(a_, k0, to_a, of_a);
-      append(copies, copy(b_, k0, to_b, of_b));
+      Body copies;
+      if (!later || a_.held.empty()) append(copies, copy(a_, k0, to_a, of_a));
+      if (!later || b_.held.empty()) append(copies, copy(b_, k0, to_b, of_b));
       return copies;
     };
     const std::int64_t of_a = together(a_), of_b = together(b_);
-    if (of_a == 1 && of_b == 1) append(body, both(1, 1));
+    if (later && !a_.held.empty() && !b_.held.empty()) body.clear();
+    else if (of_a == 1 && of_b == 1) append(body, both(1, 1));
     else body.push_back(stmt(If{aligned_, both(of_a, of_b), both(1, 1)}));
     end_stage();
     return body;
@@ -218,9 +254,7 @@ const poly::Expr* rounded_in(const poly::Expr& factor, DType type) {
 }
 
 bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest,
-    const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k,
-    bool tf32) {
-  const auto roles = staging_of(nest, m, n, k);
+    const std::optional<Staging>& roles, bool tf32) {
   if (!roles || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);
   if (!x || !y) return false;

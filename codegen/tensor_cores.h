@@ -34,7 +34,7 @@ const poly::Expr* rounded_in(const poly::Expr& factor, DType type);
 
 // Whether an instruction multiplies the factors of such a contraction. `tf32`: f32 may be rounded.
 bool multiplies(const MatrixInstruction& instruction, const poly::Program& program, const Nest& nest,
-    const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k, bool tf32);
+    const std::optional<Staging>& roles, bool tf32);
 
 // Values of m and of n that a block has.
 std::pair<std::int64_t, std::int64_t> tile_of(const Compute& leaf);

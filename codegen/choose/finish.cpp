@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/choose/staged.h"
+#include "codegen/choose/threads.h"
 #include "codegen/finishing.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
@@ -62,8 +63,12 @@ double scattered(const Rewriting& r, const directives::Finish& directive) {
   nodes.erase(nodes.begin());
   const std::vector<Nest> nests = finishing_nests(r.program, nodes, sum, r.strides);
   std::int64_t threads = 0;
-  const auto leaf = staged_leaf(facts(nests.front(), {}, r.target), sum, r.target, threads, true);
-  const std::size_t m = *nests.front().dim(leaf->m()), n = *nests.front().dim(leaf->n);
+  const Facts all = facts(nests.front(), {}, r.target);
+  auto leaf = staged_leaf(all, sum, r.target, threads, true);
+  const bool tile = leaf.has_value();
+  if (!tile) leaf = leaf_of_own_elements(all, sum, r.target);
+  // Threads that have elements of their own lie along n alone.
+  const std::size_t n = *nests.front().dim(leaf->n), m = tile ? *nests.front().dim(leaf->m()) : n;
   double bytes = 0;
   const auto add = [&](const FlatAccess& access) {
     const auto lie = [&](std::size_t d) { return std::abs(access.offset.coefficients[d]); };
@@ -96,17 +101,48 @@ bool pays(const Rewriting& r, const directives::Finish& directive) {
   return together < apart;
 }
 
-// A contraction of which blocks of threads have tiles, or the last statement of a pass.
+// Whether it folds rows that another statement makes, which may share them with it. Windows go from row to row.
+bool may_share_rows_with_makers(const Rewriting& r, const Statement& s) {
+  const auto slides = [&](const poly::Access& read) {
+    return std::ranges::any_of(read.element, [&](const poly::Affine& e) {
+      return std::ranges::count_if(e.coefficients, [](const poly::Size& c) { return !c.is(0); }) > 1;
+    });
+  };
+  if (std::ranges::any_of(s.reads, slides)) return false;
+  return std::ranges::any_of(s.reads, [&](const poly::Access& read) {
+    return !r.parts.contains(read.tensor) && std::ranges::any_of(r.program.nodes, [&](const poly::Node& node) {
+      const auto* maker = std::get_if<Statement>(&node);
+      return maker && maker->target.tensor == read.tensor;
+    });
+  });
+}
+
+// Whether it adds up what adds up parts: one launch does both (rewrite/rows.h).
+bool adds_parts_twice(const Rewriting& r, const Statement& s) {
+  const auto of_parts = [&](const poly::Access& read) { return r.parts.contains(read.tensor); };
+  return std::ranges::any_of(r.program.nodes, [&](const poly::Node& node) {
+    const auto* maker = std::get_if<Statement>(&node);
+    return maker && std::ranges::any_of(maker->reads, of_parts) &&
+        std::ranges::any_of(s.reads, [&](const poly::Access& read) {
+          return of_parts(read) && read.tensor == maker->target.tensor;
+        });
+  });
+}
+
+// A fold of which blocks of threads have tiles, or threads elements of their own, or the last statement of a pass.
 bool has_sums(const Rewriting& r, const Statement& s) {
   if (finished(r, s.target.tensor)) return false;
   if (in_pass(r, s.target.tensor))
     return std::ranges::any_of(r.online, [&](const Rewriting::Online& pass) {
       return pass.tensors.back() == s.target.tensor && pass.finishing.empty();
     });
+  if (!reduces(s)) return false;
   const Nest nest = nest_of(s, r.strides);
+  const Facts all = facts(nest, {}, r.target);
   std::int64_t threads = 0;
-  return contracts(r.program, s) && !scan_of(nest) &&
-      staged_leaf(facts(nest, {}, r.target), 0, r.target, threads).has_value();
+  if (scan_of(nest)) return false;
+  if (contracts(r.program, s) && staged_leaf(all, 0, r.target, threads)) return true;
+  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) && !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
 }
 
 // All that finish such sums.

@@ -100,11 +100,11 @@ TileChoice thread_tile(double rows, double columns, double others, bool masked, 
 }
 
 // A shorter stage where its last one is clearly less empty. Accesses along the reduction are of four elements.
-std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t stage) {
+std::int64_t whole_stage(const Facts& f, std::size_t depth, std::int64_t deep, std::int64_t stage) {
   const bool along =
       std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return std::abs(stride(read, depth)) == 1; });
   const auto steps = [&](std::int64_t of) {
-    const std::int64_t all = (f.extent[depth] + of - 1) / of * of;
+    const std::int64_t all = (deep + of - 1) / of * of;
     return static_cast<double>(all);
   };
   std::int64_t best = stage;
@@ -136,6 +136,8 @@ double bytes_touched(
 // of none but the last.
 struct TileSides {
   std::size_t depth;
+  std::int64_t deep;                                   // values of what is staged: of `depth`, or `across` all of k
+  bool across;
   std::vector<std::string> m, n, k;
   std::vector<std::size_t> outer;                      // output dimensions that it has one value of
   double rows, columns, others;                        // values of m, of n, and of `outer`
@@ -200,9 +202,9 @@ struct Sides { std::vector<std::size_t> m, n, outer; Staging roles; };
 
 // With `first` as n, the first m that will do, and beside them all that one factor alone reads, and as n no row bounds.
 std::optional<Sides> sides_with(const Nest& nest, const std::vector<std::size_t>& outputs, std::size_t first,
-    const std::vector<std::string>& k) {
+    const std::vector<std::string>& k, bool across) {
   const auto staged = [&](const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
-    return staging_of(nest, names(nest, m), names(nest, n), k);
+    return staging_of(nest, names(nest, m), names(nest, n), k, across);
   };
   const auto other =
       std::ranges::find_if(outputs, [&](std::size_t d) { return d != first && staged({d}, {first}).has_value(); });
@@ -227,6 +229,7 @@ std::optional<Sides> sides_with(const Nest& nest, const std::vector<std::size_t>
 std::optional<TileSides> in_best_orders(
     const Facts& f, const Sides& sides, const std::vector<std::string>& k, const Target& target) {
   const Nest& nest = f.nest;
+  const auto deep = static_cast<std::int64_t>(extent_of(f, sides.roles.staged));
   const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) {
     return std::ranges::any_of(sides.m, [&](std::size_t d) { return row.form.coefficients[d] != 0; });
   });
@@ -236,8 +239,8 @@ std::optional<TileSides> in_best_orders(
   double least = 0;
   for (const auto& m : orders_of(nest, sides.m))
     for (const auto& n : orders_of(nest, sides.n)) {
-      TileSides tile{sides.roles.depth, names(nest, m), names(nest, n), k, sides.outer, extent_of(f, sides.m),
-          extent_of(f, sides.n), extent_of(f, sides.outer), masked, words, moved_of(f, m, n, sides.roles)};
+      TileSides tile{sides.roles.depth, deep, sides.roles.staged.size() > 1, names(nest, m), names(nest, n), k,
+          sides.outer, extent_of(f, sides.m), extent_of(f, sides.n), extent_of(f, sides.outer), masked, words, moved_of(f, m, n, sides.roles)};
       const double now = tile_of(tile, 1, target).cycles;
       // Of those that take about as long, the one that moves least.
       const auto rank = now * (1 + model::tiles::of_a_byte * (tile.moved.by_m + tile.moved.by_n + tile.moved.result));
@@ -249,7 +252,7 @@ std::optional<TileSides> in_best_orders(
 // A tile with a short side must take less than threads with an output each, where parts of the sum let both fill the
 // machine.
 bool pays(const Facts& f, const TileSides& sides, const Target& target) {
-  if (f.extent[sides.depth] < model::threads::least_of_depth) return false;
+  if (sides.deep < model::threads::least_of_depth) return false;
   if (std::min(sides.rows, sides.columns) >= static_cast<double>(model::threads::least_of_tile)) return true;
   const ThreadTile tile = tile_of(sides, 1, target).tile;
   const double blocks = std::ceil(sides.rows / static_cast<double>(tile.height())) *
@@ -260,6 +263,25 @@ bool pays(const Facts& f, const TileSides& sides, const Target& target) {
   return tile_of(sides, parts, target).cycles * values / parts < cycles_of_threads(f, values, target);
 }
 
+// All reductions as one: what is side by side in most reads innermost.
+std::vector<std::string> reductions_across(const Facts& f) {
+  std::vector<std::size_t> k = reduction_order(f, std::nullopt);
+  std::ranges::stable_sort(k, std::greater(), [&](std::size_t d) {
+    std::int64_t apart = 0;
+    for (const FlatAccess& read : f.nest.reads) apart += std::abs(stride(read, d));
+    return apart;
+  });
+  return names(f.nest, k);
+}
+
+// Whether a stage goes through all reductions as one: the one that it would go through is so short that stages are
+// hardly filled, and each of its values is asked, as it is then, or it is no stage at all.
+bool goes_across(const Facts& f, const Sides& sides) {
+  const std::size_t depth = sides.roles.depth;
+  const bool asked = std::ranges::any_of(sides.m, [&](std::size_t d) { return share_row(f.nest, depth, d); });
+  return f.extent[depth] < (asked ? 2 * model::threads::most_staged : model::threads::least_of_depth);
+}
+
 // `small`: however little it is.
 std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, bool small) {
   const Nest& nest = f.nest;
@@ -268,9 +290,18 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, boo
   std::vector<std::size_t> outputs;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
   std::ranges::stable_sort(outputs, {}, [&](std::size_t d) { return std::abs(stride(nest.target, d)); });
-  for (const std::size_t first : outputs)
-    if (const auto sides = sides_with(nest, outputs, first, k))
-      if (auto tile = in_best_orders(f, *sides, k, target); tile && (small || pays(f, *tile, target))) return tile;
+  for (const std::size_t first : outputs) {
+    auto sides = sides_with(nest, outputs, first, k, false);
+    if (!sides) continue;
+    std::optional<TileSides> tile;
+    if (k.size() > 1 && goes_across(f, *sides)) {
+      const std::vector<std::string> all = reductions_across(f);
+      if ((sides = sides_with(nest, outputs, first, all, true))) tile = in_best_orders(f, *sides, all, target);
+    } else {
+      tile = in_best_orders(f, *sides, k, target);
+    }
+    if (tile && (small || pays(f, *tile, target))) return tile;
+  }
   return std::nullopt;
 }
 
@@ -287,7 +318,7 @@ std::optional<Compute> staged_leaf(
   const Nest& nest = f.nest;
   auto sides = sides_of_tile(f, target, small);
   if (!sides) return std::nullopt;
-  auto& [depth, m, n, k, outer, rows, columns, others, masked, words, moved] = *sides;
+  auto& [depth, deep, across, m, n, k, outer, rows, columns, others, masked, words, moved] = *sides;
   Compute leaf;
   leaf.node = node;
   leaf.k = k;
@@ -302,15 +333,15 @@ std::optional<Compute> staged_leaf(
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] {
-    return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
+    return stage >= 2 * deep || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
         resident(tile, stage) <
         std::min(model::threads::blocks_that_hide, resident(tile, model::threads::least_of_depth));
   };
   while (stage > model::threads::least_of_depth && too_long()) stage /= 2;
-  stage = whole_stage(f, depth, stage);
+  stage = whole_stage(f, depth, deep, stage);
   const std::string last = m.back();
   m.pop_back();
-  leaf.form = forms::Staged{last, stage, std::move(m), std::move(n)};
+  leaf.form = forms::Staged{last, stage, std::move(m), std::move(n), across};
   return leaf;
 }
 

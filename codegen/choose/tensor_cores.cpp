@@ -1,7 +1,6 @@
 #include "codegen/choose/tensor_cores.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -15,17 +14,21 @@ namespace tilec::codegen {
 
 namespace {
 
+// Whether neighbours of an operand come to shared memory together, so many bytes.
+bool come_together(const poly::Program& program, const Nest& nest, const Staging& roles, const poly::Expr& of,
+    const std::vector<std::size_t>& side, std::int64_t bytes) {
+  const poly::Read* factor = read_of(of);
+  if (!factor) return false;
+  const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor->read)];
+  const std::size_t along = reads_along(read.offset, roles.depth, side.back());
+  const std::int64_t elements = bytes / lang::bytes(program.tensor(read.tensor).dtype);
+  return elements > 0 && in_groups(read.offset, along, 0, nest.dims[along].extent, elements);
+}
+
 // Whether operands come to shared memory by pieces of 16 bytes: one by one, products wait for them.
 bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& roles) {
-  return std::ranges::all_of(std::array{std::pair(&roles.by_m, &roles.m), std::pair(&roles.by_n, &roles.n)},
-      [&](const auto& side) {
-        const poly::Read* factor = read_of(*side.first);
-        if (!factor) return false;
-        const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor->read)];
-        const std::size_t along = reads_along(read.offset, roles.depth, side.second->back());
-        return in_groups(read.offset, along, 0, nest.dims[along].extent,
-            16 / lang::bytes(program.tensor(read.tensor).dtype));
-      });
+  return come_together(program, nest, roles, roles.by_m, roles.m, piece_bytes) &&
+      come_together(program, nest, roles, roles.by_n, roles.n, piece_bytes);
 }
 
 // cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
@@ -33,7 +36,10 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
 struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 
 // Of a contraction on tensor cores: how many values of each kind of index.
-struct Extents { double batches, rows, columns, depth; bool masked; };
+struct Extents {
+  double batches, rows, columns, depth;
+  bool masked, single_m, single_n;                     // which operand comes one by one
+};
 
 // Cycles for one value of the reductions.
 struct TileCycles {
@@ -55,6 +61,9 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   if (all.masked && tile.blocks == 1)
     c.copied = std::ceil(c.tiles / target.multiprocessors) * (height + width) * each / 16 *
         model::threads::issued_of_piece / (model::threads::issues * model::threads::warp);
+  const double single = (all.single_m ? height : 0) + (all.single_n ? width : 0);
+  c.copied += std::ceil(c.tiles / target.multiprocessors) * single * model::threads::issued_of_element /
+      (model::threads::issues * model::threads::warp);
   c.padded = std::ceil(all.depth / stage) * stage / all.depth;
   return c;
 }
@@ -74,13 +83,16 @@ std::optional<Chosen> chosen(
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const Staging roles = *staging_of(f.nest, m, n, leaf->k);
+  const Staging roles = *staging_of(f.nest, *leaf);
+  const bool across = leaf->across();
   const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
-      static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
+      across ? extent_of(leaf->k) : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty(),
+      !come_together(program, f.nest, roles, roles.by_m, roles.m, 4),
+      !come_together(program, f.nest, roles, roles.by_n, roles.n, 4)};
   const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, m, n, leaf->k, target.math != Math::F32))
+    if (has_instruction(target, i) && multiplies(i, program, f.nest, roles, target.math != Math::F32))
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
@@ -99,7 +111,8 @@ std::optional<Chosen> chosen(
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
-      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n};
+      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n,
+          across};
       const TileCycles c = cycles_of(all, i, tile, turn, target);
       const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
       if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;

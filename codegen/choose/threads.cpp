@@ -101,9 +101,13 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
   if (!leaf.is<forms::Contract>() || leaf.n.empty()) return false;
   const std::size_t n = *f.nest.dim(leaf.n);
   std::optional<std::size_t> best;
-  double least = model::clearly_less *
-      (leaf.m().empty() ? static_cast<double>(f.nest.reads.size())
-                        : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows)));
+  const auto none = static_cast<double>(f.nest.reads.size());
+  const double today = leaf.m().empty()
+      ? none
+      : loads_of_rows(f, *f.nest.dim(leaf.m()), std::min(leaf.rows, model::threads::most_rows));
+  // Rows that share nothing (images of a batch) only lie far apart.
+  const bool apart = !leaf.m().empty() && today >= none;
+  double least = (apart ? model::threads::less_of_window : model::clearly_less) * today;
   for (std::size_t m = 0; m < f.extent.size(); ++m) {
     if (f.nest.dims[m].reduction || f.fixed[m] || m == n || f.extent[m] < 2 || share_row(f.nest, m, n)) continue;
     // Values of an output that is short itself, taps, along a long reduction; or of a long one along a short window.
@@ -120,6 +124,9 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
   leaf.set_m(f.nest.dims[*best].name);
   std::erase(leaf.outer, leaf.m());
   leaf.rows = std::min(f.extent[*best], model::threads::most_rows);
+  while (apart && leaf.rows > 1 &&
+      model::threads::less_of_window * loads_of_rows(f, *best, leaf.rows / 2) <= loads_of_rows(f, *best, leaf.rows))
+    leaf.rows /= 2;
   std::ranges::stable_sort(leaf.outer, std::greater(),
       [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
   for (const FlatAccess& read : f.nest.reads)
@@ -216,6 +223,14 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   leaf.vectors = alone ? elements_of_a_thread(of_turn, target)
                        : std::clamp<std::int64_t>(static_cast<std::int64_t>(of_turn) / threads, 1,
                              model::threads::elements_at_once);
+}
+
+std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Target& target) {
+  if (bounds_elements(f.nest) || f.nest.empty() || scan_of(f.nest)) return std::nullopt;
+  Compute leaf = choose_leaf(f, node).leaf;
+  if (!leaf.is<forms::Contract>() || leaf.k.empty() || leaf.n.empty()) return std::nullopt;
+  for_threads(leaf, f, threads_of_a_block, target);
+  return leaf.is<forms::Contract>() ? std::optional(std::move(leaf)) : std::nullopt;
 }
 
 double cycles_of_threads(const Facts& f, double parts, const Target& target) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "codegen/choose/facts.h"
@@ -17,6 +18,8 @@ namespace tilec::codegen {
 inline constexpr std::int64_t threads_of_a_block = 128;
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// The leaf of a fold whose threads have elements of their own, all reductions of each; none where blocks fold together.
+std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Target& target);
 // Cycles of a contraction, in so many parts, whose threads have outputs of their own, or whose blocks fold them: what
 // the second cache takes for the sectors that warps read, what they issue, or what one thread waits for.
 double cycles_of_threads(const Facts& f, double parts, const Target& target);

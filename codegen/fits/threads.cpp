@@ -33,7 +33,7 @@ Misfit staged_fault(const LeafToFit& g) {
   if (!has_threads(g.target)) return std::string("operands are staged for a block of threads, which a CPU has not");
   if (!g.group.loops.empty() || (g.group.body.size() > 1 && !finishes(g.group)))
     return std::string("a staged leaf stands alone, or in front of what finishes it, without loops");
-  if (!staging_of(g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k))
+  if (!staging_of(g.nest, g.leaf))
     return fmt::format(
         "`{}` is no sum of products of two factors, one of {} alone and one of {} alone, over a reduction that bounds neither",
         g.name(), fmt::join(g.leaf.all_of_m(), ", "), fmt::join(g.leaf.all_of_n(), ", "));
@@ -68,12 +68,12 @@ Misfit tensor_cores_fault(const LeafToFit& g) {
   const MatrixInstruction* i = matrix_instruction(g.cores->instruction);
   if (!g.group.loops.empty() || (g.group.body.size() > 1 && !finishes(g.group)))
     return std::string("a leaf on tensor cores stands alone, or in front of what finishes it, without loops");
-  if (!g.blocked() || !multiplies(*i, g.plan.program, g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k, true))
+  const auto roles = staging_of(g.nest, g.leaf);
+  if (!g.blocked() || !multiplies(*i, g.plan.program, g.nest, roles, true))
     return fmt::format(
         "`{}` is no sum of products of two reads that `{}` multiplies, one along `m` and one along `n`", g.name(),
         i->name);
-  if (!multiplies(*i, g.plan.program, g.nest, g.leaf.all_of_m(), g.leaf.all_of_n(), g.leaf.k,
-          g.target.math != Math::F32))
+  if (!multiplies(*i, g.plan.program, g.nest, roles, g.target.math != Math::F32))
     return fmt::format("`{}` rounds f32 to tf32, which a target with `math=tf32` allows", i->name);
   if (g.cores->depth > most_depth || g.cores->buffers > most_buffers ||
       std::max(g.cores->warps_m, g.cores->warps_n) > most_warps)

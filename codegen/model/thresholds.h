@@ -224,6 +224,8 @@ inline constexpr int heaviest_again = 3 * function_operations;
 inline constexpr double small_sum = 1 << 20;           // bytes that are summed in next to no time beside a launch
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
+inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read; of
+                                                       // those, the fewest that load no more than this beyond more
 inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the
                                                        // machine
@@ -280,9 +282,12 @@ inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}, {64, 256, 3, 1, 1, 2.2, 4, 4}};
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
+inline constexpr std::int64_t most_held = 64;          // elements of a thread that come one by one, on their way in
+                                                       // registers
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;
+inline constexpr double issued_of_element = 8;         // of a copy of one element
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
                                                        // round
 // Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole

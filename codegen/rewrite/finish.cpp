@@ -8,6 +8,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/choose/staged.h"
+#include "codegen/choose/threads.h"
 #include "codegen/finishing.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
@@ -164,8 +165,12 @@ Refusal finish_fault(const Rewriting& r, const directives::Finish& directive) {
   if (launch.pass) return std::nullopt;
   const Nest nest = finishing_nests(r.program, launch.finishing, nodes.front(), r.strides).front();
   std::int64_t threads = 0;
-  if (scan_of(nest) || !staged_leaf(facts(nest, {}, r.target), nodes.front(), r.target, threads, true))
-    return fmt::format("`{}` is no contraction of which a block of threads has a tile", directive.tensors.front());
+  const Facts all = facts(nest, {}, r.target);
+  if (scan_of(nest) || !(staged_leaf(all, nodes.front(), r.target, threads, true) ||
+                         (reduces(std::get<Statement>(r.program.nodes[static_cast<std::size_t>(nodes.front())])) &&
+                             leaf_of_own_elements(all, nodes.front(), r.target))))
+    return fmt::format("`{}` is no sum of which a block of threads has a tile, or its threads elements of their own",
+        directive.tensors.front());
   return std::nullopt;
 }
 

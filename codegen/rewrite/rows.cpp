@@ -7,6 +7,7 @@
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/finish.h"
 #include "codegen/rewrite/online.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/rewrite/tile.h"
@@ -70,7 +71,7 @@ bool sums_of_parts(const Rewriting& r, const Fused::Set& first, const Fused::Set
         r.parts.contains(s->reads.front().tensor);
   };
   const Statement *some = of(first), *rest = of(second);
-  return adds_parts(some) && adds_parts(rest) && rest->reads.front().tensor == some->target.tensor;
+  return adds_parts(some) && adds_parts(rest) && !finished(r, rest->target.tensor) && rest->reads.front().tensor == some->target.tensor;
 }
 
 }  // namespace

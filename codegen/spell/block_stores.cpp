@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "codegen/finishing.h"
 #include "codegen/requests.h"
 #include "codegen/scalar.h"
 
@@ -43,6 +44,21 @@ class Stores {
       }
     append(sums, std::move(body));
     return sums;
+  }
+
+  // What is computed of each sum is written in its place.
+  Body finished(const Finishing& finishing) const {
+    Body body;
+    for (std::int64_t i = 0; i < at_.tile.rows; ++i)
+      for (std::int64_t v = 0; v < at_.tile.vectors; ++v) {
+        Body one;
+        const Expr sum = result(one, i, v);
+        append(one, finishing.stores(sum, [&](const Form& form) { return at_.index_value(form, i, v); }));
+        if (at_.masked(v)) one = {stmt(If{at_.mask(v), std::move(one), {}})};
+        if (at_.tile.end) one = {stmt(If{less(at_.tile.m0 + Expr(i), *at_.tile.end), std::move(one), {}})};
+        append(body, std::move(one));
+      }
+    return body;
   }
 
  private:
@@ -92,6 +108,10 @@ class Stores {
 Body spell_stores(const BlockPlace& at, const Accumulators& sums, const PartOfSum& part, Body requests) {
   SpelledLeaf& l = at.leaf;
   const Stores stores(at, sums);
+  if (l.around.finishing != nullptr) {
+    append(requests, stores.finished(*l.around.finishing));
+    return requests;
+  }
   const std::string name = l.names.fresh("o");
   Body body{stmt(View{name, l.storage.name(l.nest.target.tensor), at.corner(target_access, l.nest.target.offset)})};
   const bool always = part.later && part.later->as<Constant>();

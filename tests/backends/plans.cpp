@@ -449,6 +449,7 @@ class Groups {
       (random_.chance(2) ? staged.outside_n : staged.outside).push_back(index);
       std::erase(leaf.outer, index);
     }
+    staged.across = random_.chance(3);
     leaf.form = staged;
     leaf.rows = random_.pick({1, 2, 3, 4, 8}), leaf.vectors = random_.pick({1, 2, 4, 6}),
     leaf.lanes = random_.pick({4, 8, 16, 32});
@@ -466,13 +467,17 @@ class Groups {
     const codegen::Nest nest = codegen::leaf_nest(plan_.program, group, was, fused_.strides);
     for (const codegen::Dim& dim : nest.dims) (dim.reduction ? sums : outputs).push_back(dim.name);
     outputs = shuffled(outputs, random_), sums = shuffled(sums, random_);
+    const bool across = random_.chance(3);
+    const auto multiplied = [&](const codegen::MatrixInstruction& i, const std::vector<std::string>& m,
+                                const std::vector<std::string>& n) {
+      return codegen::multiplies(i, plan_.program, nest, codegen::staging_of(nest, m, n, sums, across),
+          target_.math != codegen::Math::F32);
+    };
     for (const std::string& m : outputs)
       for (const std::string& n : outputs) {
         std::vector<const codegen::MatrixInstruction*> usable;
         for (const codegen::MatrixInstruction& i : codegen::matrix_instructions())
-          if (m != n && codegen::has_instruction(target_, i) &&
-              codegen::multiplies(i, plan_.program, nest, {m}, {n}, sums, target_.math != codegen::Math::F32))
-            usable.push_back(&i);
+          if (m != n && codegen::has_instruction(target_, i) && multiplied(i, {m}, {n})) usable.push_back(&i);
         if (usable.empty()) continue;
         // which say how many threads theirs have
         const bool tiles = was.is<forms::Staged>() || was.is<forms::TensorCores>();
@@ -484,7 +489,7 @@ class Groups {
         const std::int64_t lines = i->from_shared() ? 128 / lang::bytes(i->operand) / i->k : 1;
         forms::TensorCores cores{m, i->name, i->k * lines * random_.between(1, i->from_shared() ? 2 : 4),
             random_.between(1, i->from_shared() ? 2 : 4), random_.between(1, i->from_shared() ? 2 : 4),
-            random_.between(i->from_shared() ? 3 : 2, 4)};
+            random_.between(i->from_shared() ? 3 : 2, 4), {}, {}, across};
         if (!tiles)
           cores.warps_m = std::min<std::int64_t>(random_.pick({1, 2, 4}), group.threads / i->threads()),
           cores.warps_n = group.threads / i->threads() / cores.warps_m;
@@ -498,9 +503,7 @@ class Groups {
           leaf.outer.push_back(index);
           for (const auto& [all, outside] : {std::pair(&all_m, &cores.outside), std::pair(&all_n, &cores.outside_n)}) {
             all->insert(all->begin(), index);
-            const bool rounds = target_.math != codegen::Math::F32;
-            const bool fits =
-                codegen::multiplies(*i, plan_.program, nest, all_m, all_n, sums, rounds) && random_.chance(2);
+            const bool fits = multiplied(*i, all_m, all_n) && random_.chance(2);
             if (!fits) {
               all->erase(all->begin());
               continue;
@@ -548,7 +551,7 @@ void count(const std::string& text, std::map<std::string, int>& counts) {
   const auto within = [&](const std::string& word) {
     for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++counts[word];
   };
-  for (const char* word : {"  mma", "  mma m64", "  stage", "  turned"}) within(word);
+  for (const char* word : {"  mma", "  mma m64", "  stage", "  turned", "  across"}) within(word);
 }
 
 std::string kernels_of(const codegen::Stages& stages) {
