@@ -214,7 +214,7 @@ bool multiplies(const MatrixInstruction& i, const poly::Program& program, const 
     const std::vector<std::string>& m, const std::vector<std::string>& n, const std::vector<std::string>& k,
     bool tf32) {
   const auto roles = staging_of(nest, m, n, k);
-  if (!roles || compute_type(nest.value->type()) != i.accumulator) return false;
+  if (!roles || roles->joined || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);
   if (!x || !y) return false;
   const auto type_of = [&](const poly::Read& r) {
