@@ -9,7 +9,7 @@
 
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
-#include "codegen/staged_copies.h"
+#include "codegen/staged_values.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -17,9 +17,6 @@ namespace tilec::codegen {
 namespace {
 
 using lang::InternalError;
-
-constexpr std::int64_t warp_rows = 8, warp_columns = 4;  // threads of a warp: with 4x4 elements each, its accesses to
-                                                         // either copy are of different banks
 
 // values of a side, and bytes of one, that are no product's
 constexpr std::size_t most_joined = 3;
@@ -104,11 +101,11 @@ const poly::Apply* guarded_product(const poly::Expr& e) {
   return none && std::isnan(none->real) ? asked : nullptr;
 }
 
-class Staged : StagedCopies {
+class Staged : StagedValues {
  public:
   Staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
       std::int64_t threads)
-      : StagedCopies(nests, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
+      : StagedValues(nests, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
             leaf.lanes * leaf.vectors, threads) {}
 
   Body spell() {
@@ -140,40 +137,6 @@ class Staged : StagedCopies {
     end_stage();
     return body;
   }
-  Body put_all(const Expr& stage) {
-    Body body;
-    for (const Copy& copy : copies_) append(body, put(copy, buffer(copy, stage)));
-    return body;
-  }
-  Expr buffer(const Copy& copy, const Expr& stage) const { return remainder(stage, 2) * i64(depth_ * copy.pitch); }
-
-  // ---- one thread
-
-  // Its row of threads, and its column: warps are 8 x 4 threads where there are so many.
-  Body place_of_thread() {
-    Body body;
-    const std::int64_t rows = threads_ / leaf_.lanes;
-    const std::int64_t tall = std::gcd(rows, warp_rows), wide = std::gcd(leaf_.lanes, warp_columns),
-                       across = leaf_.lanes / wide;
-    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
-               group = let(body, "warp", quotient(var(thread_), tall * wide));
-    thread_row_ =
-        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf_.rows)));
-    thread_column_ =
-        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf_.vectors)));
-    return body;
-  }
-  static std::int64_t square(std::int64_t count) { return std::gcd(count, neighbours); }  // neighbours of one thread
-  std::int64_t row_step() const { return threads_ / leaf_.lanes * square(leaf_.rows); }
-  std::int64_t column_step() const { return leaf_.lanes * square(leaf_.vectors); }
-  // within the block
-  Expr row(std::int64_t i) const {
-    return thread_row_ + i64(i / square(leaf_.rows) * row_step() + i % square(leaf_.rows));
-  }
-  Expr column(std::int64_t j) const {
-    return thread_column_ + i64(j / square(leaf_.vectors) * column_step() + j % square(leaf_.vectors));
-  }
-
   Body one_thread() {
     acc_ = names_.fresh("acc");
     Body body = place_of_thread();
@@ -211,82 +174,6 @@ class Staged : StagedCopies {
     else body.push_back(stmt(If{less(i64(0), count), std::move(all), {}}));
     return body;
   }
-
-  // Of each copy, what a thread reads of it for one value of the reduction: of its rows, or of its columns.
-  using OfCopies = std::vector<std::vector<Expr>>;
-
-  Body values(const Expr& stage) {
-    Body body;
-    const std::string k = names_.fresh("k");
-    std::vector<Expr> from;
-    for (const Copy& copy : copies_)
-      from.push_back(let(body, copy.masked ? "at_a" : "at_b",
-          buffer(copy, stage) + (copy.masked ? thread_row_ : thread_column_)));
-    Body one;
-    OfCopies read(copies_.size());
-    for (std::size_t c = 0; c < copies_.size(); ++c) {
-      const Copy& copy = copies_[c];
-      for (std::int64_t x = 0; x < (copy.masked ? leaf_.rows : leaf_.vectors); ++x) {
-        const Expr own = copy.masked ? row(x) - thread_row_ : column(x) - thread_column_;
-        read[c].push_back(let(one, copy.masked ? "a" : "b",
-            Load{copy.shared, from[c] + var(k) * i64(copy.pitch) + own, copy.type}));
-      }
-    }
-    for (std::int64_t i = 0; i < leaf_.rows; ++i)
-      for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-        one.push_back(stmt(Store{acc_, slot(i, j), folded(Load{acc_, slot(i, j), type_}, read, i, j)}));
-    if (roles_.joined && ragged_) {                    // nothing stands for what is not there
-      const Expr left = let(body, "left", range_.hi - begin_stage(body, stage));
-      end_stage();
-      one = {stmt(If{less(var(k), left), std::move(one), {}})};
-    }
-    body.push_back(stmt(For{k, Kind::Unroll, i64(depth_), {}, std::move(one)}));
-    return body;
-  }
-
-  Expr folded(const Expr& acc, const OfCopies& read, std::int64_t i, std::int64_t j) const {
-    const auto of = [&](std::size_t c) {
-      return read[c][static_cast<std::size_t>(copies_[c].masked ? i : j)];
-    };
-    if (!roles_.joined) return sum(acc, of(0), of(1));
-    const auto there = [&](const poly::Expr& part) -> std::optional<Expr> {
-      for (std::size_t c = 0; c < copies_.size(); ++c) if (part == copies_[c].factor) return of(c);
-      const auto& own = roles_.joined->own;
-      const auto held = std::ranges::find(own, part);
-      if (held == own.end()) return std::nullopt;
-      return Load{held_[static_cast<std::size_t>(held - own.begin())], slot(i, j), compute_type(part.type())};
-    };
-    const auto* product = nest_.value->as<poly::Apply>();
-    if (nest_.aggregation == Aggregation::Sum && product && product->op == Op::Mul) {
-      const auto& f = product->operands;
-      return sum(acc, convert(joined_value(f[0], there), type_), convert(joined_value(f[1], there), type_));
-    }
-    return combine(nest_.aggregation, acc, convert(joined_value(*nest_.value, there), type_));
-  }
-
-  // What a thread's own elements have of a read.
-  Body hold(const poly::Read& read) {
-    const FlatAccess& access = nest_.reads[static_cast<std::size_t>(read.read)];
-    const DType stored = storage_.plan.program.tensor(access.tensor).dtype, type = compute_type(read.type);
-    const std::string& name = held_.emplace_back(names_.fresh("own"));
-    Body body{stmt(Allocate{name, type, leaf_.rows * leaf_.vectors, Memory::Register})};
-    const Expr known = let(body, "from", points_.known_part(access.offset));
-    std::vector<Expr> columns;
-    for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-      columns.push_back(let(body, "of", part(access.offset, roles_.n, digits(body, roles_.n, n0_ + column(j)))));
-    for (std::int64_t i = 0; i < leaf_.rows; ++i) {
-      const Expr of_row = let(body, "of", known + part(access.offset, roles_.m, digits(body, roles_.m, m0_ + row(i))));
-      for (std::int64_t j = 0; j < leaf_.vectors; ++j) {
-        const Expr there = both(less(m0_ + row(i), i64(extent(roles_.m))), less(n0_ + column(j), i64(extent(roles_.n))));
-        const Expr place = of_row + columns[static_cast<std::size_t>(j)];
-        body.push_back(stmt(Store{name, slot(i, j), Constant{type, 0, 0.0}}));
-        body.push_back(stmt(If{there,
-            {stmt(Store{name, slot(i, j), convert(Load{storage_.name(access.tensor), place, stored}, type)})}, {}}));
-      }
-    }
-    return body;
-  }
-  Expr slot(std::int64_t i, std::int64_t j) const { return i64(i * leaf_.vectors + j); }
 
   // ---- the result
 
@@ -371,11 +258,6 @@ class Staged : StagedCopies {
     });
     return unless_finite(acc_, leaf_.rows * leaf_.vectors, std::move(elements));
   }
-
-  Expr thread_row_ = i64(0), thread_column_ = i64(0);
-  std::string acc_;
-  std::vector<Copy> copies_;                           // masked: of m
-  std::vector<std::string> held_;                      // of each read of its own
 };
 
 }  // namespace

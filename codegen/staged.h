@@ -1,5 +1,5 @@
-// A contraction for a block of threads, its operands staged in shared memory: a sum of products of two factors, or a sum
-// or an extreme of whatever has values of both sides (distances, max-plus products, additive attention).
+// A contraction for a block of threads, its operands staged in shared memory: a sum of products of two factors, or a
+// sum or an extreme of whatever has values of both sides (distances, max-plus products, additive attention).
 //
 //   C[i, j] = +(A[i, k] * B[k, j])     block 8x8  lanes 16  stage 8  threads 256
 //     ⇒  a block of 128 x 128 elements. There are two buffers: while 8 of k are multiplied from one, the next 8 are on

@@ -343,7 +343,8 @@ std::optional<Compute> staged_leaf(
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] {
-    return stage >= 2 * f.extent[depth] || staged_bytes(leaf, threads, stage, roles, type) > model::threads::shared_of_tile ||
+    const std::int64_t bytes = staged_bytes(leaf, threads, stage, roles, type);
+    return stage >= 2 * f.extent[depth] || bytes > model::threads::shared_of_tile ||
         resident(tile, stage) <
         std::min(model::threads::blocks_that_hide, resident(tile, model::threads::least_of_depth));
   };
