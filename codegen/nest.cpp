@@ -95,6 +95,13 @@ bool proportional(const Nest& nest, std::size_t outer, std::size_t inner) {
       std::all_of(nest.reads.begin(), nest.reads.end(), [&](const FlatAccess& read) { return fits(read.offset); });
 }
 
+// `a_b`, unless the text, or a sum in parts, has an index of that name.
+std::string merged_name(const Nest& nest, std::size_t a, std::size_t b) {
+  std::string name = nest.dims[a].name + "_" + nest.dims[b].name;
+  while (nest.dim(name)) name += "_";
+  return name;
+}
+
 void merge_dims(Nest& nest, const std::set<std::string>& keep) {
   const auto fixed = [&](std::size_t d) { return keep.count(nest.dims[d].name) || pinned(nest, d); };
   for (bool again = true; again;) {
@@ -104,8 +111,7 @@ void merge_dims(Nest& nest, const std::set<std::string>& keep) {
         if (a == b || nest.dims[a].reduction != nest.dims[b].reduction || fixed(a) || fixed(b) ||
             !proportional(nest, a, b))
           continue;
-        nest.dims[b] = {nest.dims[a].name + "_" + nest.dims[b].name, nest.dims[a].extent * nest.dims[b].extent,
-            nest.dims[a].reduction};
+        nest.dims[b] = {merged_name(nest, a, b), nest.dims[a].extent * nest.dims[b].extent, nest.dims[a].reduction};
         erase_dim(nest, a);
         again = true;
       }

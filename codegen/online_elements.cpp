@@ -28,8 +28,7 @@ std::optional<Expr> OnlinePass::whole_tile() {
   if (over_ % depth_) too(less(j0_ + i64(depth_ - 1), i64(over_)));
   for (std::size_t l = 0; l < members_.size(); ++l) {
     const PassMember& m = members_[l];
-    if (m.part.role == OnlinePart::Product) continue;
-    for (const Row& row : m.nest.rows) {
+    for (const Row& row : m.nest.rows) {               // of products too: what reads one may have points it has not
       Ranges points = points_[l];
       const std::int64_t a = row.form.coefficients[m.part.over], c = row.form.coefficients[m.part.row];
       const auto at = [&](std::int64_t coefficient, const Expr& first, std::int64_t count, bool low) {

@@ -9,7 +9,8 @@
 
 #include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
-#include "codegen/staged_copies.h"
+#include "codegen/staged_values.h"
+#include "poly/intern.h"
 
 namespace tilec::codegen {
 
@@ -17,8 +18,9 @@ namespace {
 
 using lang::InternalError;
 
-constexpr std::int64_t warp_rows = 8, warp_columns = 4;  // threads of a warp: with 4x4 elements each, its accesses to
-                                                         // either copy are of different banks
+// values of a side, and bytes of one, that are no product's
+constexpr std::size_t most_joined = 3;
+constexpr std::int64_t staged_word = 4;
 
 struct Uses { bool m = false, n = false, plain = true; };
 Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>& m, const std::vector<std::size_t>& n) {
@@ -34,6 +36,64 @@ Uses uses(const Nest& nest, const poly::Expr& e, const std::vector<std::size_t>&
   return u;
 }
 
+// Takes a value apart into values of one side each, and reads of both that no reduction moves; false: it has others.
+// What one side asks is asked where both are: there is no memory of truths.
+bool join(const Nest& nest, const poly::Expr& e, const Staging& roles, Joined& joined) {
+  bool reads = false;
+  const Uses u = uses(nest, e, roles.m, roles.n);
+  each_read(e, [&](int) { reads = true; });
+  if (!u.plain) return false;
+  if (!reads) return true;
+  const auto take = [&](std::vector<poly::Expr>& list) {
+    if (std::ranges::find(list, e) == list.end()) list.push_back(e);
+    return lang::bytes(compute_type(e.type())) >= staged_word;
+  };
+  const auto* read = e.as<poly::Read>();
+  if (!(u.m && u.n) && (read || e.type() != DType::Bool)) return take(u.n ? joined.of_n : joined.of_m);
+  if (read) {
+    const Form& form = nest.reads[static_cast<std::size_t>(read->read)].offset;
+    for (std::size_t d = 0; d < nest.dims.size(); ++d)
+      if (nest.dims[d].reduction && form.coefficients[d]) return false;
+    return take(joined.own);
+  }
+  if (const auto* cast = e.as<poly::Cast>()) return join(nest, cast->operand, roles, joined);
+  const auto& operands = e.as<poly::Apply>()->operands;
+  return std::ranges::all_of(operands, [&](const poly::Expr& o) { return join(nest, o, roles, joined); });
+}
+
+// Only a range of the staged reduction, which all of a block have, may be bounded: nothing stands for no point.
+std::optional<Staging> joined_of(const Nest& nest, std::vector<std::size_t> m, std::vector<std::size_t> n,
+    std::size_t depth) {
+  const bool folds = nest.aggregation == Aggregation::Sum || nest.aggregation == Aggregation::Max ||
+      nest.aggregation == Aggregation::Min;
+  if (!folds || nest.value->type() == DType::Bool || lang::bytes(compute_type(nest.value->type())) < staged_word)
+    return std::nullopt;
+  for (const poly::Expr& part : poly::parts(*nest.value))
+    if (const auto* apply = part.as<poly::Apply>(); apply && apply->op == Op::Between) return std::nullopt;
+  for (const Row& row : nest.rows)
+    for (std::size_t d = 0; d < nest.dims.size(); ++d) {
+      const bool fixed = !nest.dims[d].reduction && std::ranges::find(m, d) == m.end();
+      if (row.form.coefficients[d] && d != depth && !fixed) return std::nullopt;
+    }
+  Staging roles{std::move(m), std::move(n), depth, *nest.value, *nest.value, {depth}};
+  Joined joined;
+  if (!join(nest, *nest.value, roles, joined)) return std::nullopt;
+  const auto depends = [&](const std::vector<poly::Expr>& list, const std::vector<std::size_t>& on) {
+    return std::ranges::all_of(on, [&](std::size_t d) {
+      return std::ranges::any_of(list, [&](const poly::Expr& e) {
+        const Uses u = uses(nest, e, {d}, {});
+        return u.m;
+      });
+    });
+  };
+  const bool few = joined.of_m.size() <= most_joined && joined.of_n.size() <= most_joined &&
+      joined.own.size() < most_joined;
+  if (!few || !depends(joined.of_m, roles.m) || !depends(joined.of_n, roles.n)) return std::nullopt;
+  roles.by_m = joined.of_m.front(), roles.by_n = joined.of_n.front();
+  roles.joined = std::move(joined);
+  return roles;
+}
+
 // c ? x * y : NaN, which is x * (c ? y : NaN); else null.
 const poly::Apply* guarded_product(const poly::Expr& e) {
   const auto* asked = e.as<poly::Apply>();
@@ -41,79 +101,58 @@ const poly::Apply* guarded_product(const poly::Expr& e) {
   return none && std::isnan(none->real) ? asked : nullptr;
 }
 
-class Staged : StagedCopies {
+class Staged : StagedValues {
  public:
   Staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
       std::int64_t threads)
-      : StagedCopies(nests, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
+      : StagedValues(nests, leaf, storage, names, leaf.as<forms::Staged>()->depth, threads / leaf.lanes * leaf.rows,
             leaf.lanes * leaf.vectors, threads) {}
 
   Body spell() {
     block_ = names_.fresh("p");
     Body body = coordinates();
-    Copy a = described(roles_.by_m, roles_.m, true, height_, "As");
-    Copy b = described(roles_.by_n, roles_.n, false, width_, "Bs");
-    for (const Copy* copy : {&a, &b})
-      body.push_back(stmt(Allocate{copy->shared, type_, 2 * depth_ * copy->pitch, Memory::Shared}));
+    const auto side = [&](const poly::Expr& factor, bool by_m) {
+      copies_.push_back(by_m ? described(factor, roles_.m, true, height_, "As")
+                             : described(factor, roles_.n, false, width_, "Bs"));
+    };
+    if (!roles_.joined) side(roles_.by_m, true), side(roles_.by_n, false);
+    else {
+      for (const poly::Expr& value : roles_.joined->of_m) side(value, true);
+      for (const poly::Expr& value : roles_.joined->of_n) side(value, false);
+    }
+    for (const Copy& copy : copies_)
+      body.push_back(stmt(Allocate{copy.shared, copy.type, 2 * depth_ * copy.pitch, Memory::Shared}));
     thread_ = names_.fresh("l");
-    body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread(a, b)}));
+    body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, one_thread()}));
     return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
   }
 
  private:
-  // A stage of both operands to registers. `more`: whether there is one.
-  Body load(const Expr& stage, const std::optional<Expr>& more, const Copy& a, const Copy& b) {
+  // A stage of all operands to registers. `more`: whether there is one.
+  Body load(const Expr& stage, const std::optional<Expr>& more) {
     Body body;
     const std::optional<Expr> there = more ? std::optional(let(body, "more", *more)) : std::nullopt;
     const Expr k0 = begin_stage(body, stage);
-    for (const Copy* copy : {&a, &b}) append(body, StagedCopies::load(*copy, k0, there));
+    for (const Copy& copy : copies_) append(body, StagedCopies::load(copy, k0, there));
     end_stage();
     return body;
   }
-  Expr buffer(const Copy& copy, const Expr& stage) const { return remainder(stage, 2) * i64(depth_ * copy.pitch); }
-
-  // ---- one thread
-
-  // Its row of threads, and its column: warps are 8 x 4 threads where there are so many.
-  Body place_of_thread() {
-    Body body;
-    const std::int64_t rows = threads_ / leaf_.lanes;
-    const std::int64_t tall = std::gcd(rows, warp_rows), wide = std::gcd(leaf_.lanes, warp_columns),
-                       across = leaf_.lanes / wide;
-    const Expr lane = let(body, "lane", remainder(var(thread_), tall * wide)),
-               group = let(body, "warp", quotient(var(thread_), tall * wide));
-    thread_row_ =
-        let(body, "t_m", (quotient(group, across) * i64(tall) + quotient(lane, wide)) * i64(square(leaf_.rows)));
-    thread_column_ =
-        let(body, "t_n", (remainder(group, across) * i64(wide) + remainder(lane, wide)) * i64(square(leaf_.vectors)));
-    return body;
-  }
-  static std::int64_t square(std::int64_t count) { return std::gcd(count, neighbours); }  // neighbours of one thread
-  std::int64_t row_step() const { return threads_ / leaf_.lanes * square(leaf_.rows); }
-  std::int64_t column_step() const { return leaf_.lanes * square(leaf_.vectors); }
-  // within the block
-  Expr row(std::int64_t i) const {
-    return thread_row_ + i64(i / square(leaf_.rows) * row_step() + i % square(leaf_.rows));
-  }
-  Expr column(std::int64_t j) const {
-    return thread_column_ + i64(j / square(leaf_.vectors) * column_step() + j % square(leaf_.vectors));
-  }
-
-  Body one_thread(Copy& a, Copy& b) {
+  Body one_thread() {
     acc_ = names_.fresh("acc");
     Body body = place_of_thread();
     body.push_back(stmt(Allocate{acc_, type_, leaf_.rows * leaf_.vectors, Memory::Register}));
     for (std::int64_t x = 0; x < leaf_.rows * leaf_.vectors; ++x)
-      body.push_back(stmt(Store{acc_, i64(x), identity(Aggregation::Sum, type_)}));
-    append(body, prepare(a, m0_)), append(body, prepare(b, n0_));
-    append(body, stages(a, b));
+      body.push_back(stmt(Store{acc_, i64(x), identity(nest_.aggregation, type_)}));
+    if (roles_.joined) for (const poly::Expr& e : roles_.joined->own) append(body, hold(*e.as<poly::Read>()));
+    for (Copy& copy : copies_) append(body, prepare(copy, copy.masked ? m0_ : n0_));
+    append(body, stages());
     append(body, write());
     if (has_zeros()) append(body, again());
     return body;
   }
 
   // All values of the other reductions, and for each the staged one by `depth`.
-  Body stages(const Copy& a, const Copy& b) {
+  Body stages() {
     Body body;
     const Expr count = count_stages(body);
     if (is_const(count) && const_or(count, 0) <= 0) return body;
@@ -121,40 +160,20 @@ class Staged : StagedCopies {
     const Expr next = var(following);
     Body turn{stmt(Let{following, var(stage) + i64(1)})};
     const bool several = !is_const(count) || const_or(count, 0) > 1;
-    if (several) append(turn, load(next, less(next, count), a, b));
-    append(turn, products(a, b, var(stage)));
+    if (several) append(turn, load(next, less(next, count)));
+    append(turn, values(var(stage)));
     if (several) {
-      append(turn, put(a, buffer(a, next))), append(turn, put(b, buffer(b, next)));
+      append(turn, put_all(next));
       turn.push_back(stmt(Barrier{}));
     }
-    Body all = load(i64(0), std::nullopt, a, b);
-    append(all, put(a, i64(0))), append(all, put(b, i64(0)));
+    Body all = load(i64(0), std::nullopt);
+    append(all, put_all(i64(0)));
     all.push_back(stmt(Barrier{}));
     all.push_back(stmt(For{stage, Kind::Serial, count, {}, std::move(turn)}));
     if (is_const(count)) append(body, std::move(all));
     else body.push_back(stmt(If{less(i64(0), count), std::move(all), {}}));
     return body;
   }
-
-  Body products(const Copy& a, const Copy& b, const Expr& stage) {
-    Body body;
-    const std::string k = names_.fresh("k");
-    const Expr from_a = let(body, "at_a", buffer(a, stage) + thread_row_),
-               from_b = let(body, "at_b", buffer(b, stage) + thread_column_);
-    Body one;
-    std::vector<Expr> x, y;
-    for (std::int64_t i = 0; i < leaf_.rows; ++i)
-      x.push_back(let(one, "a", Load{a.shared, from_a + var(k) * i64(a.pitch) + (row(i) - thread_row_), type_}));
-    for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-      y.push_back(let(one, "b", Load{b.shared, from_b + var(k) * i64(b.pitch) + (column(j) - thread_column_), type_}));
-    for (std::int64_t i = 0; i < leaf_.rows; ++i)
-      for (std::int64_t j = 0; j < leaf_.vectors; ++j)
-        one.push_back(stmt(Store{acc_, slot(i, j),
-            sum(Load{acc_, slot(i, j), type_}, x[static_cast<std::size_t>(i)], y[static_cast<std::size_t>(j)])}));
-    body.push_back(stmt(For{k, Kind::Unroll, i64(depth_), {}, std::move(one)}));
-    return body;
-  }
-  Expr slot(std::int64_t i, std::int64_t j) const { return i64(i * leaf_.vectors + j); }
 
   // ---- the result
 
@@ -239,20 +258,13 @@ class Staged : StagedCopies {
     });
     return unless_finite(acc_, leaf_.rows * leaf_.vectors, std::move(elements));
   }
-
-  Expr thread_row_ = i64(0), thread_column_ = i64(0);
-  std::string acc_;
 };
 
 }  // namespace
 
 std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::string>& m,
     const std::vector<std::string>& n, const std::vector<std::string>& k, bool across) {
-  const auto* asked = guarded_product(*nest.value);
-  const auto* product = (asked ? asked->operands[1] : *nest.value).as<poly::Apply>();
-  if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || product->type == DType::Bool ||
-      nest.empty())
-    return std::nullopt;
+  if (nest.empty()) return std::nullopt;
   std::vector<std::size_t> dm, dn;
   for (const auto& [names, dims] : {std::pair(&m, &dm), std::pair(&n, &dn)})
     for (const std::string& name : *names) {
@@ -287,6 +299,11 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
     for (const std::string& name : k) staged.push_back(*nest.dim(name));
     depth = staged.back();
   }
+  const auto other = [&] { return across ? std::nullopt : joined_of(nest, std::move(dm), std::move(dn), *depth); };
+  const auto* asked = guarded_product(*nest.value);
+  const auto* product = (asked ? asked->operands[1] : *nest.value).as<poly::Apply>();
+  if (nest.aggregation != Aggregation::Sum || !product || product->op != Op::Mul || product->type == DType::Bool)
+    return other();
   poly::Expr x = product->operands[0], y = product->operands[1];
   if (uses(nest, x, dm, dn).n) std::swap(x, y);
   if (asked) {
@@ -294,7 +311,7 @@ std::optional<Staging> staging_of(const Nest& nest, const std::vector<std::strin
     factor = poly::Apply{Op::Select, {asked->operands[0], factor, asked->operands[2]}, product->type};
   }
   const Uses ux = uses(nest, x, dm, dn), uy = uses(nest, y, dm, dn);
-  if (!ux.plain || !uy.plain || !ux.m || ux.n || uy.m || !uy.n) return std::nullopt;
+  if (!ux.plain || !uy.plain || !ux.m || ux.n || uy.m || !uy.n) return other();
   return Staging{std::move(dm), std::move(dn), *depth, x, y, std::move(staged)};
 }
 
@@ -302,10 +319,18 @@ std::optional<Staging> staging_of(const Nest& nest, const Compute& leaf) {
   return staging_of(nest, leaf.all_of_m(), leaf.all_of_n(), leaf.k, leaf.across());
 }
 
-// Both copies as if they were turned.
-std::int64_t staged_bytes(const Compute& leaf, std::int64_t threads, std::int64_t depth, std::int64_t element) {
-  const std::int64_t sides = threads / leaf.lanes * leaf.rows + leaf.lanes * leaf.vectors;
-  return 2 * depth * (sides * element + 2 * most_access_bytes);
+// All copies as if they were turned.
+std::int64_t staged_bytes(
+    const Compute& leaf, std::int64_t threads, std::int64_t depth, const Staging& roles, DType type) {
+  std::int64_t bytes = 0;
+  const auto add = [&](std::int64_t side, DType of) { bytes += side * lang::bytes(of) + most_access_bytes; };
+  const std::int64_t height = threads / leaf.lanes * leaf.rows, width = leaf.lanes * leaf.vectors;
+  if (!roles.joined) add(height, type), add(width, type);
+  else {
+    for (const poly::Expr& value : roles.joined->of_m) add(height, compute_type(value.type()));
+    for (const poly::Expr& value : roles.joined->of_n) add(width, compute_type(value.type()));
+  }
+  return 2 * depth * bytes;
 }
 
 Body spell_staged(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,

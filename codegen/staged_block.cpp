@@ -15,7 +15,7 @@ namespace {
 
 Staging roles_of(const Nest& nest, const Compute& leaf) {
   auto roles = staging_of(nest, leaf);
-  if (!roles) throw InternalError("the plan stages a statement that is no contraction of two factors");
+  if (!roles) throw InternalError("the plan stages a statement that is no contraction of two sides");
   return *std::move(roles);
 }
 
@@ -193,13 +193,22 @@ std::optional<Expr> StagedBlock::takes_part(
 // ---- elements
 
 Expr StagedBlock::factor_value(const poly::Expr& e, const std::function<Expr(int)>& read) {
+  return joined_value(e, [&](const poly::Expr& part) -> std::optional<Expr> {
+    const auto* r = part.as<poly::Read>();
+    return r ? std::optional(convert(read(r->read), compute_type(r->type))) : std::nullopt;
+  });
+}
+
+Expr StagedBlock::joined_value(
+    const poly::Expr& e, const std::function<std::optional<Expr>(const poly::Expr&)>& there) {
+  if (auto known = there(e)) return *std::move(known);
+  const auto missing = [](const auto&) -> Expr { throw InternalError("a value is neither staged nor held"); };
   return e.match([&](const poly::Number& n) { return constant_of(n); },
-                 [&](const poly::Index&) -> Expr { throw InternalError("an index value is not staged"); },
-                 [&](const poly::Read& r) { return convert(read(r.read), compute_type(r.type)); },
-                 [&](const poly::Cast& c) { return cast(factor_value(c.operand, read), c.operand, c.type); },
+                 [&](const poly::Index& x) { return missing(x); }, [&](const poly::Read& r) { return missing(r); },
+                 [&](const poly::Cast& c) { return cast(joined_value(c.operand, there), c.operand, c.type); },
                  [&](const poly::Apply& a) {
                    std::vector<Expr> operands;
-                   for (const poly::Expr& o : a.operands) operands.push_back(factor_value(o, read));
+                   for (const poly::Expr& o : a.operands) operands.push_back(joined_value(o, there));
                    return Expr(Operation{a.op, std::move(operands), compute_type(a.type)});
                  });
 }

@@ -56,6 +56,8 @@ class StagedBlock {
   std::optional<Expr> takes_part(std::optional<Expr> all, bool by_m, const Step& k, const std::vector<Expr>& at) const;
 
   static Expr factor_value(const poly::Expr& e, const std::function<Expr(int)>& read);
+  // Parts that are there as they are, others from these.
+  static Expr joined_value(const poly::Expr& e, const std::function<std::optional<Expr>(const poly::Expr&)>& there);
   Expr sum(const Expr& acc, const Expr& a, const Expr& b) const;
   bool has_zeros() const;                              // in the place of what may not be finite
                                                        // (docs/decisions/staged_zeros.md)

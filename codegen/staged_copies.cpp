@@ -40,6 +40,7 @@ std::int64_t StagedCopies::access_width(const FlatAccess& access, std::size_t d,
 StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::vector<std::size_t>& dims, bool masked,
     std::int64_t side, const std::string& stem) {
   Copy copy{factor, dims, masked, side};
+  copy.type = roles_.joined ? compute_type(factor.type()) : type_;
   const auto& reads = nest_.reads;
   const auto runs = [&](std::size_t d) {
     bool found = false;
@@ -53,12 +54,13 @@ StagedCopies::Copy StagedCopies::described(const poly::Expr& factor, const std::
                  (across() && extent(roles_.depth) % w)
                           : extent(along(copy)) % w || side % w)
     w /= 2;
+  bool moves = false;                                  // a value of k, or of another index of the side, is one for all
   each_read(copy.factor, [&](int r) {
     const FlatAccess& access = reads[static_cast<std::size_t>(r)];
-    if (access.offset.coefficients[along(copy)]) w = access_width(access, along(copy), w);
+    if (access.offset.coefficients[along(copy)]) w = access_width(access, along(copy), w), moves = true;
   });
-  copy.width = w;
-  const std::int64_t padding = most_access_bytes / std::min<std::int64_t>(most_access_bytes, lang::bytes(type_));
+  copy.width = moves ? w : 1;
+  const std::int64_t padding = most_access_bytes / std::min<std::int64_t>(most_access_bytes, lang::bytes(copy.type));
   copy.pitch = side + (copy.along_depth ? padding : 0);
   copy.shared = names_.fresh(stem);
   return copy;
@@ -88,7 +90,7 @@ Body StagedCopies::prepare(Copy& copy, const Expr& first) {
     copy.pieces.push_back(std::move(piece));
   }
   copy.held = names_.fresh("held");
-  body.push_back(stmt(Allocate{copy.held, type_, turns * copy.width, Memory::Register}));
+  body.push_back(stmt(Allocate{copy.held, copy.type, turns * copy.width, Memory::Register}));
   if (copy.width > 1) append(body, look_at_addresses(copy));
   return body;
 }
@@ -126,7 +128,7 @@ Body StagedCopies::load(const Copy& copy, const Expr& k0, const std::optional<Ex
     const Step k = steady ? *steady : step(body, k0 + piece.k, apart);
     if (copy.along_depth && threads_ % (depth_ / copy.width) == 0) steady = k;
     for (std::int64_t c = 0; c < copy.width; ++c)
-      body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{type_, 0, 0.0}}));
+      body.push_back(stmt(Store{copy.held, i64(slot + c), Constant{copy.type, 0, 0.0}}));
     Body read = accesses(copy, piece, k, slot, from, false);
     if (!copy.aligned.empty())
       read = {
@@ -163,7 +165,7 @@ Body StagedCopies::accesses(
       return Expr(Load{views.at(r), i64(c * access.offset.coefficients[along(copy)]),
           storage_.plan.program.tensor(access.tensor).dtype});
     };
-    body.push_back(stmt(Store{copy.held, i64(slot + c), convert(factor_value(copy.factor, read), type_)}));
+    body.push_back(stmt(Store{copy.held, i64(slot + c), convert(factor_value(copy.factor, read), copy.type)}));
   }
   return body;
 }
@@ -175,7 +177,7 @@ Body StagedCopies::put(const Copy& copy, const Expr& buffer) {
     for (std::int64_t c = 0; c < copy.width; ++c)
       stores.push_back(
           stmt(Store{copy.shared, buffer + copy.pieces[u].put + i64(c * (copy.along_depth ? copy.pitch : 1)),
-              Load{copy.held, i64(static_cast<std::int64_t>(u) * copy.width + c), type_}}));
+              Load{copy.held, i64(static_cast<std::int64_t>(u) * copy.width + c), copy.type}}));
     if (!copy.partial || u + 1 < copy.pieces.size()) {
       append(body, std::move(stores));
       continue;

@@ -39,6 +39,7 @@ class StagedCopies : protected StagedBlock {
     bool masked;                                       // rows of the domain bound it
     std::int64_t side, pitch = 0, width = 1;           // pitch: elements from one k to the next
     bool along_depth = false;                          // neighbours in memory follow the staged reduction
+    DType type = DType::F32;                           // in shared memory
     std::string shared = {}, held = {}, aligned = {};  // aligned: whether its tensors begin where accesses of `width`
                                                        // may; empty: it has none
     std::vector<Piece> pieces = {};

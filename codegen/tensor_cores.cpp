@@ -255,7 +255,7 @@ const poly::Expr* rounded_in(const poly::Expr& factor, DType type) {
 
 bool multiplies(const MatrixInstruction& i, const poly::Program& program, const Nest& nest,
     const std::optional<Staging>& roles, bool tf32) {
-  if (!roles || compute_type(nest.value->type()) != i.accumulator) return false;
+  if (!roles || roles->joined || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);
   if (!x || !y) return false;
   const auto type_of = [&](const poly::Read& r) {

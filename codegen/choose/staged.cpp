@@ -1,10 +1,12 @@
 #include "codegen/choose/staged.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "codegen/choose/loop_order.h"
@@ -24,6 +26,8 @@ struct ThreadTile {
   std::int64_t rows, vectors, lanes, threads;
   bool masked = false;                                 // rows of the domain bound m
   std::int64_t words = 1;                              // registers of an element
+  double issued = 1;                                   // instructions of an element
+  std::int64_t held = 0;                               // what it holds beside its sum
   std::int64_t height() const { return threads / lanes * rows; }
   std::int64_t width() const { return lanes * vectors; }
 };
@@ -36,7 +40,7 @@ struct Moved { double by_m, by_n, result, arrives = 0; };
 std::int64_t registers(const ThreadTile& t, std::int64_t stage) {
   const std::int64_t on_its_way = stage * (t.height() + t.width()) / t.threads,
                      others = model::threads::other_registers + (t.masked ? model::threads::registers_of_rows : 0);
-  return t.words * (t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way) + others;
+  return t.words * ((1 + t.held) * t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way) + others;
 }
 
 // Blocks that a multiprocessor holds, as its registers allow.
@@ -54,7 +58,7 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
                elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
   const double of_copy = gpu::issued_of_copy + (t.masked ? gpu::issued_of_rows : 0);
-  const double issued = warps * words * (elements + sides / 4) + copied / warp * of_copy,
+  const double issued = warps * words * (t.issued * elements + sides / 4) + copied / warp * of_copy,
                shared = words * (warps * sides * gpu::turns_of_operand + copied / warp);
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
   const double alone = elements < gpu::sums_that_hide ? gpu::of_one_block : gpu::of_one_block_of_many_sums;
@@ -70,12 +74,13 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
 // The tile that takes the fewest cycles. Of several that take about as long, the largest, which reads least. A side
 // that is no wide tile's is a few threads', and the other one all others'.
 struct TileChoice { ThreadTile tile; double cycles; };
-TileChoice thread_tile(double rows, double columns, double others, bool masked, std::int64_t words,
-    const Target& target, const Moved& moved) {
+TileChoice thread_tile(double rows, double columns, double others, const ThreadTile& like, const Target& target,
+    const Moved& moved) {
   std::optional<ThreadTile> best;
   double least = 0;
   const auto weigh = [&](std::int64_t r, std::int64_t v, std::int64_t lanes, std::int64_t threads) {
-    const ThreadTile t{r, v, lanes, threads, masked, words};
+    ThreadTile t = like;
+    t.rows = r, t.vectors = v, t.lanes = lanes, t.threads = threads;
     const double blocks = std::ceil(rows / static_cast<double>(t.height())) *
         std::ceil(columns / static_cast<double>(t.width())) * others;
     const double now = cycles(t, blocks, target, moved);
@@ -83,7 +88,7 @@ TileChoice thread_tile(double rows, double columns, double others, bool masked, 
   };
   if (std::min(rows, columns) >= static_cast<double>(model::threads::least_of_tile)) {
     // beside what bounds rows its registers would spill
-    if (!masked && words == 1)
+    if (!like.masked && like.words == 1 && !like.held)
       for (const std::int64_t threads : {256, 128}) weigh(16, 8, 16, threads);
     for (const auto& [r, v] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {8, 4}, {4, 4}})
       for (const std::int64_t lanes : {16, 8})
@@ -141,9 +146,9 @@ struct TileSides {
   std::vector<std::string> m, n, k;
   std::vector<std::size_t> outer;                      // output dimensions that it has one value of
   double rows, columns, others;                        // values of m, of n, and of `outer`
-  bool masked;                                         // rows of the domain bound m
-  std::int64_t words;                                  // registers of a sum
+  ThreadTile like;                                     // what all tiles have in common
   Moved moved;
+  Staging roles;
 };
 
 double extent_of(const Facts& f, const std::vector<std::size_t>& dims) {
@@ -175,12 +180,18 @@ Moved moved_of(
       bytes_touched(f, f.nest.target, m, model::tiles::along_m, f.stored));
   const bool thin =
       std::min(extent_of(f, m), extent_of(f, n)) < static_cast<double>(model::threads::least_of_tile);
-  return {of_factor(roles.by_m, m), of_factor(roles.by_n, n), (of_result - static_cast<double>(f.stored)) / steps,
+  double by_m = 0, by_n = 0;
+  if (!roles.joined) by_m = of_factor(roles.by_m, m), by_n = of_factor(roles.by_n, n);
+  else {
+    for (const poly::Expr& value : roles.joined->of_m) by_m += of_factor(value, m);
+    for (const poly::Expr& value : roles.joined->of_n) by_n += of_factor(value, n);
+  }
+  return {by_m, by_n, (of_result - static_cast<double>(f.stored)) / steps,
       thin ? model::threads::of_a_stage : 0};
 }
 
 TileChoice tile_of(const TileSides& sides, double parts, const Target& target) {
-  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.masked, sides.words, target, sides.moved);
+  return thread_tile(sides.rows, sides.columns, sides.others * parts, sides.like, target, sides.moved);
 }
 
 // Orders of a side that are worth a look: that of the result, and those of the operands, smallest strides innermost.
@@ -225,6 +236,34 @@ std::optional<Sides> sides_with(const Nest& nest, const std::vector<std::size_t>
   return Sides{std::move(m), std::move(n), std::move(outer), std::move(roles)};
 }
 
+bool is_one_instruction(lang::Op op) {
+  using enum lang::Op;
+  if (op <= Select) return op != Div;
+  return std::ranges::count(std::array{Max, Min, Fma, Relu, Sign, Ceil, Floor, Round, Trunc, IsNan, IsFinite}, op) > 0;
+}
+
+// Instructions of an element for a value of the reduction: what joins its values, and the fold.
+double issued_of(const Nest& nest, const Staging& roles) {
+  if (!roles.joined) return 1;
+  double issued = 1;
+  std::set<const void*> seen;
+  const std::function<void(const poly::Expr&)> count = [&](const poly::Expr& e) {
+    for (const auto* staged : {&roles.joined->of_m, &roles.joined->of_n, &roles.joined->own})
+      if (std::ranges::find(*staged, e) != staged->end()) return;
+    if (!seen.insert(poly::address(e)).second) return;
+    if (const auto* cast = e.as<poly::Cast>()) count(cast->operand);
+    const auto* apply = e.as<poly::Apply>();
+    if (!apply) return;
+    for (const poly::Expr& operand : apply->operands) count(operand);
+    const bool modifier = apply->op == lang::Op::Abs || apply->op == lang::Op::Neg;
+    issued += modifier ? 0 : is_one_instruction(apply->op) ? 1 : model::threads::issued_of_function;
+  };
+  count(*nest.value);
+  const auto* product = nest.value->as<poly::Apply>();
+  if (nest.aggregation == poly::Aggregation::Sum && product && product->op == lang::Op::Mul) --issued;
+  return issued;
+}
+
 // The orders of both sides whose tiles take the fewest cycles.
 std::optional<TileSides> in_best_orders(
     const Facts& f, const Sides& sides, const std::vector<std::string>& k, const Target& target) {
@@ -235,12 +274,15 @@ std::optional<TileSides> in_best_orders(
   });
   constexpr std::int64_t word = 4;                     // bytes
   const std::int64_t words = std::max<std::int64_t>(1, lang::bytes(compute_type(nest.value->type())) / word);
+  const auto held = sides.roles.joined ? static_cast<std::int64_t>(sides.roles.joined->own.size()) : 0;
+  const ThreadTile like{0, 0, 0, 0, masked, words, issued_of(nest, sides.roles), held};
   std::optional<TileSides> best;
   double least = 0;
   for (const auto& m : orders_of(nest, sides.m))
     for (const auto& n : orders_of(nest, sides.n)) {
       TileSides tile{sides.roles.depth, deep, sides.roles.staged.size() > 1, names(nest, m), names(nest, n), k,
-          sides.outer, extent_of(f, sides.m), extent_of(f, sides.n), extent_of(f, sides.outer), masked, words, moved_of(f, m, n, sides.roles)};
+          sides.outer, extent_of(f, sides.m), extent_of(f, sides.n), extent_of(f, sides.outer), like,
+          moved_of(f, m, n, sides.roles), sides.roles};
       const double now = tile_of(tile, 1, target).cycles;
       // Of those that take about as long, the one that moves least.
       const auto rank = now * (1 + model::tiles::of_a_byte * (tile.moved.by_m + tile.moved.by_n + tile.moved.result));
@@ -294,7 +336,7 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, boo
     auto sides = sides_with(nest, outputs, first, k, false);
     if (!sides) continue;
     std::optional<TileSides> tile;
-    if (k.size() > 1 && goes_across(f, *sides)) {
+    if (k.size() > 1 && !sides->roles.joined && goes_across(f, *sides)) {
       const std::vector<std::string> all = reductions_across(f);
       if ((sides = sides_with(nest, outputs, first, all, true))) tile = in_best_orders(f, *sides, all, target);
     } else {
@@ -318,7 +360,7 @@ std::optional<Compute> staged_leaf(
   const Nest& nest = f.nest;
   auto sides = sides_of_tile(f, target, small);
   if (!sides) return std::nullopt;
-  auto& [depth, deep, across, m, n, k, outer, rows, columns, others, masked, words, moved] = *sides;
+  auto& [depth, deep, across, m, n, k, outer, rows, columns, others, like, moved, roles] = *sides;
   Compute leaf;
   leaf.node = node;
   leaf.k = k;
@@ -328,12 +370,13 @@ std::optional<Compute> staged_leaf(
     return std::abs(stride(nest.target, x)) > std::abs(stride(nest.target, y));
   });
   leaf.outer = names(nest, outer);
-  const std::int64_t bytes = lang::bytes(compute_type(nest.value->type()));
+  const lang::DType type = compute_type(nest.value->type());
   const ThreadTile tile = tile_of(*sides, 1, target).tile;
   leaf.rows = tile.rows, leaf.vectors = tile.vectors, leaf.lanes = tile.lanes, threads = tile.threads;
   std::int64_t stage = model::threads::most_staged;
   const auto too_long = [&] {
-    return stage >= 2 * deep || staged_bytes(leaf, threads, stage, bytes) > model::threads::shared_of_tile ||
+    const std::int64_t bytes = staged_bytes(leaf, threads, stage, roles, type);
+    return stage >= 2 * deep || bytes > model::threads::shared_of_tile ||
         resident(tile, stage) <
         std::min(model::threads::blocks_that_hide, resident(tile, model::threads::least_of_depth));
   };

@@ -33,9 +33,10 @@ Misfit staged_fault(const LeafToFit& g) {
   if (!has_threads(g.target)) return std::string("operands are staged for a block of threads, which a CPU has not");
   if (!g.group.loops.empty() || (g.group.body.size() > 1 && !finishes(g.group)))
     return std::string("a staged leaf stands alone, or in front of what finishes it, without loops");
-  if (!staging_of(g.nest, g.leaf))
+  const auto roles = staging_of(g.nest, g.leaf);
+  if (!roles)
     return fmt::format(
-        "`{}` is no sum of products of two factors, one of {} alone and one of {} alone, over a reduction that bounds neither",
+        "`{}` is no sum or extreme of values of {} alone and of {} alone, over a reduction that bounds neither",
         g.name(), fmt::join(g.leaf.all_of_m(), ", "), fmt::join(g.leaf.all_of_n(), ", "));
   if (g.group.threads != 128 && g.group.threads != 256)
     return fmt::format("a staged leaf has 128 or 256 threads a block, not {}", g.group.threads);
@@ -43,7 +44,7 @@ Misfit staged_fault(const LeafToFit& g) {
   const std::int64_t depth = g.leaf.as<forms::Staged>()->depth;
   if (depth > most_staged) return fmt::format("a stage of {} is beyond {}", depth, most_staged);
   const std::int64_t bytes =
-      staged_bytes(g.leaf, g.group.threads, depth, lang::bytes(compute_type(g.nest.value->type())));
+      staged_bytes(g.leaf, g.group.threads, depth, *roles, compute_type(g.nest.value->type()));
   return bytes <= g.target.shared_bytes
       ? std::nullopt
       : Misfit(fmt::format("two stages have {} bytes, and a block {}", bytes, g.target.shared_bytes));

@@ -250,6 +250,7 @@ inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;
 inline constexpr double issues = 4, registers = 65536, l2_bytes = 32;  // a cycle; of all threads; a cycle
 inline constexpr std::int64_t other_registers = 20;    // of a thread, beside its sums, operands and what is on its way:
                                                        // measured, 125 for a tile of 128 x 128
+inline constexpr double issued_of_function = 16;       // instructions of exp, tanh, a division: as NVRTC spells them
 // These four are of 20 rows of bench/gpu on an H200, each with 24 tiles: what is chosen takes 1.04 times the best.
 inline constexpr double turns_of_operand = 0.6;        // of shared memory, for each element of a side of a thread's
                                                        // tile, a warp: 16 bytes in two turns, and a bit

@@ -270,6 +270,24 @@ TEST_CASE("by threads, columns of a product are in shared memory once, for what 
   }
 }
 
+TEST_CASE("a product of a pass is 0 where it has no point, though what sums it has one") {
+  Random random(7);
+  const std::string text =
+      "function f(G[H, T, E], V[H, S, E], K[H, S, D]) -> (Q) {\n"
+      "  A[h, t, s: H, T, S] = +(G[h, t, e] * V[h, s, e]), s <= t;\n"
+      "  Q[h, t, d: H, T, D] = +(A[h, t, s] * K[h, s, d]);\n}\n";
+  const std::string plan =
+      "online Q  rows h t  over s\ngroup Q  local A  threads 128\n"
+      "  online A  over h  m t  n s  k e  block 4x4  lanes 16  stage 64\n"
+      "  online Q  over h  m t  n d  k s  block 4x4  lanes 16  stage 64\n";
+  for (const std::int64_t rows : {64, 70}) {           // turns are whole tiles, or not
+    Request request;
+    const Stages stages =
+        compiled(text, rows, rows, false, Until::Lowered, plan, {"f32", "f32", "", "", "", "cuda"}, request);
+    check_run(*stages.bounded, *runtime::load_device(runtime::assemble(*stages.lowered, request)), random);
+  }
+}
+
 TEST_CASE("blocks with more turns begin first, those of all heads together") {
   const auto first_row = [](const char* bounds) {
     const Kind kind{"f32", "f32", bounds, "", "", "cuda"};
