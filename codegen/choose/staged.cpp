@@ -240,7 +240,8 @@ std::optional<TileSides> in_best_orders(
   for (const auto& m : orders_of(nest, sides.m))
     for (const auto& n : orders_of(nest, sides.n)) {
       TileSides tile{sides.roles.depth, deep, sides.roles.staged.size() > 1, names(nest, m), names(nest, n), k,
-          sides.outer, extent_of(f, sides.m), extent_of(f, sides.n), extent_of(f, sides.outer), masked, words, moved_of(f, m, n, sides.roles)};
+          sides.outer, extent_of(f, sides.m), extent_of(f, sides.n), extent_of(f, sides.outer), masked, words,
+          moved_of(f, m, n, sides.roles)};
       const double now = tile_of(tile, 1, target).cycles;
       // Of those that take about as long, the one that moves least.
       const auto rank = now * (1 + model::tiles::of_a_byte * (tile.moved.by_m + tile.moved.by_n + tile.moved.result));
