@@ -94,10 +94,11 @@ std::vector<CoreOperands::Source> CoreOperands::sources(Body& body, const Operan
 }
 
 // Neighbours that a thread reads one by one, whose place it finds, and writes, once: a whole piece where it is asked
-// whether each is there; else two, so that a warp's accesses are of one line. One where each has a place of its own.
+// whether each is there; else two, so that a warp's accesses are of one line. One where each has a place of its own, or
+// they are together in most calls.
 std::int64_t CoreOperands::grouped(const Operand& x) const {
   const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
-  if (x.along_k != x.reads_along_k || std::abs(x.access->offset.coefficients[along]) != 1 ||
+  if (together(x) > 1 || x.along_k != x.reads_along_k || std::abs(x.access->offset.coefficients[along]) != 1 ||
       (!x.reads_along_k && x.dims.size() > 1))
     return 1;
   const std::int64_t all = x.reads_along_k && rows_apart(x.by_m) ? of_piece_ : 2;

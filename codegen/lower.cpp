@@ -120,10 +120,7 @@ class GroupLowering {
   Body spelled() {
     if (auto whole = one_speller(plan_, group_, nests_, storage_, names_)) return *std::move(whole);
     if (!group_.tile.empty()) return tiles();
-    if (finishes(group_)) {
-      finishing_.emplace(nests_, storage_, names_);
-      return spread_over_threads(0);
-    }
+    if (finishes(group_)) return finishing_.emplace(nests_, storage_, names_), spread_over_threads(0);
     Body turn;
     for (std::size_t l = 0; l < group_.body.size(); ++l) {
       if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));

@@ -218,7 +218,8 @@ class LeafReader {
     online.depth = depth_;
     if (cores_) online.instruction = cores_->instruction;
     if (!outside_.empty() || !outside_n_.empty() ||
-        (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty() || across_)
+        (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty() ||
+        across_)
       unfit("a leaf of a pass has one form only");
   }
 

@@ -101,7 +101,7 @@ class OnTensorCores : CoreResults {
     const Expr buffer = remainder(var(index), cores_.buffers);
     append(inside,
         instruction_.from_shared() ? multiply_shared(buffer, std::move(later)) : multiply(buffer, std::move(later)));
-    append(inside, when(more, put(remainder(next, cores_.buffers))));
+    if (Body held = put(remainder(next, cores_.buffers)); !held.empty()) append(inside, when(more, std::move(held)));
     all.push_back(stmt(For{index, Kind::Serial, count, {}, std::move(inside)}));
     if (instruction_.from_shared()) all.push_back(stmt(Await{0, acc_}));
     if (is_const(count)) append(body, std::move(all));

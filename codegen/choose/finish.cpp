@@ -142,7 +142,8 @@ bool has_sums(const Rewriting& r, const Statement& s) {
   std::int64_t threads = 0;
   if (scan_of(nest)) return false;
   if (contracts(r.program, s) && staged_leaf(all, 0, r.target, threads)) return true;
-  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) && !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
+  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) &&
+      !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
 }
 
 // All that finish such sums.

@@ -85,8 +85,9 @@ std::optional<Chosen> chosen(
   };
   const Staging roles = *staging_of(f.nest, *leaf);
   const bool across = leaf->across();
+  const double values = extent_of(leaf->k);
   const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
-      across ? extent_of(leaf->k) : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty(),
+      across ? values : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty(),
       !come_together(program, f.nest, roles, roles.by_m, roles.m, 4),
       !come_together(program, f.nest, roles, roles.by_n, roles.n, 4)};
   const bool pieces = in_pieces(program, f.nest, roles);
@@ -96,9 +97,6 @@ std::optional<Chosen> chosen(
       instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
-  const double values = std::accumulate(leaf->k.begin(), leaf->k.end(), 1.0, [&](double product, const auto& index) {
-    return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
-  });
   std::optional<Chosen> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {

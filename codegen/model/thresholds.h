@@ -224,8 +224,8 @@ inline constexpr int heaviest_again = 3 * function_operations;
 inline constexpr double small_sum = 1 << 20;           // bytes that are summed in next to no time beside a launch
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
-inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read; of
-                                                       // those, the fewest that load no more than this beyond more
+inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read;
+                                                       // so few of these that twice as many load no less than that
 inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency
 inline constexpr double least_to_stage = 1 << 20;      // points of a contraction: below, blocks are too few to fill the
                                                        // machine

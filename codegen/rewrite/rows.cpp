@@ -71,7 +71,8 @@ bool sums_of_parts(const Rewriting& r, const Fused::Set& first, const Fused::Set
         r.parts.contains(s->reads.front().tensor);
   };
   const Statement *some = of(first), *rest = of(second);
-  return adds_parts(some) && adds_parts(rest) && !finished(r, rest->target.tensor) && rest->reads.front().tensor == some->target.tensor;
+  return adds_parts(some) && adds_parts(rest) && !finished(r, rest->target.tensor) &&
+      rest->reads.front().tensor == some->target.tensor;
 }
 
 }  // namespace
