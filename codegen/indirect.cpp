@@ -4,6 +4,9 @@
 //
 //   I = 2 0 2 1, two turns:     turn 0 owns rows 0, 1:   O[0] += E[1], O[1] += E[3]
 //                               turn 1 owns row 2:       O[2] += E[0], O[2] += E[2]
+//
+// On a GPU the threads of a block have the same rows and a column each. Looking at all indices takes each far longer
+// than adding, so they look together, each at its part, and what they have found is in shared memory.
 #include "codegen/indirect.h"
 
 #include <algorithm>
