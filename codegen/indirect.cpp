@@ -4,6 +4,9 @@
 //
 //   I = 2 0 2 1, two turns:     turn 0 owns rows 0, 1:   O[0] += E[1], O[1] += E[3]
 //                               turn 1 owns row 2:       O[2] += E[0], O[2] += E[2]
+//
+// On a GPU the threads of a block have the same rows and a column each. Looking at all indices takes each far longer
+// than adding, so they look together, each at its part, and what they have found is in shared memory.
 #include "codegen/indirect.h"
 
 #include <algorithm>
@@ -291,16 +294,17 @@ class Scatter : public Indirect {
     const auto rest = dims_where(nest_, is_rest);
     if (product(nest_, batch) * product(nest_, rest) * extent(v()) == 0) return {};
     const std::int64_t ranges = ceil_divide(extent(v()), leaf_.rows);
+    const std::int64_t chunk = leaf_.as<forms::Scatter>()->columns;
+    if (group_.threads && chunk) return by_blocks(batch, rest, ranges);
     if (group_.threads)
       return threads(product(nest_, batch) * ranges * product(nest_, rest), [&](const Expr& item) {
         Body body;
         const std::int64_t columns = product(nest_, rest);
         decode(rest, remainder(item, columns), body);
-        append(body, owned(batch, {}, quotient(item, columns), ranges, Expr(std::int64_t{0}), Expr(1)));
+        append(body, owned(batch, quotient(item, columns), ranges, [](const Inside& inside) { return inside(); }));
         return body;
       });
-    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)),
-                       chunk = leaf_.as<forms::Scatter>()->columns, columns = chunk ? chunk : width,
+    const std::int64_t width = n_ < 0 ? 1 : extent(static_cast<std::size_t>(n_)), columns = chunk ? chunk : width,
                        blocks = ceil_divide(width, columns);
     const auto serial = dims_where(nest_, [&](const Dim& d) { return is_rest(d) && d.name != leaf_.n; });
     return turns(product(nest_, batch) * ranges * blocks, 1, [&](const Expr& item) {
@@ -312,12 +316,16 @@ class Scatter : public Indirect {
         begin = var(first), end = minimum(begin + Expr(columns), Expr(width)),
         number = quotient(item, blocks);
       }
-      append(body, owned(batch, serial, number, ranges, begin, end));
+      append(body, owned(batch, number, ranges, [&](const Inside& inside) {
+        return over(serial, [&] { return lanes(begin, end, inside); });
+      }));
       return body;
     });
   }
 
  private:
+  using Columns = std::function<Body(const Inside&)>;
+
   Form dense() const {
     Form form{std::vector<std::int64_t>(nest_.dims.size(), 0), 0};
     std::int64_t stride = 1;
@@ -334,19 +342,97 @@ class Scatter : public Indirect {
     return {stmt(Store{storage_.name(sums_), sum_at(), convert(value, type_of(sums_))})};
   }
 
-  // What one turn or thread does: rows of a range, columns from `begin` to `end`.
-  Body owned(const std::vector<std::size_t>& batch, const std::vector<std::size_t>& rest, const Expr& number,
-      std::int64_t ranges, const Expr& begin, const Expr& end) {
+  // A block has a range of rows, and a column for each thread. Of a stage of the terms each thread looks at some that
+  // follow each other, and leaves those that fall to the range where they lay in shared memory; then all threads add
+  // what all have found, in the order of the terms.
+  Body by_blocks(const std::vector<std::size_t>& batch, const std::vector<std::size_t>& rest, std::int64_t ranges) {
+    const std::int64_t width = product(nest_, rest), chunks = ceil_divide(width, group_.threads);
+    const std::string block = names_.fresh("block"), column = names_.fresh("column");
+    thread_ = names_.fresh("l");
+    rows_ = names_.fresh("rows"), places_ = names_.fresh("places"), found_ = names_.fresh("found");
+    Body body{stmt(Let{column, remainder(var(block), chunks) * Expr(group_.threads) + var(thread_)})};
+    decode(rest, var(column), body);
+    const auto mine = [&](const Inside& inside) -> Body {
+      if (width % group_.threads == 0) return inside();
+      return {stmt(If{less(var(column), Expr(width)), inside(), {}})};
+    };
+    append(body, owned(batch, quotient(var(block), chunks), ranges, mine));
+    Body all;
+    for (const std::string& name : {rows_, places_})
+      all.push_back(stmt(Allocate{name, DType::I32, group_.threads * pitch, Memory::Shared}));
+    all.push_back(stmt(Allocate{found_, DType::I32, group_.threads, Memory::Shared}));
+    all.push_back(stmt(For{thread_, Kind::Thread, Expr(group_.threads), {}, std::move(body)}));
+    return {stmt(For{block, Kind::Block, Expr(product(nest_, batch) * ranges * chunks), {}, std::move(all)})};
+  }
+
+  Body found_terms(const Expr& low, const Expr& high, const Columns& columns) {
+    const auto indices = dims_where(nest_, is_index);
+    const std::int64_t count = product(nest_, indices), length = group_.threads * each;
+    if (count == 0) return {};
+    const std::string stage = names_.fresh("stage"), first = names_.fresh("first");
+    Body body{stmt(Let{first, var(stage) * Expr(length)})};
+    for (std::int64_t u = 0; u < each; ++u) {            // threads side by side read side by side
+      const Expr within = var(thread_) + Expr(u * group_.threads),
+                 at = quotient(within, each) * Expr(pitch) + remainder(within, each);
+      body.push_back(stmt(Store{rows_, at, Constant{DType::I32, -1, 0}}));
+      Body one;
+      decode(indices, var(first) + within, one);
+      one.push_back(stmt(Store{rows_, at, convert(row(), DType::I32)}));
+      body.push_back(stmt(If{less(var(first) + within, Expr(count)), std::move(one), {}}));
+    }
+    body.push_back(stmt(Barrier{}));
+    append(body, find(low, high));
+    body.push_back(stmt(Barrier{}));
+    append(body, add_found(var(first), indices, columns));
+    body.push_back(stmt(Barrier{}));
+    return {stmt(For{stage, Kind::Serial, Expr(ceil_divide(count, length)), {}, std::move(body)})};
+  }
+
+  // Of a thread's terms those of the range, to the front of what it looked at.
+  Body find(const Expr& low, const Expr& high) {
+    const std::string n = names_.fresh("n");
+    const Expr own = var(thread_) * Expr(pitch), so_far = Load{n, Expr(std::int64_t{0}), DType::I64};
+    Body body{stmt(Allocate{n, DType::I64, 1, Memory::Register}),
+        stmt(Store{n, Expr(std::int64_t{0}), Expr(std::int64_t{0})})};
+    for (std::int64_t q = 0; q < each; ++q) {
+      const std::string c = names_.fresh("c");
+      body.push_back(stmt(Let{c, convert(Load{rows_, own + Expr(q), DType::I32}, DType::I64)}));
+      const Expr place = convert(var(thread_) * Expr(each) + Expr(q), DType::I32);
+      Body is_mine{stmt(Store{rows_, own + so_far, convert(var(c), DType::I32)}),
+          stmt(Store{places_, own + so_far, place}), stmt(Store{n, Expr(std::int64_t{0}), so_far + Expr(1)})};
+      body.push_back(stmt(If{both(at_least(var(c), low), less(var(c), high)), std::move(is_mine), {}}));
+    }
+    body.push_back(stmt(Store{found_, var(thread_), convert(so_far, DType::I32)}));
+    return body;
+  }
+
+  Body add_found(const Expr& first, const std::vector<std::size_t>& indices, const Columns& columns) {
+    const std::string from = names_.fresh("from"), some = names_.fresh("some"), q = names_.fresh("q"),
+                      c = names_.fresh("c");
+    const auto shared = [&](const std::string& name) {
+      return convert(Load{name, var(from) * Expr(pitch) + var(q), DType::I32}, DType::I64);
+    };
+    Body one{stmt(Let{c, shared(rows_)})};
+    decode(indices, first + shared(places_), one);
+    append(one, added(var(c), columns));
+    Body of_thread{stmt(Let{some, convert(Load{found_, var(from), DType::I32}, DType::I64)}),
+        stmt(If{less(Expr(std::int64_t{0}), var(some)), {stmt(For{q, Kind::Serial, var(some), {}, std::move(one)})},
+            {}})};
+    return {stmt(For{from, Kind::Serial, Expr(group_.threads), {}, std::move(of_thread)})};
+  }
+
+  // What one turn, thread or block does: rows of a range, and of these its columns.
+  Body owned(const std::vector<std::size_t>& batch, const Expr& number, std::int64_t ranges, const Columns& columns) {
     Body body;
     const std::string low = names_.fresh("v_begin"), high = names_.fresh("v_end");
     body.push_back(stmt(Let{low, remainder(number, ranges) * Expr(leaf_.rows)}));
     body.push_back(stmt(Let{high, minimum(var(low) + Expr(leaf_.rows), Expr(extent(v())))}));
     decode(batch, quotient(number, ranges), body);
     const DType sum = computed(type_of(sums_));
-    const auto columns = [&](const Inside& inside) { return over(rest, [&] { return lanes(begin, end, inside); }); };
     append(body,
         between(v(), var(low), var(high), [&] { return columns([&] { return store_sum(Constant{sum, 0, 0}); }); }));
-    append(body, terms(var(low), var(high), ranges > 1, columns));
+    append(body, found_.empty() ? terms(var(low), var(high), ranges > 1, columns)
+                                : found_terms(var(low), var(high), columns));
     if (sums_ == nest_.target.tensor) return body;
     append(body, between(v(), var(low), var(high), [&] {
       return columns([&]() -> Body {
@@ -357,28 +443,37 @@ class Scatter : public Indirect {
     return body;
   }
 
-  Body terms(const Expr& low, const Expr& high, bool ranged, const std::function<Body(const Inside&)>& columns) {
+  Body terms(const Expr& low, const Expr& high, bool ranged, const Columns& columns) {
     const auto indices = dims_where(nest_, is_index);
     if (product(nest_, indices) == 0) return {};
-    const DType sum = computed(type_of(sums_));
     return over(indices, [&] {
       const std::string c = names_.fresh("c");
       Body body{stmt(Let{c, row()})};
-      at_[v()] = var(c);
-      Body adding = columns([&] {
-        const Expr held = convert(Load{storage_.name(sums_), sum_at(), type_of(sums_)}, sum);
-        return store_sum(Operation{Op::Add, {held, convert(load(nest_.reads[0]), sum)}, sum});
-      });
+      Body adding = added(var(c), columns);
       if (ranged) body.push_back(stmt(If{both(at_least(var(c), low), less(var(c), high)), std::move(adding), {}}));
       else append(body, std::move(adding));
       return body;
     });
   }
 
+  // The term whose index stands, to a row.
+  Body added(const Expr& row, const Columns& columns) {
+    const DType sum = computed(type_of(sums_));
+    at_[v()] = row;
+    return columns([&] {
+      const Expr held = convert(Load{storage_.name(sums_), sum_at(), type_of(sums_)}, sum);
+      return store_sum(Operation{Op::Add, {held, convert(load(nest_.reads[0]), sum)}, sum});
+    });
+  }
+
   static DType computed(DType type) { return compute_type(type); }
+
+  // terms that a thread of a block looks at, at a time; from one's to the next's in shared memory, on other banks
+  static constexpr std::int64_t each = 16, pitch = each + 1;
 
   TensorId sums_;
   Form sum_form_;
+  std::string thread_, rows_, places_, found_;         // of a block whose threads look for terms together
 };
 
 // The dim for lanes: the last of a row where it fills a vector, or nothing else is longer.
@@ -441,6 +536,10 @@ Compute scatter_leaf(const poly::Program& program, const Nest& nest, int node, c
         target.multiprocessors,
                        others = std::max<std::int64_t>(1, batches * product(nest, rest));
     leaf.rows = ceil_divide(extent, std::clamp<std::int64_t>(wanted / others, 1, extent));
+    const std::int64_t terms = product(nest, dims_where(nest, is_index)), most = std::int64_t{1} << 31;
+    if (2 * product(nest, rest) > threads_of_a_block && terms >= model::threads::least_to_find && terms < most &&
+        extent < most)
+      leaf.form = forms::Scatter{threads_of_a_block};
     return leaf;
   }
   leaf.lanes = target.vector_bytes /

@@ -123,7 +123,8 @@ struct Gather {
 };
 struct Scatter {
   static constexpr const char* word = "scatter";
-  std::int64_t columns = 0;                            // that one turn has; 0: all
+  std::int64_t columns = 0;                            // that one turn has, or a block, whose threads look for their
+                                                       // terms together; 0: all, or one
   bool operator==(const Scatter&) const = default;
 };
 struct Sort {

@@ -242,6 +242,7 @@ inline constexpr double most_cut = 4;                  // times the parts that f
 inline constexpr double fewer_steps = 0.97;            // of a staged reduction, for a stage that is shorter
 inline constexpr double least_parts_to_cut = 64;       // of a sum that has one for each turn of its rows: the sum of so
                                                        // few takes less than what cutting it adds
+inline constexpr std::int64_t least_to_find = 256;     // terms of a scatter: two for each thread of a block
 inline constexpr std::int64_t least_of_tile = 24, least_of_depth = 8;  // values of m and n, and of the reduction
 // values of the reduction in a stage; bytes of both buffers
 inline constexpr std::int64_t most_staged = 16, shared_of_tile = 40 << 10;

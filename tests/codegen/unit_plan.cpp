@@ -169,8 +169,23 @@ TEST_CASE("few columns are one thread's, however the other factor lies") {
       CHECK(few.lanes * few.vectors <= 8);
     }
   CHECK(leaf(columns_first, 20).is<codegen::forms::Staged>());
-  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = >(A[k, i] * B[k, j]); }", 4)
+  CHECK(leaf("function (A[K, M], B[K, N]) -> (C) { C[i, j: M, N] = >(A[k, i] * B[k, j] + k); }", 4)
           .is<codegen::forms::Contract>());
+}
+
+TEST_CASE("what joins values of both sides is staged, whatever it is, with what is read at the element itself") {
+  const auto leaf = [](const std::string& value, const char* how) {
+    const std::string text = "function (A[M, K], B[N, K], V[K], D[M, N]) -> (C) { C[i, j: M, N] = " + std::string(how) +
+        "(" + value + "); }";
+    return plan_of(text.c_str(), {{"M", 2048}, {"N", 2048}, {"K", 128}}, false, "cuda:sm_90a").groups.back().body.front();
+  };
+  for (const char* const value : {"abs(A[i, k] - B[j, k])", "V[k] * tanh(A[i, k] + B[j, k])",
+           "A[i, k] > B[j, k] ? D[i, j] : 0", "exp(A[i, k]) / B[j, k]"})
+    for (const char* const how : {"+", ">", "<"}) {
+      CAPTURE(value);
+      CHECK(leaf(value, how).is<codegen::forms::Staged>());
+    }
+  CHECK(leaf("abs(A[i, k] - B[j, k]) + k", "+").is<codegen::forms::Contract>());
 }
 
 TEST_CASE("parts of a staged sum are long enough to be staged") {
