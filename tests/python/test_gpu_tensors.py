@@ -225,3 +225,24 @@ def test_a_kernel_of_strided_tensors_there_takes_none_of_the_host():
         f(host, B.numpy())                                                          # of the host, packed on the way
         assert len(f._cache) == 2
     """)
+
+
+def test_divisors_leave_no_range():
+    """A sum multiplies by reciprocals of what it divides by: terms stay in the range of f32, and are infinite or NaN, where the text's are."""
+    run("simulated", """
+        twice = tilec.compile("function s(X[M, N], Z[M]) -> (S) { S[i: M] = +(X[i, j] * X[i, j] / Z[i] / Z[i]); }", target="cuda")
+        once = tilec.compile("function s(X[M, N], Z[M]) -> (S) { S[i: M] = +(X[i, j] / Z[i]); }", target="cuda")
+        mean = tilec.compile("function s(X[M, N], Z[M]) -> (S) { S[i: M] = +(X[i, j] * X[i, j] / N); }", target="cuda")
+        N, inf = 515, float("inf")
+        kinds = [(1, 1), (1e18, 3e38), (1e-18, 1e-30), (1e-41, 1e-42), (1e-38, 3e-39), (1e38, 1e38), (1e19, 1), (1, 0), (0, 0), (1, inf), (inf, 1), (inf, inf), (1, float("nan"))]
+        X = torch.stack([(torch.rand(N) + 0.5) * x if 0 < x < inf else torch.full((N,), float(x)) for x, _ in kinds])
+        Z = torch.tensor([z for _, z in kinds])
+        for program, terms in (once, lambda x, z: x / z), (twice, lambda x, z: x * x / z / z), (mean, lambda x, z: x * x / N):
+            each, exact = terms(X, Z[:, None]), terms(X.double(), Z.double()[:, None])
+            rounded = (each.double() - exact).abs().nan_to_num(0, 0, 0).sum(1)          # where the text itself leaves the range
+            found, right = program(X, Z).double(), exact.sum(1)
+            of_text = each.double().sum(1).float().double()
+            assert torch.equal(found.isnan(), of_text.isnan()) and torch.equal(found.isinf(), of_text.isinf()), (found, of_text)
+            fits = of_text.isfinite()
+            assert ((found - right).abs() <= 8 * 2.0 ** -23 * exact.abs().sum(1) + 2 * rounded + N * 2.0 ** -149)[fits].all(), (found, right)
+    """, SIMULATED_GPUS="sm_90a")
