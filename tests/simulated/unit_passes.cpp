@@ -165,7 +165,7 @@ void check(const Kind& kind, bool gradient, int wanted, Random& random, std::str
   if (!gradient) CHECK(stages.plan->groups.size() == (kind.weight.empty() ? 1 : 2));
   if (!gradient) CHECK(finishes(stages.plan->groups.back()));
   if (!kind.weight.empty()) {                          // a maximum alone, and factors of one part
-    CHECK(plan.starts_with("online M  rows h t  over s\nonline Z U  rows h t  over s\n"));
+    CHECK(plan.find("online M  rows h t  over s\nonline Z U  rows h t  over s\n") != std::string::npos);
     for (const Step& step : stages.lowered->steps) CHECK(print(step.loops).find("in 3 parts") == std::string::npos);
   }
   check_run(*stages.bounded, *runtime::load_device(runtime::assemble(*stages.lowered, small)), random);
