@@ -390,7 +390,9 @@ class RowSets {
   // A sum over rows whose large operands the set reads too; fewer rows where parts for all of them would be many.
   void joins_as_sum(int node) {
     const Statement* s = open_.statement(node);
-    if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s)) return;
+    if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s) ||
+        finished(rewriting_, s->target.tensor))
+      return;
     // What adds up parts that fill a GPU would have fewer blocks for them.
     const auto is_part = [&](const Access& read) { return rewriting_.parts.contains(read.tensor); };
     if (has_threads(target_) && std::ranges::any_of(s->reads, is_part)) return;

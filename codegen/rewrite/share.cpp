@@ -13,6 +13,7 @@
 #include "codegen/plan.h"
 #include "codegen/product.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/finish.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/rewrite/tile.h"
 #include "codegen/scan.h"
@@ -99,6 +100,7 @@ class Sharing {
         }))
       return fmt::format("`{}` shares rows already", name);
     if (tiled(r_, s.target.tensor)) return fmt::format("`{}` is tiled", name);
+    if (finished(r_, s.target.tensor)) return fmt::format("`{}` is finished, or finishes a sum", name);
     for (std::size_t k = 0; k < s.indices.size(); ++k)
       if (!is_output_index(s, k) && extent(s, k) == 0) return fmt::format("the fold of `{}` has no value", name);
     if (const auto* fill = std::get_if<TensorId>(&s.fill);
