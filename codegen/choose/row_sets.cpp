@@ -242,6 +242,12 @@ Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int no
   return row_candidates(r.program, *s, r.strides);
 }
 
+// Whether it may join a set as a sum over its rows, which parts add up.
+bool joins_in_parts(const Rewriting& r, const Statement& s) {
+  return sums_in_parts(r.program, s) && !contracts(r.program, s) && !has_slice(r.program, s) &&
+      !finished(r, s.target.tensor);
+}
+
 bool touches_memory(const Rewriting& r, std::size_t node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[node]);
   return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
@@ -390,9 +396,7 @@ class RowSets {
   // A sum over rows whose large operands the set reads too; fewer rows where parts for all of them would be many.
   void joins_as_sum(int node) {
     const Statement* s = open_.statement(node);
-    if (!s || !sums_in_parts(program_, *s) || contracts(program_, *s) || has_slice(program_, *s) ||
-        finished(rewriting_, s->target.tensor))
-      return;
+    if (!s || !joins_in_parts(rewriting_, *s)) return;
     // What adds up parts that fill a GPU would have fewer blocks for them.
     const auto is_part = [&](const Access& read) { return rewriting_.parts.contains(read.tensor); };
     if (has_threads(target_) && std::ranges::any_of(s->reads, is_part)) return;
