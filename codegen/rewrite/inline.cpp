@@ -287,6 +287,28 @@ bool scales_elements(const Program& program, const Statement& producer, const St
           [&](const Access& read) { return read.tensor == id && reads_at_row(consumer, read); });
 }
 
+// Puts the elementwise statement at n into all that read it and are not gone, if each of them takes it. False: one does
+// not, or there are none.
+bool goes_into_readers(Rewriting& r, std::size_t n, const std::vector<bool>& gone,
+    const std::function<bool(const Program&, const Statement&, const Statement&)>& takes) {
+  Program& program = r.program;
+  const Statement taken = std::get<Statement>(program.nodes[n]);
+  std::map<std::size_t, Statement> with;
+  for (std::size_t u = n + 1; u < program.nodes.size(); ++u) {
+    if (gone[u] || !reads(program.nodes[u], taken.target.tensor)) continue;
+    const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
+    if (!consumer || !takes(program, taken, *consumer)) return false;
+    Statement one = inlined(program, taken, *consumer);
+    one.value = poly::interned(one.value);
+    if (!fits_a_chain(one)) return false;
+    with.emplace(u, std::move(one));
+  }
+  if (with.empty()) return false;
+  for (auto& [u, one] : with) program.nodes[u] = std::move(one);
+  r.done.push_back(directives::Inline{target_name(program, taken)});
+  return true;
+}
+
 // On a GPU: what is computed of few values for many elements, as the quotient of a mean or a power of the number of
 // steps. Threads that wait for memory compute it beside that, in less time than a launch takes.
 void inline_few(Rewriting& r) {
@@ -297,23 +319,7 @@ void inline_few(Rewriting& r) {
     if (!producer || is_output(program, producer->target.tensor) || !elementwise(program, *producer) ||
         weight(producer->value) > model::threads::heaviest_again)
       continue;
-    const Statement taken = *producer;
-    std::map<std::size_t, Statement> with;
-    bool possible = true;
-    for (std::size_t u = n + 1; u < program.nodes.size() && possible; ++u) {
-      if (gone[u] || !reads(program.nodes[u], taken.target.tensor)) continue;
-      const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = consumer && scales_elements(program, taken, *consumer);
-      if (!possible) break;
-      Statement one = inlined(program, taken, *consumer);
-      one.value = poly::interned(one.value);
-      possible = fits_a_chain(one);
-      with.emplace(u, std::move(one));
-    }
-    if (!possible || with.empty()) continue;
-    for (auto& [u, one] : with) program.nodes[u] = std::move(one);
-    gone[n] = true;
-    r.done.push_back(directives::Inline{target_name(program, taken)});
+    gone[n] = goes_into_readers(r, n, gone, scales_elements);
   }
   remove(program, gone);
 }
@@ -323,27 +329,15 @@ void inline_few(Rewriting& r) {
 // launch has all that read the same (choose/row_sets.cpp).
 void compute_results_again(Rewriting& r) {
   Program& program = r.program;
+  const std::vector<bool> none_gone(program.nodes.size(), false);
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const auto* producer = std::get_if<Statement>(&program.nodes[n]);
     if (!producer || !is_output(program, producer->target.tensor) || !elementwise(program, *producer) ||
         producer->target.element.empty() || weight(producer->value) > model::threads::heaviest_again)
       continue;
-    const Statement taken = *producer;
-    std::map<std::size_t, Statement> with;
-    bool possible = true;
-    for (std::size_t u = n + 1; u < program.nodes.size() && possible; ++u) {
-      if (!reads(program.nodes[u], taken.target.tensor)) continue;
-      const auto* consumer = std::get_if<Statement>(&program.nodes[u]);
-      possible = consumer && goes_on_from(program, *consumer, taken.target.tensor);
-      if (!possible) break;
-      Statement one = inlined(program, taken, *consumer);
-      one.value = poly::interned(one.value);
-      possible = fits_a_chain(one);
-      with.emplace(u, std::move(one));
-    }
-    if (!possible || with.empty()) continue;
-    for (auto& [u, one] : with) program.nodes[u] = std::move(one);
-    r.done.push_back(directives::Inline{target_name(program, taken)});
+    goes_into_readers(r, n, none_gone, [](const Program& all, const Statement& made, const Statement& consumer) {
+      return goes_on_from(all, consumer, made.target.tensor);
+    });
   }
 }
 
