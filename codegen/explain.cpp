@@ -202,12 +202,6 @@ int operations(const poly::Expr& value) {
                      [](const poly::Cast& cast) { return operations(cast.operand); }, [](const auto&) { return 0; });
 }
 
-double bytes_of(const Program& program, TensorId id) {
-  double bytes = lang::bytes(program.tensor(id).dtype);
-  for (const std::int64_t extent : extents(program.tensor(id))) bytes *= static_cast<double>(extent);
-  return bytes;
-}
-
 // Operations a byte at which arithmetic and memory take equally long. On a core: multiply-adds on full vectors against
 // bytes from memory.
 double balance(const Target& target) {

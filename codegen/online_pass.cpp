@@ -178,7 +178,7 @@ OnlinePass::Order OnlinePass::order_of_blocks(std::int64_t tiles, std::int64_t a
     if (m.part.by_column)
       for (const std::size_t r : reads_of(*m.part.by_column)) columns.insert(m.nest.reads[r].tensor);
   const poly::Program& program = storage_.plan.program;
-  for (const TensorId id : columns) bytes += codegen::elements(program, id) * lang::bytes(program.tensor(id).dtype);
+  for (const TensorId id : columns) bytes += bytes_of(program, id);
   std::int64_t together = around;
   while (together > 1 &&
       (around % together ||

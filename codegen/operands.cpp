@@ -420,7 +420,7 @@ Rewriting alone(const Rewriting& r, std::span<const Statement> statements) {
 double enough_for(const Rewriting& r) {
   double bytes = 0, arithmetic = 0;
   for (const auto* outside : {&r.program.inputs, &r.program.outputs})
-    for (const TensorId id : *outside) bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
+    for (const TensorId id : *outside) bytes += bytes_of(r.program, id);
   for (const poly::Node& node : r.program.nodes)
     if (const auto* s = std::get_if<Statement>(&node))
       arithmetic += model::arithmetic(points(*s), s->value.type(), r.target);

@@ -135,6 +135,10 @@ double elements(const Program& program, TensorId id) {
   return count;
 }
 
+double bytes_of(const Program& program, TensorId id) {
+  return elements(program, id) * lang::bytes(program.tensor(id).dtype);
+}
+
 // A reduction some operand of which does not depend on some output index: blocks of m and n pay.
 bool reuses(const Statement& s) {
   if (!reduces(s) || scan_of(s)) return false;

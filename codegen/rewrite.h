@@ -35,6 +35,7 @@ std::vector<Tie> ties(const poly::Statement& s);
 bool contracts(const poly::Program& program, const poly::Statement& s);
 double points(const poly::Statement& s);               // of the box; of a scan, what is computed
 double elements(const poly::Program& program, TensorId id);
+double bytes_of(const poly::Program& program, TensorId id);
 bool is_output(const poly::Program& program, TensorId id);
 // the statement that computes a tensor; null: none does
 const poly::Statement* maker(const poly::Program& program, TensorId id);

@@ -10,6 +10,7 @@
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/pass_tile.h"
 #include "codegen/choose/staged.h"
+#include "codegen/choose/streams.h"
 #include "codegen/choose/tensor_cores.h"
 #include "codegen/choose/threads.h"
 #include "codegen/choose/traffic.h"
@@ -110,8 +111,6 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
   return loops;
 }
 
-std::int64_t element_bytes(const poly::Program& program, TensorId id) { return lang::bytes(program.tensor(id).dtype); }
-
 // Of all loops of a fused group.
 double rows_of(const Fused& fused, const Fused::Set& set) {
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
@@ -161,7 +160,7 @@ std::vector<Loop> row_loops(
   const double rows = rows_of(fused, set);
   double row_bytes = 1;
   for (const TensorId id : locals)
-    row_bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+    row_bytes += bytes_of(fused.program, id) / rows;
   if (has_threads(target)) {
     if (set.parts) loops.back().step = set.parts;
     if (set.parts > 1) loops.back().walk = 1;
@@ -259,7 +258,7 @@ double bytes_read_again(const poly::Program& program, const Fused::Set& set, dou
   double bytes = 0;
   for (const auto& [id, count] : readers)
     if (count > 1 && !made.contains(id))
-      bytes += elements(program, id) / rows * static_cast<double>(element_bytes(program, id));
+      bytes += bytes_of(program, id) / rows;
   return bytes;
 }
 
@@ -270,7 +269,7 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
                turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;
   for (const TensorId id : group.locals)
-    bytes += elements(fused.program, id) / rows * static_cast<double>(element_bytes(fused.program, id));
+    bytes += bytes_of(fused.program, id) / rows;
   for (const int node : set.nodes)
     longest = std::max(
         longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
@@ -300,7 +299,8 @@ std::vector<TensorId> kept_of(const Fused& fused, const Fused::Set& set, const G
   Group all = group;                                   // as if it kept every sum
   for (const Compute& leaf : group.body) all.kept.push_back(target_of(fused.program, leaf.node));
   const auto bytes = [&](TensorId id) {
-    return static_cast<double>(poly::product(turn_shape(fused.program, all, id)) * element_bytes(fused.program, id));
+    const std::int64_t each = lang::bytes(fused.program.tensor(id).dtype);
+    return static_cast<double>(poly::product(turn_shape(fused.program, all, id)) * each);
   };
   double taken = 0;
   for (const TensorId id : group.locals) taken += bytes(id);
@@ -373,47 +373,6 @@ Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {
   leaf.block()->claims = false;
   leaf.form = forms::Fill{*leaf.block()};
   return group;
-}
-
-// Every vector of a row starts where a cache line does, if the first does. Parts of lines, as at the end of other rows,
-// are slow to stream.
-bool whole_lines(const Nest& nest, const Compute& leaf, std::int64_t bytes) {
-  constexpr auto line = static_cast<std::int64_t>(model::line);
-  for (std::size_t d = 0; d < nest.dims.size(); ++d)
-    if (nest.dims[d].name != leaf.n && nest.target.offset.coefficients[d] * bytes % line != 0) return false;
-  return nest.target.offset.constant * bytes % line == 0 && leaf.lanes * bytes % line == 0;
-}
-
-// Whether a contraction writes each element once, row after row, and so soon after the one before that the memory
-// decides.
-bool writes_once(const Compute& leaf, const Nest& nest, std::int64_t bytes) {
-  const auto* contract = leaf.as<forms::Contract>();
-  if (!contract || contract->chunk || contract->taps || contract->turned || !nest.rows.empty() ||
-      (contract->m_inner && !contract->m.empty()))
-    return false;
-  double steps = 1;
-  for (const Dim& dim : nest.dims) if (dim.reduction) steps *= static_cast<double>(dim.extent);
-  return steps <= model::streamed_steps && whole_lines(nest, leaf, bytes);
-}
-
-// A result that is half of the last cache or more, and an output that nobody here reads, is stored past the cache. Not
-// by turned blocks: they write no two vectors of a row one after the other, so where callers' memory begins within a
-// line, every vector leaves parts of two (9.6 ms for 2.9 on a Zen 4).
-void stream(Compute& leaf, const poly::Program& program, const Nest& nest, const Group& group, const Target& target) {
-  const TensorId id = nest.target.tensor;
-  const auto* map = leaf.as<forms::Map>();
-  if (has_threads(target) || !is_output(program, id)) return;
-  if (!map && !writes_once(leaf, nest, element_bytes(program, id))) return;
-  const double row =
-      leaf.n.empty() ? 0 : static_cast<double>(nest.dims[*nest.dim(leaf.n)].extent * element_bytes(program, id));
-  const bool long_rows = row >= (group.body.size() > 1 ? model::streamed_row_of_turn : model::streamed_row);
-  if (map && (map->turned || (!long_rows && !whole_lines(nest, leaf, element_bytes(program, id))))) return;
-  if (elements(program, id) * static_cast<double>(element_bytes(program, id)) <
-      model::streamed_part_of_l3 * static_cast<double>(target.l3))
-    return;
-  if (std::any_of(program.nodes.begin(), program.nodes.end(), [&](const poly::Node& n) { return reads(n, id); }))
-    return;
-  if (leaf.set_streams()) widen_for_streams(leaf, facts(nest, group.loops, target));
 }
 
 // The group of a Gather, Scatter or Sort.

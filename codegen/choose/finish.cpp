@@ -21,10 +21,6 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-double bytes_of(const Program& program, TensorId id) {
-  return elements(program, id) * static_cast<double>(lang::bytes(program.tensor(id).dtype));
-}
-
 TensorId tensor_of(const Rewriting& r, const std::string& name) {
   return std::get<Statement>(r.program.nodes[*statement_of(r.program, name)]).target.tensor;
 }

@@ -73,7 +73,7 @@ double cycles_of_sum_on_gpu(const Rewriting& r, const Statement& s) {
   const Nest nest = nest_of(s, r.strides);
   double bytes = 0;
   for (const TensorId id : {s.reads.front().tensor, s.target.tensor})
-    bytes += elements(r.program, id) * lang::bytes(r.program.tensor(id).dtype);
+    bytes += bytes_of(r.program, id);
   return std::max(cycles_of_threads(facts(nest, {}, r.target), 1, r.target), bytes / model::threads::memory_bytes);
 }
 

@@ -23,10 +23,6 @@ namespace {
 
 using poly::Statement;
 
-double bytes_of(const poly::Program& program, TensorId id) {
-  return elements(program, id) * lang::bytes(program.tensor(id).dtype);
-}
-
 // Of both operands, with k innermost; none: it runs along no dimension of one of them.
 std::optional<Layouts> with_innermost(const Rewriting& r, const Statement& s, std::size_t k) {
   Layouts made{.reads = {}, .target = {}, .bits = bits_of_tf32};

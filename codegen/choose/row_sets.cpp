@@ -90,7 +90,7 @@ struct RowSet {
     std::set<TensorId> own{s.target.tensor};
     for (const Access& read : s.reads) own.insert(read.tensor);
     for (const TensorId id : own)
-      if (!touched(id)) bytes += elements(program, id) * lang::bytes(program.tensor(id).dtype);
+      if (!touched(id)) bytes += bytes_of(program, id);
     return bytes * (target.multiprocessors / blocks - 1) > model::threads::bytes_of_a_launch;
   }
 

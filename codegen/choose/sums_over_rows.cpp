@@ -98,8 +98,7 @@ std::int64_t SumsOverRows::part_size(const std::vector<std::int64_t>& extents) c
 }
 
 double SumsOverRows::bytes_to_read_again(TensorId id) const {
-  return has_threads(target_) ? elements(program_, id) * lang::bytes(program_.tensor(id).dtype)
-                              : bytes_from_memory(program_, id, target_);
+  return has_threads(target_) ? bytes_of(program_, id) : bytes_from_memory(program_, id, target_);
 }
 
 std::vector<std::int64_t> extents_of(const Member& member) {

@@ -21,10 +21,6 @@ namespace {
 
 constexpr auto of_a_line = static_cast<std::int64_t>(model::element_of_line);  // strips of a part would tear lines
 
-double bytes_of(const Program& program, TensorId id) {
-  return elements(program, id) * lang::bytes(program.tensor(id).dtype);
-}
-
 std::vector<Access> accesses(const Statement& s) {
   std::vector<Access> all = s.reads;
   all.push_back(s.target);

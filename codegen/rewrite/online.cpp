@@ -358,10 +358,6 @@ Refusal apply(Rewriting& r, const directives::Online& directive) {
 
 namespace {
 
-double bytes_of(const Program& program, TensorId id) {
-  return elements(program, id) * static_cast<double>(lang::bytes(program.tensor(id).dtype));
-}
-
 // What launches of their own would take, on one multiprocessor: the multiplications of contractions, and bytes from and
 // to memory.
 double cycles_apart(const Rewriting& r, const std::vector<OnlineMember>& members) {

@@ -14,10 +14,6 @@ namespace {
 using poly::Program;
 using poly::Statement;
 
-double bytes(const Program& program, TensorId id) {
-  return elements(program, id) * static_cast<double>(lang::bytes(program.tensor(id).dtype));
-}
-
 // Of each node, whether it computes little from inputs, and from what does so too.
 std::vector<bool> small_nodes(const Program& program) {
   std::set<TensorId> at_hand(program.inputs.begin(), program.inputs.end());
@@ -25,11 +21,11 @@ std::vector<bool> small_nodes(const Program& program) {
   for (const poly::Node& node : program.nodes) {
     const auto* s = std::get_if<Statement>(&node);
     bool is_small = s && !std::holds_alternative<TensorId>(s->fill);
-    double all = is_small ? bytes(program, s->target.tensor) : 0;
+    double all = is_small ? bytes_of(program, s->target.tensor) : 0;
     if (is_small) {
       for (const poly::Access& read : s->reads) {
         is_small = is_small && at_hand.contains(read.tensor);
-        all += bytes(program, read.tensor);
+        all += bytes_of(program, read.tensor);
       }
     }
     is_small = is_small && all <= model::threads::small_sum && points(*s) <= model::threads::small_sum;
@@ -44,7 +40,7 @@ bool separates(const Program& program, std::size_t n) {
   std::set<TensorId> before, waiting;
   for (std::size_t m = 0; m < n; ++m)
     for (const TensorId id : autodiff::operands(program.nodes[m]))
-      if (bytes(program, id) >= model::threads::bytes_of_a_launch) before.insert(id);
+      if (bytes_of(program, id) >= model::threads::bytes_of_a_launch) before.insert(id);
   for (const TensorId id : autodiff::targets(program.nodes[n])) waiting.insert(id);
   for (std::size_t m = n + 1; m < program.nodes.size(); ++m) {
     const std::vector<TensorId> needs = autodiff::operands(program.nodes[m]);
