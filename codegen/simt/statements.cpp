@@ -71,7 +71,7 @@ void Kernel::shared(const Allocate& x, const std::string& name) {
   Place place{name, x.type, Space::Shared, false, {}, {}, false};
   const std::int64_t count = std::max<std::int64_t>(x.count, 1);
   if (pooled_) {
-    say("{0} {1} = ({0})(tc_pool + {2});", pointer_type(place), name, pool_used_);
+    say("{0} {1} = ({0})(tc_pool + {3}{2});", pointer_type(place), name, pool_used_, pool_of_warp_);
     pool_used_ += (element_bytes(x) + 15) / 16 * 16;
   } else if (cuda_) {
     declarations_ +=

@@ -18,6 +18,7 @@ struct simulated_three { unsigned x, y, z; };
 extern "C" {
 extern simulated_three threadIdx, blockIdx;
 void simulated_barrier(int line);
+void simulated_warp_barrier(int line);
 unsigned long long simulated_shuffle(int line, unsigned mask, unsigned long long value, int distance);
 void* simulated_aligned(int line, const void* pointer, unsigned long bytes);
 void simulated_copy(int line, const void* to, const void* from, int bytes, int there);
@@ -34,6 +35,7 @@ void simulated_products_wait(int newest);
 }
 
 #define __syncthreads() simulated_barrier(__LINE__)
+#define __syncwarp() simulated_warp_barrier(__LINE__)
 #define __builtin_assume_aligned(p, n) simulated_aligned(__LINE__, p, n)
 
 template <class To, class From>
