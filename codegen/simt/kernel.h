@@ -92,6 +92,8 @@ class Kernel {
   }
   void statement(const Fragment& x);
   void statement(const Pack& x);
+  void statement(const Exchange& x);
+  void statement(const StorePacked& x);
   void statement(const Multiply& x);
   void statement(const MultiplyShared& x);
   void statement(const Await& x);

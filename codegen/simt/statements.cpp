@@ -164,6 +164,17 @@ void Kernel::statement(const Pack& x) {
       bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
 }
 
+void Kernel::statement(const Exchange& x) {
+  on_tensor_cores("the exchange of `" + x.name + "`");
+  say("{}(&{});", ptx_.exchange(), speller_.element(x.name, Expr(x.at), scope_));
+}
+
+void Kernel::statement(const StorePacked& x) {
+  on_tensor_cores("the packed `" + x.name + "`");
+  say("{}(&{}, &{});", ptx_.store_packed(place_of(x.view, scope_).type, x.words),
+      speller_.element(x.view, x.offset, scope_), speller_.element(x.name, Expr(x.at), scope_));
+}
+
 void Kernel::statement(const Multiply& x) {
   on_tensor_cores("the fragment `" + x.c + "`");
   const auto at = [&](const std::string& name, std::int64_t first) {

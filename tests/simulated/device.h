@@ -106,8 +106,9 @@ inline void ptx_min_NaN_f32(int, float& r, float a, float b) {
 inline void ptx_lop3_b32(int, int& r, int x) { r = x; }  // as Scalars::apart has it: the operand's own bits
 
 inline void ptx_cvt_rn_f16x2_f32(int, unsigned& r, float high, float low) {
-  r = (unsigned)simulated_bits<unsigned short>((_Float16)low) |
-      (unsigned)simulated_bits<unsigned short>((_Float16)high) << 16;
+  unsigned short of_high, of_low;
+  ptx_cvt_rn_f16_f32(0, of_high, high), ptx_cvt_rn_f16_f32(0, of_low, low);
+  r = of_low | (unsigned)of_high << 16;
 }
 inline void ptx_cvt_rn_bf16_f32(int, unsigned short& r, float x) {
   const unsigned u = __float_as_uint(x);
