@@ -30,13 +30,15 @@ class CoreResults : protected CoreOperands {
 
   std::int64_t row(std::int64_t i, std::int64_t half) const { return i * instruction_.m + half * 8; }
   Expr element_of(std::int64_t i, std::int64_t half, std::int64_t j, std::int64_t one) const;
-  std::vector<Spot> spots(Body& body);
-  Body rows(std::vector<Spot>& spots, const std::vector<Finishing::Together>& together);
+  std::vector<Spot> spots(Body& body, const std::vector<Expr>& columns);
+  static const Spot& spot_of(const std::vector<Spot>& spots, const Form& form);
+  Body rows(std::vector<Spot>& spots, std::vector<Spot>& exchanged, const std::vector<Finishing::Together>& together);
   // Two of them, side by side.
   Body columns(const std::vector<Spot>& spots, std::int64_t i, std::int64_t half, std::int64_t j,
       const std::vector<Finishing::Together>& together);
 
   Expr m_of_thread_ = i64(0), n_of_thread_ = i64(0);   // its first element
+  std::vector<Expr> pairs_;                            // where its four neighbours of two blocks of columns begin
 };
 
 }  // namespace tilec::codegen

@@ -368,12 +368,16 @@ std::vector<Finishing::Together> Finishing::side_by_side(Body& body, std::size_t
 }
 
 Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
-    const Known& known) const {
+    const Known& known, std::int64_t at) const {
   Body body;
   const std::vector<Written> all = values(body, sums, place, known);
   for (std::size_t t = 0; t < all.size(); ++t) {
     const auto& [target, values] = all[t];
-    const auto& [width, aligned] = together[t];
+    if (together[t].by != By::Elements) {
+      append(body, words(*target, values, place, together[t], at));
+      continue;
+    }
+    const auto& [width, aligned, by, packed] = together[t];
     const std::string& name = storage_.name(target->tensor);
     for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(width)) {
       const auto some = [&](std::int64_t alignment) {
@@ -389,6 +393,88 @@ Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const 
       else body.push_back(stmt(If{*aligned, some(bytes), some(1)}));
     }
   }
+  return body;
+}
+
+Body Finishing::words(const FlatAccess& target, const std::vector<Expr>& values, const Place& place,
+    const Together& together, std::int64_t at) const {
+  Body body;
+  const DType type = storage_.plan.program.tensor(target.tensor).dtype;
+  const auto before = [](const Expr& stored) {         // packing rounds it
+    const auto* rounded = stored.as<Convert>();
+    return rounded && rounded->operand.type() == DType::F32 ? rounded->operand : convert(stored, DType::F32);
+  };
+  const bool waits = together.by == By::Exchange;
+  const std::string packed = waits ? together.packed : names_.fresh("word");
+  if (!waits) body.push_back(stmt(Allocate{packed, DType::U32, 1, Memory::Register}));
+  body.push_back(stmt(Pack{packed, waits ? at : 0, type, before(values[0]), before(values[1])}));
+  if (!waits) body.push_back(stmt(StorePacked{storage_.name(target.tensor), place(target.offset, 0), packed}));
+  return body;
+}
+
+Body Finishing::in_pairs(std::size_t d, const std::function<Body(const std::vector<Together>&)>& write) const {
+  Body body;
+  std::vector<Together> all = side_by_side(body, d, 2);
+  const std::vector<const FlatAccess*> targets = this->targets();
+  std::optional<Expr> pairs;
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    Together& one = all[t];
+    if (one.width < 2) continue;
+    if (lang::bytes(storage_.plan.program.tensor(targets[t]->tensor).dtype) == 2) {
+      const bool four =
+          nests_.front().dims[d].extent % 4 == 0 && neighbours_of(storage_, *targets[t], d, 4) == 4;
+      one.by = four ? By::Exchange : By::Words;
+      if (four) one.aligned = aligned(storage_, names_, body, targets[t]->tensor, 4);
+    }
+    pairs = pairs ? both(*pairs, *one.aligned) : *one.aligned;
+  }
+  if (!pairs) {
+    append(body, write(all));
+    return body;
+  }
+  const auto known = [&](bool aligned) {
+    std::vector<Together> some = all;
+    for (Together& one : some) {
+      if (one.aligned) one.aligned = Constant{DType::Bool, aligned};
+      if (!aligned) one.by = By::Elements;
+    }
+    return write(some);
+  };
+  const Expr asked = named(names_, body, "pairs", *pairs);
+  Body so = known(true), otherwise = known(false);
+  body.push_back(stmt(If{asked, std::move(so), std::move(otherwise)}));
+  return body;
+}
+
+bool Finishing::exchanges(const std::vector<Together>& together) {
+  return std::ranges::any_of(together, [](const Together& one) { return one.by == By::Exchange; });
+}
+
+std::vector<Finishing::Together> Finishing::with_registers(
+    Body& body, const std::vector<Together>& together, std::int64_t words) const {
+  std::vector<Together> all = together;
+  for (Together& one : all) {
+    if (one.by != By::Exchange) continue;
+    one.packed = names_.fresh("packed");
+    body.push_back(stmt(Allocate{one.packed, DType::U32, words, Memory::Register}));
+  }
+  return all;
+}
+
+Body Finishing::exchange(const std::vector<Together>& together, std::int64_t at) const {
+  Body body;
+  for (const Together& one : together) if (one.by == By::Exchange) body.push_back(stmt(Exchange{one.packed, at}));
+  return body;
+}
+
+Body Finishing::exchanged(
+    const std::vector<Together>& together, std::int64_t at, const std::function<Expr(const Form&)>& place) const {
+  Body body;
+  const std::vector<const FlatAccess*> all = targets();
+  for (std::size_t t = 0; t < all.size(); ++t)
+    if (together[t].by == By::Exchange)
+      body.push_back(
+          stmt(StorePacked{storage_.name(all[t]->tensor), place(all[t]->offset), together[t].packed, at, 2}));
   return body;
 }
 

@@ -61,13 +61,35 @@ class Finishing {
   // What a form is at element `at` of some that a thread computes together.
   using Place = std::function<Expr(const Form& form, std::size_t at)>;
   using Known = std::map<TensorId, Expr>;              // of a row, what it has of other sums
-  // So many neighbours of a target are one access, where it begins at their bytes; a constant is known.
-  struct Together { std::int64_t width = 1; std::optional<Expr> aligned = {}; };
+  // So many neighbours of a target are one access, where it begins at their bytes; a constant is known. `by`: pairs of
+  // 16 bits are packed in a word; and what pairs of threads have of two blocks of columns they exchange, so that each
+  // has four neighbours of one of them, and four threads a sector. Words wait for it in `packed`.
+  enum class By { Elements, Words, Exchange };
+  struct Together {
+    std::int64_t width = 1;
+    std::optional<Expr> aligned = {};
+    By by = By::Elements;
+    std::string packed = {};
+  };
   // Of each target: how many neighbours along dimension d, where threads have `most` of them side by side.
   std::vector<Together> side_by_side(Body& body, std::size_t d, std::int64_t most) const;
-  // Stores of neighbours; `together`: per target.
+  // Stores of neighbours; `together`: per target. Words that are exchanged go to register `at` in the place of memory.
   Body stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
-      const Known& known = {}) const;
+      const Known& known = {}, std::int64_t at = 0) const;
+
+  // ---- where threads have results of tensor cores (docs/decisions/tensor_cores.md), two neighbours of each block of
+  // columns, and an even number of blocks
+
+  // What `write` does with the targets, one way where all begin at such a multiple and another where not.
+  Body in_pairs(std::size_t d, const std::function<Body(const std::vector<Together>&)>& write) const;
+  // Of one row: registers for its words; what was packed in two of them, from `at` on.
+  std::vector<Together> with_registers(
+      Body& body, const std::vector<Together>& together, std::int64_t words) const;
+  Body exchange(const std::vector<Together>& together, std::int64_t at) const;
+  Body exchanged(
+      const std::vector<Together>& together, std::int64_t at, const std::function<Expr(const Form&)>& place) const;
+  static bool exchanges(const std::vector<Together>& together);
+
   Body stores(const Expr& sum, const std::function<Expr(const Form&)>& place, const Known& known = {}) const;
 
   bool writes(const Nest& nest) const;                 // its target is no local
@@ -79,6 +101,9 @@ class Finishing {
   // All that is to be written where these are the sums.
   std::vector<Written> values(
       Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known) const;
+  // Two neighbours of 16 bits as a word.
+  Body words(const FlatAccess& target, const std::vector<Expr>& values, const Place& place, const Together& together,
+      std::int64_t at) const;
   // Of a statement, at an element at which these are known.
   Expr value(Body& body, const Nest& nest, const Known& made,
       const std::function<Expr(const Form&)>& place) const;

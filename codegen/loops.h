@@ -16,8 +16,8 @@
 //  6. Views alias only if they have one base.
 //  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A
 //     FoldRows and an Interleave too, and their arrays have as many registers at most.
-//  8. Fragments are Register arrays of u32, or of f32 that are to be rounded (tensor_cores.h): a Fragment and a
-//     Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy brings is
+//  8. Fragments are Register arrays of u32, or of f32 that are to be rounded (tensor_cores.h): a Fragment, an Exchange
+//     and a Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy brings is
 //     read behind a Barrier that waits for its group. A MultiplyShared is a step of four warps: what it reads stays,
 //     and nobody touches its sums, until an Await waits for it.
 //  9. Arithmetic follows docs/language.md#types and is typed: an Apply of integer type wraps in it. f16 and bf16 appear
@@ -129,6 +129,10 @@ struct Commit {};                                      // the Copies since the C
 struct Fragment { std::string name; std::int64_t first = 0; std::string view; Expr offset; bool transposed = false; };
 // a register of a Fragment: two f32 rounded to f16 or bf16; parts 3: bf16 whose sums they are, `step` registers apart
 struct Pack { std::string name; std::int64_t at; DType type; Expr low, high; std::int64_t parts = 1, step = 0; };
+// of an array of u32: register at + 1 of thread 2 i of a warp and register at of thread 2 i + 1 change places
+struct Exchange { std::string name; std::int64_t at = 0; };
+// so many words from a register on, two elements each, as one access at a multiple of its bytes
+struct StorePacked { std::string view; Expr offset; std::string name; std::int64_t at = 0, words = 1; };
 // c += a b
 struct Multiply {
   const MatrixInstruction* instruction;
@@ -164,7 +168,7 @@ struct Stmt {
   ~Stmt();
 
   std::variant<For, If, Let, View, Aligned, Allocate, Store, Fold, Barrier, Prefetch, Transpose, Interleave, FoldRows,
-      CallStmt, Copy, Commit, Fragment, Pack, Multiply, MultiplyShared, Await>
+      CallStmt, Copy, Commit, Fragment, Pack, Exchange, StorePacked, Multiply, MultiplyShared, Await>
       node;
 };
 

@@ -148,6 +148,10 @@ class Printer {
     return fmt::format("pack {}[{}] = {}({}, {}){}", x.name, x.at, lang::name(x.type), print(x.low), print(x.high),
         x.parts > 1 ? fmt::format(" in {} parts by {}", x.parts, x.step) : "");
   }
+  static std::string simple(const Exchange& x) { return fmt::format("exchange {}[{}]", x.name, x.at); }
+  static std::string simple(const StorePacked& x) {
+    return fmt::format("{}[{}] = {} pairs {}[{}]", x.view, print(x.offset), x.words, x.name, x.at);
+  }
   static std::string simple(const Fragment& x) {
     return fmt::format(
         "fragment {}[{}] = {}{}[{}]", x.name, x.first, x.transposed ? "transposed " : "", x.view, print(x.offset));

@@ -234,6 +234,20 @@ class Verifier {
         "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
   }
 
+  void packed(const std::string& name, std::int64_t at, std::int64_t words, Inside inside) const {
+    const Memory_& array = memory(name);
+    require(!inside.vector && array.is_register && array.type == DType::U32 && at >= 0 && at + words <= array.count,
+        "`{}` has no {} words from {} on", name, words, at);
+  }
+
+  void statement(const Exchange& x, Inside inside) { packed(x.name, x.at, 2, inside); }
+
+  void statement(const StorePacked& x, Inside inside) {
+    i64(x.offset), packed(x.name, x.at, x.words, inside);
+    require(!memory(x.view).is_register && lang::bytes(memory(x.view).type) == 2 && (x.words == 1 || x.words == 2),
+        "{} pairs of elements are stored in `{}`", x.words, x.view);
+  }
+
   void statement(const Multiply& x, Inside inside) {
     const MatrixInstruction& i = *x.instruction;
     const auto holds = [&](const std::string& name, std::int64_t first, std::int64_t count, DType type) {

@@ -181,16 +181,32 @@ class OnCores : public ProductsOnCores {
   Expr writes_rows() const override { return equal_i64(t_, 0); }
 
   Body write_sum(std::size_t l) override {
+    return finishing(l).in_pairs(members_[l].part.column,
+        [&](const std::vector<Finishing::Together>& together) { return write_sum(l, together); });
+  }
+
+ private:
+  Body write_sum(std::size_t l, const std::vector<Finishing::Together>& together) {
     const PassMember& m = members_[l];
     const Finishing finishing = this->finishing(l);
     const std::int64_t columns = m.nest.dims[m.part.column].extent, blocks = sum_blocks(m);
     Body body;
-    const std::vector<Finishing::Together> together = finishing.side_by_side(body, m.part.column, 2);
+    const bool exchanges = Finishing::exchanges(together);
+    const Expr four = exchanges
+        ? let(body, "of_four", remainder(t_, 2) * i64(instruction_.n) + quotient(t_, 2) * i64(4))
+        : i64(0);
     const std::int64_t w = columns % 2 ? 1 : 2;
     append(body, each_row([&] {
-      Body line;
+      Body all, line, later;
+      const std::vector<Finishing::Together> mine = finishing.with_registers(all, together, blocks);
       Ranges points = points_[l];
       points.fix(m.part.row, row_value_);
+      const auto place = [&](const Expr& column) {
+        return [&points, &m, column](const Form& form, std::size_t one) {
+          points.fix(m.part.column, column + i64(static_cast<std::int64_t>(one)));
+          return points.known_part(form);
+        };
+      };
       const auto total_of = [&](const PassMember& fold) { return total(fold); };
       const auto by = divisor(line, m, total_of);
       const Finishing::Known known = known_folds(line, l, total_of);
@@ -200,20 +216,23 @@ class OnCores : public ProductsOnCores {
           std::vector<Expr> sums;
           for (std::int64_t one = 0; one < w; ++one)
             sums.push_back(divided(m, Load{m.registers, i64(result(slot_, blocks, j, c + one)), type_}, by));
-          const auto place = [&](const Form& form, std::size_t one) {
-            points.fix(m.part.column, column + i64(static_cast<std::int64_t>(one)));
-            return points.known_part(form);
-          };
-          Body some = finishing.stores(sums, place, together, known);
-          if ((j + 1) * instruction_.n > columns)
-            some = {stmt(If{less(column, i64(columns)), std::move(some), {}})};
-          append(line, std::move(some));
+          Body some = finishing.stores(sums, place(column), mine, known, j);
+          append(line, where((j + 1) * instruction_.n > columns ? less(column, i64(columns)) : always(), std::move(some)));
         }
-      if (rows_ % height_) return Body{stmt(If{less(row_value_, i64(rows_)), std::move(line), {}})};
-      return line;
+      const Expr there = rows_ % height_ ? less(row_value_, i64(rows_)) : always();
+      append(all, where(there, std::move(line)));
+      for (std::int64_t j = 0; j < blocks && exchanges; j += 2) {
+        append(all, finishing.exchange(mine, j));
+        const Expr column = four + i64(j * instruction_.n);
+        Body some = finishing.exchanged(mine, j, [&](const Form& form) { return place(column)(form, 0); });
+        append(later, where((j + 2) * instruction_.n > columns ? less(column, i64(columns)) : always(), std::move(some)));
+      }
+      append(all, where(there, std::move(later)));
+      return all;
     }));
     return body;
   }
+  static Expr always() { return Constant{DType::Bool, 1}; }
 };
 
 // A turn in two halves. While a thread computes the elements of one, tensor cores multiply the scores of the other and

@@ -63,6 +63,10 @@ template <class S, class See> void parts(S& statement, See&& see) {
     } else if constexpr (std::is_same_v<T, Pack>) {
       see.names(x.name), see.is(x.at), see.is(x.type), see.reads(x.low), see.reads(x.high);
       see.is(x.parts), see.is(x.step);
+    } else if constexpr (std::is_same_v<T, Exchange>) {
+      see.names(x.name), see.is(x.at);
+    } else if constexpr (std::is_same_v<T, StorePacked>) {
+      see.accesses(x.view, x.offset), see.names(x.name), see.is(x.at), see.is(x.words);
     } else if constexpr (std::is_same_v<T, Multiply>) {
       see.is(x.instruction), see.names(x.c), see.is(x.at_c), see.names(x.a), see.is(x.at_a);
       see.names(x.b), see.is(x.at_b);

@@ -25,6 +25,7 @@ namespace {
 struct ThreadTile {
   std::int64_t rows, vectors, lanes, threads;
   bool masked = false;                                 // rows of the domain bound m
+  bool asked = false;                                  // at each value of the reduction
   std::int64_t words = 1;                              // registers of an element
   double issued = 1;                                   // instructions of an element
   std::int64_t held = 0;                               // what it holds beside its sum
@@ -57,7 +58,8 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
                words = static_cast<double>(t.words),   // an f64 takes as many turns, of arithmetic too
                elements = static_cast<double>(t.rows * t.vectors), sides = static_cast<double>(t.rows + t.vectors);
   const double copied = static_cast<double>(t.height() + t.width()), turns = std::ceil(blocks / target.multiprocessors);
-  const double of_copy = gpu::issued_of_copy + (t.masked ? gpu::issued_of_rows : 0);
+  const double of_copy =
+      gpu::issued_of_copy + (t.masked ? gpu::issued_of_rows : 0) + (t.asked ? gpu::issued_of_value : 0);
   const double issued = warps * words * (t.issued * elements + sides / 4) + copied / warp * of_copy,
                shared = words * (warps * sides * gpu::turns_of_operand + copied / warp);
   const double held = std::min(turns, resident(t, gpu::least_of_depth));
@@ -275,7 +277,8 @@ std::optional<TileSides> in_best_orders(
   constexpr std::int64_t word = 4;                     // bytes
   const std::int64_t words = std::max<std::int64_t>(1, lang::bytes(compute_type(nest.value->type())) / word);
   const auto held = sides.roles.joined ? static_cast<std::int64_t>(sides.roles.joined->own.size()) : 0;
-  const ThreadTile like{0, 0, 0, 0, masked, words, issued_of(nest, sides.roles), held};
+  const bool asked = masked && sides.roles.staged.size() > 1;
+  const ThreadTile like{0, 0, 0, 0, masked, asked, words, issued_of(nest, sides.roles), held};
   std::optional<TileSides> best;
   double least = 0;
   for (const auto& m : orders_of(nest, sides.m))

@@ -129,6 +129,12 @@ class BodyEmitter {
   void statement(const Pack& s) {
     throw lang::InternalError("LLVM emitter: `" + s.name + "` is a fragment of tensor cores");
   }
+  void statement(const Exchange& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.name + "` is exchanged by threads of a GPU");
+  }
+  void statement(const StorePacked& s) {
+    throw lang::InternalError("LLVM emitter: `" + s.name + "` holds results of tensor cores");
+  }
   void statement(const Multiply& s) {
     throw lang::InternalError("LLVM emitter: `" + s.c + "` is a fragment of tensor cores");
   }

@@ -46,6 +46,8 @@ void names_of(const Body& body, std::set<std::string>& names) {
                    [](const Allocate&) {}, [](const Barrier&) {}, [](const Commit&) {},
                    [&](const Copy& x) { names.insert({x.to, x.from}), all({&x.at, &x.offset, &x.there}); },
                    [&](const Pack& x) { names.insert(x.name), all({&x.low, &x.high}); },
+                   [&](const Exchange& x) { names.insert(x.name); },
+                   [&](const StorePacked& x) { names.insert({x.view, x.name}), all({&x.offset}); },
                    [&](const Fragment& x) { names.insert({x.name, x.view}), all({&x.offset}); },
                    [&](const Multiply& x) { names.insert({x.c, x.a, x.b}); },
                    [&](const MultiplyShared& x) {

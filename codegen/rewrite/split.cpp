@@ -116,30 +116,35 @@ double taps_at_once(const Facts& f, const Target& target) {
   return leaf ? static_cast<double>(leaf->rows) : 1;
 }
 
+// Of a staged contraction: blocks of its tiles for each part, of those tiles that cost least where many fill the
+// machine. Without parts few of a large result would, and smaller ones, which read more, would seem enough.
+std::optional<double> tiles_of_a_part(const Rewriting& r, const Nest& nest, double outputs) {
+  Target full = r.target;
+  full.multiprocessors = 1;
+  const Facts all = facts(nest, {}, full);
+  std::int64_t threads = 0;
+  const auto tile = staged_leaf(all, 0, full, threads);
+  if (!tile) return std::nullopt;
+  const auto all_of = [&](const std::vector<std::string>& indices) {
+    double count = 1;
+    for (const std::string& index : indices) count *= static_cast<double>(nest.dims[*nest.dim(index)].extent);
+    return count;
+  };
+  const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
+  const auto cores = leaf_on_tensor_cores(r.program, all, 0, full);
+  const auto [height, width] =
+      cores ? tile_of(*cores) : std::pair(threads / tile->lanes * tile->rows, tile->lanes * tile->vectors);
+  return outputs * tiles(all_of(tile->all_of_m()), height) * tiles(all_of(tile->all_of_n()), width);
+}
+
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
 Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const Nest nest = nest_of(s, r.strides);
   const Facts all = facts(nest, {}, r.target);
   const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
-  std::int64_t threads = 0;
-  if (const auto tile = staged_leaf(all, 0, r.target, threads)) {
-    const auto extent = [&](const std::string& index) {
-      return static_cast<double>(nest.dims[*nest.dim(index)].extent);
-    };
-    const auto all_of = [&](const std::vector<std::string>& indices) {
-      double count = 1;
-      for (const std::string& index : indices) count *= extent(index);
-      return count;
-    };
-    const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
-    const auto cores = leaf_on_tensor_cores(r.program, all, 0, r.target);
-    const auto [height, width] =
-        cores ? tile_of(*cores) : std::pair(threads / tile->lanes * tile->rows, tile->lanes * tile->vectors);
-    const double blocks =
-        outputs * tiles(all_of(tile->all_of_m()), height) * tiles(all_of(tile->all_of_n()), width);
-    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / blocks), each,
+  if (const auto blocks = tiles_of_a_part(r, nest, outputs))
+    return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / *blocks), each,
         model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
-  }
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors,
                taps = taps_at_once(all, r.target);
   if (choose_leaf(all, 0).leaf.is<forms::Reduce>())
@@ -167,9 +172,12 @@ constexpr std::int64_t piece = 16;                     // values: 16 bytes of an
 // Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
 // few parts, which are staged contractions themselves.
 std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
-  const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type());
+  const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type()),
+               moved = bytes / (model::threads::l2_bytes * r.target.multiprocessors);
   const auto whole = cycles_of_tiles(r, nest_of(s, r.strides), 1);
   if (!whole) return std::nullopt;
+  // What adds up parts adds up parts of these too.
+  const double added = r.parts.contains(s.target.tensor) ? -moved : model::threads::cycles_of_a_launch;
   std::optional<Cut> best;
   double least = *whole * parts.points;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
@@ -191,9 +199,7 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
       part.dims[d].extent = chunk;
       const auto cycles = cycles_of_tiles(r, part, static_cast<double>(count));
       if (!cycles) continue;
-      const double cost = *cycles * each +
-          static_cast<double>(count) * bytes / (model::threads::l2_bytes * r.target.multiprocessors) +
-          model::threads::cycles_of_a_launch;
+      const double cost = *cycles * each + static_cast<double>(count) * moved + added;
       if (cost < model::threads::better_tile * least) best = Cut{k, chunk}, least = cost;
     }
   }
@@ -373,9 +379,10 @@ void split_reductions(Rewriting& r) {
     std::optional<Cut> cut = cut_of(r, *s);
     if (!cut && !has_threads(r.target) && folds_in_parts(r, *s)) cut = cut_by_time(r, *s);
     if (!cut) continue;
-    // On a GPU, parts of one value each that are still too few are cut along another index.
+    // On a GPU, parts of one value each that are still too few are cut along another index, and parts in tiles where
+    // that fills the machine better.
     for (bool again = true; again && cut;) {
-      again = cut->chunk == 1 && has_threads(r.target) && !is_staged(r, std::get<Statement>(r.program.nodes[n]));
+      again = has_threads(r.target) && (cut->chunk == 1 || is_staged(r, std::get<Statement>(r.program.nodes[n])));
       split(r, n, *cut);
       if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]));
     }

@@ -40,13 +40,14 @@ std::string emit(const Lowered& package, Dialect dialect) {
 
 Launch launch(const Loops& kernel, Dialect dialect) {
   const Body& body = kernel.functions.back().body;
-  const Grid grid = grid_of(body);
+  const bool cuda = dialect == Dialect::Cuda;
+  const Grid grid = grid_of(body, cuda);
   Launch launch;
   std::copy(grid.extent, grid.extent + 3, launch.grid);
-  launch.threads = threads_of(body);
-  const std::int64_t pool = shared_bytes(body);
-  launch.shared = pool + fold_bytes(body, dialect == Dialect::Cuda && launch.threads % 32 == 0);
-  if (dialect == Dialect::Cuda && launch.shared > static_shared_limit) launch.dynamic_shared = pool;
+  launch.threads = threads_of(body) * grid.together;
+  const std::int64_t pool = shared_bytes(body) * grid.together;
+  launch.shared = pool + (grid.together > 1 ? 0 : fold_bytes(body, cuda && launch.threads % 32 == 0));
+  if (cuda && launch.shared > static_shared_limit) launch.dynamic_shared = pool;
   return launch;
 }
 

@@ -31,6 +31,15 @@ bool is_for(const Stmt& s, Kind kind) {
   return loop && loop->kind == kind;
 }
 
+// Fewer blocks of a warp than 32 for each of 128 multiprocessors run at once as they are, and so do those that share
+// the memory of a multiprocessor among fewer than 64.
+constexpr std::int64_t least_to_join = 4096, joined = 4, most_shared_of_warp = 3584;
+
+std::int64_t blocks_together(const Body& kernel) {
+  const bool warps = threads_of(kernel) == 32 && !multiplies_shared(kernel);
+  return warps && blocks_of(kernel) >= least_to_join && shared_bytes(kernel) <= most_shared_of_warp ? joined : 1;
+}
+
 }  // namespace
 
 std::int64_t constant_extent(const For& loop) {
@@ -58,10 +67,11 @@ std::int64_t blocks_of(const Body& body) {
   return sum;
 }
 
-Grid grid_of(const Body& kernel) {
-  Grid grid{true, blocks_of(kernel), {1, 1, 1}};
+Grid grid_of(const Body& kernel, bool cuda) {
+  Grid grid{true, blocks_of(kernel), {1, 1, 1}, cuda ? blocks_together(kernel) : 1};
+  grid.chained = grid.together == 1;
   std::vector<std::int64_t> extents;                   // outermost first
-  for (const Body* body = &kernel; body;) {
+  for (const Body* body = grid.chained ? &kernel : nullptr; body;) {
     const Body* inner = nullptr;
     for (const Stmt& s : *body) {
       if (!is_block(s)) continue;
@@ -77,9 +87,10 @@ Grid grid_of(const Body& kernel) {
     if (grid.extent[axis] > axis_limit[axis]) grid.chained = false;
   }
   if (grid.chained) return grid;
-  const std::int64_t row = std::min(grid.blocks, std::int64_t{1} << 30);
+  const std::int64_t launched = (grid.blocks + grid.together - 1) / grid.together,
+                     row = std::min(launched, std::int64_t{1} << 30);
   grid.extent[0] = row;
-  grid.extent[1] = row == 0 ? 1 : (grid.blocks + row - 1) / row;
+  grid.extent[1] = row == 0 ? 1 : (launched + row - 1) / row;
   grid.extent[2] = 1;
   if (grid.extent[1] > axis_limit[1])
     throw lang::InternalError(fmt::format("loops: {} blocks are more than a grid has", grid.blocks));

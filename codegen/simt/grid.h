@@ -2,6 +2,7 @@
 //
 //   for j in block 32 { for i in block 8 { … } }          ⇒  grid (8, 32): i = x, j = y
 //   for a in block 10 { … }   for b in block 6 { … }      ⇒  grid 16: a = x if x < 10, else b = x - 10
+//   for i in block 100000 { for l in thread 32 { … } }    ⇒  grid 25000 of 128 threads: i = 4 x + warp (CUDA)
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,11 @@ struct Grid {
                                                        // beyond its limit)
   std::int64_t blocks = 1;
   std::int64_t extent[3] = {1, 1, 1};                  // x first
+  std::int64_t together = 1;                           // blocks of one warp that are one block of the launch
 };
-Grid grid_of(const Body& kernel);
+// A multiprocessor has room for 64 warps and for 32 blocks: where blocks of a warp are more than it holds at once, four
+// of them are launched as one. Each has its own part of the shared memory, and its barriers are of its warp alone.
+Grid grid_of(const Body& kernel, bool cuda);
 
 std::int64_t blocks_of(const Body& body);              // of the Block loops in it, siblings added, nested multiplied; 1
                                                        // if there are none

@@ -53,13 +53,14 @@ std::string Kernel::signature() {
     scope_.variables[name] = value;
   }
   const std::string name = symbol(function_.name);
-  const std::string shape = grid_.chained
+  const std::string shape = grid_.chained || grid_.together > 1
       ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2])
       : fmt::format("{}", grid_.blocks);
-  const std::string comment = fmt::format("\n// {} blocks of {} threads\n", shape, threads_);
+  const std::int64_t threads = threads_ * grid_.together;
+  const std::string comment = fmt::format("\n// {} blocks of {} threads\n", shape, threads);
   if (cuda_)
     return fmt::format(
-        "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads_, name, fmt::join(list, ", "));
+        "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads, name, fmt::join(list, ", "));
   return fmt::format("{}__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void {}({})", comment, threads_, name,
       fmt::join(list, ", "));
 }
@@ -108,10 +109,12 @@ void Kernel::shared_pool() {
   const bool dynamic = cuda_ && bytes + fold_bytes(function_.body, by_warps()) > static_shared_limit;
   pooled_ = bytes > 0 && (siblings || dynamic);
   if (!pooled_) return;
+  pool_of_warp_ = grid_.together > 1 ? fmt::format("(threadIdx.x >> 5) * {} + ", bytes) : "";
   if (dynamic)
     declarations_ += fmt::format("  extern __shared__ __align__({}) unsigned char tc_pool[];\n", alignment());
   else if (cuda_)
-    declarations_ += fmt::format("  __shared__ __align__({}) unsigned char tc_pool[{}];\n", alignment(), bytes);
+    declarations_ += fmt::format(
+        "  __shared__ __align__({}) unsigned char tc_pool[{}];\n", alignment(), bytes * grid_.together);
   else declarations_ += fmt::format("  __local unsigned char tc_pool[{}] __attribute__((aligned(16)));\n", bytes);
 }
 
@@ -121,11 +124,12 @@ void Kernel::top() {
   if (!has_block(function_.body)) return statements(function_.body);
   if (grid_.chained) return blocks(function_.body, "");
   const std::string g = names_.fresh("block_number");
-  const std::string linear = grid_.extent[1] == 1
+  std::string linear = grid_.extent[1] == 1
       ? group(0)
       : fmt::format("{} + ({}){} * {}", group(0), scalars_.unsigned_index(), group(1), grid_.extent[0]);
+  if (grid_.together > 1) linear = fmt::format("({}) * {} + (threadIdx.x >> 5)", linear, grid_.together);
   say("const {0} {1} = ({0})({2});", grid_.blocks <= axis_limit[0] ? "int" : scalars_.index(), g, linear);
-  if (grid_.extent[1] > 1)
+  if (grid_.extent[1] > 1 || grid_.blocks % grid_.together != 0)
     say("if ({} >= {}) return;", g, scalars_.integer(grid_.blocks, grid_.blocks <= axis_limit[0]));
   blocks(function_.body, g);
 }

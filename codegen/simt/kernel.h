@@ -47,7 +47,7 @@ class Kernel {
         copies_(has_copies(function_.body)),
         from_shared_(multiplies_shared(function_.body)),
         threads_(threads_of(function_.body)),
-        grid_(grid_of(function_.body)),
+        grid_(grid_of(function_.body, cuda_)),
         names_(unit.globals) {}
 
   std::string text();
@@ -92,6 +92,8 @@ class Kernel {
   }
   void statement(const Fragment& x);
   void statement(const Pack& x);
+  void statement(const Exchange& x);
+  void statement(const StorePacked& x);
   void statement(const Multiply& x);
   void statement(const MultiplyShared& x);
   void statement(const Await& x);
@@ -105,12 +107,16 @@ class Kernel {
                                                               // 8 rows
   std::string qualifier(Space space) const;
   std::string pointer_type(const Place& place) const;
-  std::string tid() const { return cuda_ ? "(int)threadIdx.x" : "(int)get_local_id(0)"; }
+  std::string tid() const {
+    return !cuda_ ? "(int)get_local_id(0)" : grid_.together > 1 ? "(int)(threadIdx.x & 31u)" : "(int)threadIdx.x";
+  }
   std::string group(int axis) const {
     return cuda_ ? fmt::format("blockIdx.{}", "xyz"[axis]) : fmt::format("get_group_id({})", axis);
   }
   std::string barrier() const {
-    return cuda_ ? "__syncthreads();" : "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
+    return !cuda_              ? "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+        : grid_.together > 1 ? "__syncwarp();"
+                             : "__syncthreads();";
   }
   std::string combine(Aggregation how, DType type, const std::string& a, const std::string& b);
   void fold_tree(const Fold& x, DType type, const std::string& result, const std::string& value);
@@ -137,6 +143,7 @@ class Kernel {
   bool pooled_ = false;                                // shared arrays of siblings overlay each other, or exceed what a
                                                        // kernel may declare
   std::int64_t pool_used_ = 0;
+  std::string pool_of_warp_;                           // where the part of this warp begins
   std::map<std::string, std::int64_t> registers_;      // of each array
   std::map<std::string, std::string> folds_;           // storage type → scratch array
 };

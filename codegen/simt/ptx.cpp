@@ -62,6 +62,19 @@ std::string Ptx::pack(DType type, std::int64_t parts) {
   return scalars_.helper(name, "void", parameters, body);
 }
 
+std::string Ptx::exchange() {
+  return scalars_.helper("tc_exchange", "void", "unsigned int* r",
+      "const bool odd = (threadIdx.x & 1) != 0; const unsigned int got = __shfl_xor_sync(0xffffffffu, odd ? r[0] : r[1], 1); r[0] = odd ? got : r[0]; r[1] = odd ? r[1] : got;");
+}
+
+std::string Ptx::store_packed(DType type, std::int64_t words) {
+  const char* word = words == 2 ? "unsigned long long" : "unsigned int";
+  return scalars_.helper(fmt::format("tc_store_packed_{}_{}", words, lang::name(type)), "void",
+      fmt::format("{}* to, const unsigned int* r", scalars_.storage(type)),
+      fmt::format("*({0}*)__builtin_assume_aligned(to, {1}) = {2};", word, 4 * words,
+          words == 2 ? "r[0] | (unsigned long long)r[1] << 32" : "r[0]"));
+}
+
 std::string Ptx::multiply(const MatrixInstruction& i) {
   const bool real = is_float(i.accumulator);
   const bool rounds = i.fragment() == DType::F32;

@@ -19,6 +19,8 @@ class Ptx {
   std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
   std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
+  std::string exchange();                              // (two registers): see Exchange
+  std::string store_packed(DType type, std::int64_t words);  // (to, registers)
   std::string multiply(const MatrixInstruction& instruction);  // (c, a, b)
   // Of sm_90a.
   std::string matrix();                                // (where it begins, bytes to the next panel, behind how many

@@ -71,7 +71,7 @@ void Kernel::shared(const Allocate& x, const std::string& name) {
   Place place{name, x.type, Space::Shared, false, {}, {}, false};
   const std::int64_t count = std::max<std::int64_t>(x.count, 1);
   if (pooled_) {
-    say("{0} {1} = ({0})(tc_pool + {2});", pointer_type(place), name, pool_used_);
+    say("{0} {1} = ({0})(tc_pool + {3}{2});", pointer_type(place), name, pool_used_, pool_of_warp_);
     pool_used_ += (element_bytes(x) + 15) / 16 * 16;
   } else if (cuda_) {
     declarations_ +=
@@ -162,6 +162,17 @@ void Kernel::statement(const Pack& x) {
   on_tensor_cores("the fragment `" + x.name + "`");
   say("{}(&{}, {}, {}, {});", ptx_.pack(x.type, x.parts), speller_.element(x.name, Expr(x.at), scope_), x.step,
       bare(speller_.value(x.low, scope_).text), bare(speller_.value(x.high, scope_).text));
+}
+
+void Kernel::statement(const Exchange& x) {
+  on_tensor_cores("the exchange of `" + x.name + "`");
+  say("{}(&{});", ptx_.exchange(), speller_.element(x.name, Expr(x.at), scope_));
+}
+
+void Kernel::statement(const StorePacked& x) {
+  on_tensor_cores("the packed `" + x.name + "`");
+  say("{}(&{}, &{});", ptx_.store_packed(place_of(x.view, scope_).type, x.words),
+      speller_.element(x.view, x.offset, scope_), speller_.element(x.name, Expr(x.at), scope_));
 }
 
 void Kernel::statement(const Multiply& x) {

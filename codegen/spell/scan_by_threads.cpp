@@ -1,5 +1,6 @@
 #include "codegen/spell/scan_by_threads.h"
 
+#include <functional>
 #include <utility>
 
 #include "codegen/scalar.h"
@@ -62,25 +63,57 @@ class ScanByThreads {
     return store;
   }
 
+  // How many values of a thread are one access, where memory begins at a multiple of it.
+  std::int64_t width_of(std::size_t number, const FlatAccess& access, std::size_t d, const Expr& begin) const {
+    if (s_.around.base.contains(number) || !is_const(begin)) return 1;
+    std::int64_t width = neighbours_of(s_.storage, access, d, s_.leaf.rows);
+    while (const_or(begin, 0) % width) width /= 2;
+    return width;
+  }
+
+  // Accesses that are wide where memory is aligned.
+  struct Wide {
+    Alignments bytes = {};
+    std::optional<Expr> aligned = {};
+  };
+  void widen(Body& body, Wide& wide, std::size_t number, const FlatAccess& access, std::size_t d, const Expr& begin) {
+    const std::int64_t width = width_of(number, access, d, begin);
+    if (width == 1) return;
+    wide.bytes[number] = width * lang::bytes(s_.storage.plan.program.tensor(access.tensor).dtype);
+    const Expr one = aligned(s_.storage, s_.names, body, access.tensor, width);
+    wide.aligned = wide.aligned ? both(*wide.aligned, one) : one;
+  }
+
+  // `part` with wide accesses where `whole` says that there is all of them; else one by one.
+  static Body widely(
+      const Wide& wide, const Expr& whole, const std::function<Body(const Alignments&, bool is_whole)>& part) {
+    if (!wide.aligned) return part({}, false);
+    Alignments apart = wide.bytes;
+    for (auto& [number, bytes] : apart) bytes = 1;
+    return {stmt(If{both(*wide.aligned, whole), part(wide.bytes, true), part(apart, false)})};
+  }
+
   // A round is `rows` values to each thread.
   Body rounds(const ScanParts& p) {
     Body body;
     const std::int64_t each = s_.leaf.rows;
     const Expr end = s_.named(body, "end", clamped(p.full + i64(s_.scan.c), p.k)),
                first = s_.named(body, "first", p.first + i64(s_.scan.c));
+    Wide reads, target;
+    for (std::size_t r = 0; r < s_.nest.reads.size(); ++r)
+      widen(body, reads, r, s_.nest.reads[r], s_.over, p.k.lo);
+    widen(body, target, target_access, s_.nest.target, s_.along, p.k.lo - i64(s_.scan.c));
     append(body,
         serial(s_.names, s_.nest.dims[s_.over].name + "_b", {i64(0), ceil_divide(end - p.k.lo, each * s_.leaf.lanes)},
             [&](const Expr& turn) {
               Body round;
               const Expr k = s_.named(round, "k", p.k.lo + (turn * i64(s_.leaf.lanes) + var(thread_)) * i64(each));
-              const std::vector<Expr> sums = own_sums(round, k, end);
+              const std::vector<Expr> sums = own_sums(round, reads, k, end);
               const auto [before, all] = totals(round, sums.back());
-              for (std::int64_t u = 0; u < each; ++u) {
-                const Expr at = k + i64(u),
-                           sum = combine(s_.nest.aggregation, before, sums[static_cast<std::size_t>(u)]);
-                round.push_back(stmt(If{both(at_least(at, first), less(at, end)),
-                    {store_at(at - i64(s_.scan.c), s_.stored_value(sum))}, {}}));
-              }
+              const Expr whole = both(at_least(k, first), at_least(end, k + i64(each)));
+              append(round, widely(target, whole, [&, &before = before](const Alignments& bytes, bool is_whole) {
+                return stores(k, is_whole ? std::nullopt : std::optional(Interval{first, end}), before, sums, bytes);
+              }));
               round.push_back(stmt(Store{s_.acc, i64(0), combine(s_.nest.aggregation, s_.accumulator(0), all)}));
               round.push_back(stmt(Barrier{}));
               return round;
@@ -88,23 +121,48 @@ class ScanByThreads {
     return body;
   }
 
-  std::vector<Expr> own_sums(Body& round, const Expr& k, const Expr& end) {
+  // `range`: of the values that there are, where these are not all.
+  Body stores(const Expr& k, const std::optional<Interval>& range, const Expr& before, const std::vector<Expr>& sums,
+      const Alignments& bytes) {
+    Body body;
+    s_.points.fix(s_.along, k - i64(s_.scan.c));
+    s_.view_of_target(body, bytes);
+    s_.points.release(s_.along);
+    for (std::int64_t u = 0; u < s_.leaf.rows; ++u) {
+      const Expr sum = combine(s_.nest.aggregation, before, sums[static_cast<std::size_t>(u)]), at = k + i64(u);
+      Body store;
+      s_.put(store, 0, u, s_.stored_value(sum));
+      if (range) store = {stmt(If{both(at_least(at, range->lo), less(at, range->hi)), std::move(store), {}})};
+      append(body, std::move(store));
+    }
+    return body;
+  }
+
+  std::vector<Expr> own_sums(Body& round, const Wide& wide, const Expr& k, const Expr& end) {
     const std::string x = s_.names.fresh("x");
     round.push_back(stmt(Allocate{x, s_.fold_type, s_.leaf.rows, Memory::Register}));
     s_.points.fix(s_.over, k);
+    append(round, widely(wide, at_least(end, k + i64(s_.leaf.rows)), [&](const Alignments& bytes, bool is_whole) {
+      Body body;
+      s_.views_of_reads(body, bytes);
+      for (std::int64_t u = 0; u < s_.leaf.rows; ++u) {
+        Body there;
+        s_.values.clear();
+        const Expr value_here = convert(s_.value(there, *s_.nest.value, 0, u), s_.fold_type);
+        there.push_back(stmt(Store{x, i64(u), value_here}));
+        if (!is_whole)
+          there = {stmt(Store{x, i64(u), identity(s_.nest.aggregation, s_.fold_type)}),
+              stmt(If{less(k + i64(u), end), std::move(there), {}})};
+        append(body, std::move(there));
+      }
+      return body;
+    }));
+    s_.points.release(s_.over);
     std::vector<Expr> sums;
     for (std::int64_t u = 0; u < s_.leaf.rows; ++u) {
-      round.push_back(stmt(Store{x, i64(u), identity(s_.nest.aggregation, s_.fold_type)}));
-      Body there;
-      s_.values.clear();
-      if (u == 0) s_.views_of_reads(round);
-      const Expr value_here = convert(s_.value(there, *s_.nest.value, 0, u), s_.fold_type);
-      there.push_back(stmt(Store{x, i64(u), value_here}));
-      round.push_back(stmt(If{less(k + i64(u), end), std::move(there), {}}));
       const Expr one = Load{x, i64(u), s_.fold_type};
       sums.push_back(s_.named(round, "s", u == 0 ? one : combine(s_.nest.aggregation, sums.back(), one)));
     }
-    s_.points.release(s_.over);
     return sums;
   }
 

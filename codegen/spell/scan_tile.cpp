@@ -29,6 +29,11 @@ Scan known_scan(const Nest& nest) {
   return *scan;
 }
 
+std::int64_t alignment_of(const Alignments& bytes, std::size_t access) {
+  const auto found = bytes.find(access);
+  return found == bytes.end() ? 0 : found->second;
+}
+
 }  // namespace
 
 ScanTile::ScanTile(
@@ -129,15 +134,17 @@ Expr ScanTile::corner(std::size_t access, const Form& offset) const {
   return base == around.base.end() ? sum : sum - base->second;
 }
 
-void ScanTile::view_of_target(Body& body) {
+void ScanTile::view_of_target(Body& body, const Alignments& bytes) {
   target_view = names.fresh("o");
-  body.push_back(stmt(View{target_view, storage.name(nest.target.tensor), corner(target_access, nest.target.offset)}));
+  body.push_back(stmt(View{target_view, storage.name(nest.target.tensor), corner(target_access, nest.target.offset),
+      alignment_of(bytes, target_access)}));
 }
 
-void ScanTile::views_of_reads(Body& body) {
+void ScanTile::views_of_reads(Body& body, const Alignments& bytes) {
   for (std::size_t r = 0; r < nest.reads.size(); ++r) {
     views[r] = names.fresh(fmt::format("p{}", r));
-    body.push_back(stmt(View{views[r], storage.name(nest.reads[r].tensor), corner(r, nest.reads[r].offset)}));
+    body.push_back(stmt(View{
+        views[r], storage.name(nest.reads[r].tensor), corner(r, nest.reads[r].offset), alignment_of(bytes, r)}));
   }
 }
 

@@ -25,6 +25,9 @@ struct ScanParts {
   Expr first = Expr(std::int64_t{0}), full = Expr(std::int64_t{0});
 };
 
+// What is known of where views of some accesses begin (View::alignment).
+using Alignments = std::map<std::size_t, std::int64_t>;
+
 struct ScanTile {
   ScanTile(const Nest& nest, const Compute& leaf, const Storage& storage, const Surroundings& around, Names& names);
 
@@ -74,8 +77,8 @@ struct ScanTile {
   // One turn of vector v, under the tile's mask where it has one.
   Body masked_turn(std::int64_t v, const std::function<void(Body&, std::int64_t)>& each);
 
-  void view_of_target(Body& body);
-  void views_of_reads(Body& body);
+  void view_of_target(Body& body, const Alignments& bytes = {});
+  void views_of_reads(Body& body, const Alignments& bytes = {});
   Expr corner(std::size_t access, const Form& offset) const;
   void put(Body& body, std::int64_t v, std::int64_t place, const Expr& value);
 

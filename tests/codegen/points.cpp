@@ -176,6 +176,8 @@ class Walk {
   void walk(const Commit&) {}
   void walk(const Fragment&) {}
   void walk(const Pack&) {}
+  void walk(const Exchange&) {}
+  void walk(const StorePacked&) {}
   void walk(const Multiply&) {}
   void walk(const MultiplyShared&) {}
   void walk(const Await&) {}

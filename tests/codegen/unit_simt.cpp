@@ -1,6 +1,7 @@
 // The text of the SIMT emitter, without a device.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <set>
 
 #include "codegen/scalar.h"
@@ -92,6 +93,31 @@ TEST_CASE("a chain of blocks takes an axis each, siblings share one") {
   CHECK((tall.grid[0] == 210000 && tall.grid[1] == 1));
   const simt::Launch none = launch({loop("a", Kind::Block, 0, inner)});
   CHECK(none.grid[0] == 0);
+}
+
+TEST_CASE("many blocks of a warp are launched four at a time, each with its own shared memory") {
+  const auto rows = [](std::int64_t blocks, std::int64_t threads, std::int64_t shared) {
+    Loops loops = softmax("rows", blocks, 40, threads);
+    Body& block = std::get<For>(loops.functions[0].body[0].node).body;
+    block.insert(block.begin(), allocate("pool", DType::F32, shared / 4, Memory::Shared));
+    block.push_back(loop("t2", Kind::Thread, threads, {Stmt{Barrier{}}}));
+    return loops;
+  };
+  const simt::Launch four = simt::launch(rows(4097, 32, 160), Dialect::Cuda);
+  CHECK((four.grid[0] == 1025 && four.threads == 128 && four.shared == 4 * 160));
+  const std::string cuda = text(rows(4097, 32, 160), Dialect::Cuda);
+  CHECK(holds(cuda, "// 1025 x 1 x 1 blocks of 128 threads"));
+  CHECK(holds(cuda, "__launch_bounds__(128)"));
+  CHECK(holds(cuda, "block_number = (int)((blockIdx.x) * 4 + (threadIdx.x >> 5));\n  if (block_number >= 4097) return;"));
+  CHECK(holds(cuda, "tc_pool + (threadIdx.x >> 5) * 160 + 0"));
+  CHECK((holds(cuda, "__syncwarp();") && !holds(cuda, "__syncthreads")));
+  for (const auto& [blocks, threads, shared] :
+      {std::array<std::int64_t, 3>{4095, 32, 160}, {4097, 64, 160}, {4097, 32, 3600}}) {
+    const simt::Launch alone = simt::launch(rows(blocks, threads, shared), Dialect::Cuda);
+    CHECK((alone.grid[0] == blocks && alone.threads == threads));
+    CHECK(holds(text(rows(blocks, threads, shared), Dialect::Cuda), "__syncthreads();"));
+  }
+  CHECK(simt::launch(rows(4097, 32, 160), Dialect::OpenCl).grid[0] == 4097);
 }
 
 TEST_CASE("names keep apart, and out of the way of C") {

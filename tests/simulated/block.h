@@ -33,7 +33,7 @@ struct Cell {
   std::uint16_t writer, reader;
 };
 constexpr std::uint32_t never = 0, by_host = 1;
-constexpr std::uint16_t several_threads = 0x8000, several_blocks = 0x4000, thread_bits = 0x3fff;
+constexpr std::uint16_t several_threads = 0x8000, several_blocks = 0x4000, several_warps = 0x2000, thread_bits = 0x1fff;
 
 struct Region {
   Region(char* at, std::size_t size, std::string called, bool of_block)
@@ -77,6 +77,7 @@ struct Fiber {
   State state = State::Done;
   int line = 0;                                        // where it waits
   unsigned mask = 0;
+  bool in_order = false;                               // it waits at a barrier of its warp
   std::array<std::uint64_t, 4> words{};                // that it gives to its warp
   std::vector<Copy> open;
   std::deque<std::vector<Copy>> groups;

@@ -18,6 +18,7 @@ struct simulated_three { unsigned x, y, z; };
 extern "C" {
 extern simulated_three threadIdx, blockIdx;
 void simulated_barrier(int line);
+void simulated_warp_barrier(int line);
 unsigned long long simulated_shuffle(int line, unsigned mask, unsigned long long value, int distance);
 void* simulated_aligned(int line, const void* pointer, unsigned long bytes);
 void simulated_copy(int line, const void* to, const void* from, int bytes, int there);
@@ -34,6 +35,7 @@ void simulated_products_wait(int newest);
 }
 
 #define __syncthreads() simulated_barrier(__LINE__)
+#define __syncwarp() simulated_warp_barrier(__LINE__)
 #define __builtin_assume_aligned(p, n) simulated_aligned(__LINE__, p, n)
 
 template <class To, class From>
@@ -106,8 +108,9 @@ inline void ptx_min_NaN_f32(int, float& r, float a, float b) {
 inline void ptx_lop3_b32(int, int& r, int x) { r = x; }  // as Scalars::apart has it: the operand's own bits
 
 inline void ptx_cvt_rn_f16x2_f32(int, unsigned& r, float high, float low) {
-  r = (unsigned)simulated_bits<unsigned short>((_Float16)low) |
-      (unsigned)simulated_bits<unsigned short>((_Float16)high) << 16;
+  unsigned short of_high, of_low;
+  ptx_cvt_rn_f16_f32(0, of_high, high), ptx_cvt_rn_f16_f32(0, of_low, low);
+  r = of_low | (unsigned)of_high << 16;
 }
 inline void ptx_cvt_rn_bf16_f32(int, unsigned short& r, float x) {
   const unsigned u = __float_as_uint(x);

@@ -105,9 +105,15 @@ void go_on(Fiber& f) {
   setcontext(&f.first);
 }
 
+// Since when a warp's threads, and all of the block, see what each of them wrote.
+std::array<std::uint32_t, most_threads / 32> warp_start;
+std::uint32_t barrier_start = 0;
+
+void all_in_order() { barrier_start = epoch, warp_start.fill(epoch); }
+
 // Warps all of whose threads, by the mask, have come to one place.
 bool warps_act() {
-  bool any = false;
+  bool any = false, ordered = false;
   for (unsigned t = 0; t < now->threads; ++t) {
     const Fiber& f = fibers[t];
     if (f.state != State::Warp) continue;
@@ -122,13 +128,16 @@ bool warps_act() {
     if (!all) continue;
     for (unsigned l = 0; l < 32; ++l)
       if (mask >> l & 1) given[first + l] = fibers[first + l].words, fibers[first + l].state = State::Ready;
+    if (fibers[t].in_order) warp_start[first / 32] = epoch + 1, ordered = true;
     any = true;
   }
+  if (ordered) ++epoch;
   return any;
 }
 
 void run_block(bool backward) {
   block_start = ++epoch, at_once = backward;
+  all_in_order();
   for (unsigned t = 0; t < now->threads; ++t) prepare(fibers[t]);
   for (;;) {
     for (unsigned k = 0; k < now->threads && wrong.empty(); ++k) {
@@ -155,6 +164,7 @@ void run_block(bool backward) {
       fibers[t].state = State::Ready;
     }
     ++epoch;
+    all_in_order();
     if (reports()) end_of_phase();
   }
 }
@@ -167,9 +177,13 @@ void run_block(bool backward) {
 const char* raced(Cell& c, bool write, bool shared, std::uint16_t self) {
   const std::uint32_t since = shared ? block_start : launch_start;
   const char* words = nullptr;
+  const auto apart = [&](unsigned other) { return other / 32 != self / 32u; };
+  const unsigned reader = c.reader & thread_bits;
   const bool blocks_read = c.read >= since && (c.read < block_start || (c.reader & several_blocks)),
-             threads_read = c.read == epoch && ((c.reader & several_threads) || (c.reader & thread_bits) != self);
-  if (c.write == epoch && c.writer != self)
+             warps_read = c.read >= barrier_start && ((c.reader & several_warps) || apart(reader)),
+             threads_read = warps_read ||
+      (c.read >= warp_start[self / 32] && ((c.reader & several_threads) || reader != self));
+  if (c.write >= (apart(c.writer) ? barrier_start : warp_start[self / 32]) && c.writer != self)
     words = write ? "two threads write without a barrier between"
                   : "a read of what another thread writes without a barrier between";
   else if (c.write >= since && c.write < block_start)
@@ -178,8 +192,8 @@ const char* raced(Cell& c, bool write, bool shared, std::uint16_t self) {
   else if (write && blocks_read) words = "a write of what another block reads";
   if (write) c.write = epoch, c.writer = self;
   else
-    c.reader =
-        static_cast<std::uint16_t>(self | (blocks_read ? several_blocks : 0) | (threads_read ? several_threads : 0)),
+    c.reader = static_cast<std::uint16_t>(self | (blocks_read ? several_blocks : 0) |
+        (threads_read ? several_threads : 0) | (warps_read ? several_warps : 0)),
     c.read = epoch;
   return words;
 }
@@ -281,7 +295,12 @@ void access_at(const void* pointer, std::size_t bytes, bool write, int line, boo
 }
 
 void in_warp(int line, unsigned mask, std::array<std::uint64_t, 4> words) {
-  fibers[running].mask = mask, fibers[running].words = words;
+  fibers[running].mask = mask, fibers[running].words = words, fibers[running].in_order = false;
+  leave(State::Warp, line);
+}
+
+static void warp_in_order(int line) {
+  fibers[running].mask = ~0u, fibers[running].in_order = true;
   leave(State::Warp, line);
 }
 
@@ -440,6 +459,7 @@ using namespace simulated;
 #define HERE __builtin_return_address(0)
 
 SHOWN void simulated_barrier(int line) { leave(State::Barrier, line); }
+SHOWN void simulated_warp_barrier(int line) { warp_in_order(line); }
 
 SHOWN unsigned long long simulated_shuffle(int line, unsigned mask, unsigned long long value, int distance) {
   const unsigned from = (running % 32) ^ static_cast<unsigned>(distance);
