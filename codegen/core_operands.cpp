@@ -20,6 +20,12 @@ bool in_groups(
   return fits;
 }
 
+namespace {
+
+Expr words(Op op, const Expr& a, const Expr& b) { return Operation{op, {a, b}, DType::U32}; }
+
+}  // namespace
+
 CoreOperands::CoreOperands(const std::vector<Nest>& nests, const Compute& leaf, const Storage& storage, Names& names,
     std::int64_t height, std::int64_t width)
     : StagedBlock(nests, leaf, storage, names, leaf.as<forms::TensorCores>()->depth, height, width),
@@ -44,17 +50,16 @@ Body CoreOperands::when(const Expr& condition, Body body) {
   return {stmt(If{condition, std::move(body), {}})};
 }
 
-std::int64_t CoreOperands::together(const Operand& x) const {
-  if (x.along_k != x.reads_along_k || type_of(x) != instruction_.operand) return 1;
+std::int64_t CoreOperands::neighbours(const Operand& x) const {
+  if (x.along_k != x.reads_along_k) return 1;
   const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
   const Form& offset = x.access->offset;
   if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
   if (is_asked_along(along)) return 1;
   const std::int64_t lo = x.reads_along_k ? const_or(range_.lo, 0) : 0,
                      count = x.reads_along_k && !across() ? const_or(range_.hi, 0) - lo : extent(along);
-  for (std::int64_t bytes = piece_bytes; bytes >= 4; bytes /= 2) {
-    if (const std::int64_t elements = bytes / bytes_; in_groups(offset, along, lo, count, elements)) return elements;
-  }
+  for (std::int64_t elements = of_piece_; elements * lang::bytes(type_of(x)) >= 4; elements /= 2)
+    if (in_groups(offset, along, lo, count, elements)) return elements;
   return 1;
 }
 
@@ -97,6 +102,7 @@ std::vector<CoreOperands::Source> CoreOperands::sources(Body& body, const Operan
 // whether each is there; else two, so that a warp's accesses are of one line. One where each has a place of its own, or
 // they are together in most calls.
 std::int64_t CoreOperands::grouped(const Operand& x) const {
+  if (in_words(x)) return neighbours(x);
   const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
   if (together(x) > 1 || x.along_k != x.reads_along_k || std::abs(x.access->offset.coefficients[along]) != 1 ||
       (!x.reads_along_k && x.dims.size() > 1))
@@ -114,9 +120,16 @@ Body CoreOperands::only(const Operand& x, const Piece& piece, std::int64_t eleme
 
 // Of what is read, in the type of the instruction; 0 where there is none.
 Body CoreOperands::read(
-    const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot) const {
+    const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot) {
   const DType type = instruction_.operand;
   Body body;
+  if (in_words(x)) {
+    for (std::int64_t w = 0; w < registers_of_piece(x); ++w)
+      body.push_back(stmt(Store{to, slot + i64(w), Constant{DType::U32}}));
+    append(body, when(from.front().there, {stmt(If{x.aligned, read_words(x, from.front(), to, slot, true),
+                                              read_words(x, from.front(), to, slot, false)})}));
+    return body;
+  }
   for (std::size_t c = 0; c < from.size(); ++c) {
     const Expr at = slot + i64(static_cast<std::int64_t>(c));
     body.push_back(stmt(Store{to, at, Constant{type, 0, 0.0}}));
@@ -126,15 +139,48 @@ Body CoreOperands::read(
   return body;
 }
 
+Body CoreOperands::read_words(
+    const Operand& x, const Source& from, const std::string& to, const Expr& slot, bool aligned) {
+  const std::int64_t count = registers_of_piece(x);
+  const std::string view = names_.fresh("v"), tensor = storage_.name(x.access->tensor);
+  Body body;
+  if (aligned) body.push_back(stmt(View{view, tensor, from.offset, count * 4, true}));
+  else body.push_back(stmt(View{view, tensor, from.offset, 1}));
+  for (std::int64_t w = 0; w < count; ++w) {
+    Expr word = Load{view, i64(w), DType::U32};
+    for (std::int64_t c = 0; !aligned && c < 4; ++c) {
+      const Expr byte = convert(convert(Load{view, i64(4 * w + c), type_of(x)}, DType::U8), DType::U32);
+      word = c ? words(Op::Or, word, words(Op::Shl, byte, Constant{DType::U32, 8 * c})) : byte;
+    }
+    body.push_back(stmt(Store{to, slot + i64(w), word}));
+  }
+  return body;
+}
+
+// Of a piece in registers, in the type of the instruction.
+Expr CoreOperands::held_value(const Operand& x, const std::string& from, const Expr& slot, std::int64_t at) const {
+  if (!in_words(x)) return Load{from, slot + i64(at), instruction_.operand};
+  const Expr word = Load{from, slot + i64(at / 4), DType::U32};
+  return convert(convert(words(Op::Shr, word, Constant{DType::U32, at % 4 * 8}), type_of(x)), instruction_.operand);
+}
+
 Body CoreOperands::write_piece(
     const Operand& x, const Expr& place, const std::string& from, const Expr& slot, std::int64_t elements) const {
   Body body;
   for (std::int64_t c = 0; c < elements; ++c)
-    body.push_back(stmt(Store{x.shared, place + i64(c), Load{from, slot + i64(c), instruction_.operand}}));
+    body.push_back(stmt(Store{x.shared, place + i64(c), held_value(x, from, slot, c)}));
   return body;
 }
 
 Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements) {
+  if (in_words(x)) {
+    Operand now = x;
+    now.held = names_.fresh("s");
+    Body body{registers(now)};
+    append(body, fetch(now, k0, Constant{DType::Bool, 1}));
+    append(body, put(now, buffer));
+    return body;
+  }
   const bool together = at_a_time(x, elements);
   const std::int64_t group = together ? elements : grouped(x),
                      count = ceil_divide(depth_ * x.side / group, cores_.threads());
@@ -160,9 +206,13 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
   return {std::move(loop)};
 }
 
-std::int64_t CoreOperands::elements_of_thread(const Operand& x) const {
-  const std::int64_t group = grouped(x);
-  return ceil_divide(depth_ * x.side / group, cores_.threads()) * group;
+std::int64_t CoreOperands::registers_of_thread(const Operand& x) const {
+  return ceil_divide(depth_ * x.side / grouped(x), cores_.threads()) * registers_of_piece(x);
+}
+
+Stmt CoreOperands::registers(const Operand& x) const {
+  const DType type = in_words(x) ? DType::U32 : instruction_.operand;
+  return stmt(Allocate{x.held, type, registers_of_thread(x), Memory::Register});
 }
 
 Body CoreOperands::fetch(const Operand& x, const Expr& k0, const Expr& more) {
@@ -171,18 +221,19 @@ Body CoreOperands::fetch(const Operand& x, const Expr& k0, const Expr& more) {
   Body body;
   const Piece p = piece(body, x, var(turn), group);
   const Expr mine = total % cores_.threads() ? both(more, less(p.number, i64(total))) : more;
-  const std::vector<Source> from = sources(body, x, p, k0, mine, group, 1);
-  append(body, read(x, from, x.held, var(turn) * i64(group)));
-  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x) / group), {}, std::move(body)})};
+  const std::vector<Source> from = sources(body, x, p, k0, mine, group, in_words(x) ? group : 1);
+  append(body, read(x, from, x.held, var(turn) * i64(registers_of_piece(x))));
+  return {stmt(For{turn, Kind::Unroll, i64(ceil_divide(total, cores_.threads())), {}, std::move(body)})};
 }
 
 Body CoreOperands::put(const Operand& x, const Expr& buffer) {
-  const std::int64_t group = grouped(x);
+  const std::int64_t group = grouped(x), total = depth_ * x.side / group;
   const std::string turn = names_.fresh("u");
   Body body;
   const Piece p = piece(body, x, var(turn), group);
-  append(body, only(x, p, group, write_piece(x, buffer + p.place, x.held, var(turn) * i64(group), group)));
-  return {stmt(For{turn, Kind::Unroll, i64(elements_of_thread(x) / group), {}, std::move(body)})};
+  const Expr slot = var(turn) * i64(registers_of_piece(x));
+  append(body, only(x, p, group, write_piece(x, buffer + p.place, x.held, slot, group)));
+  return {stmt(For{turn, Kind::Unroll, i64(ceil_divide(total, cores_.threads())), {}, std::move(body)})};
 }
 
 void CoreOperands::fragment(Body& body, const Operand& x, const Expr& buffer, const std::string& to,

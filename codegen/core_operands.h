@@ -30,9 +30,10 @@ class CoreOperands : protected StagedBlock {
     bool along_k = true;                               // of rows in shared memory
     bool reads_along_k = true;                         // neighbouring threads read neighbours in k
     Expr first = Expr(std::int64_t{0});                // of its dimensions
+    Expr aligned = Expr(std::int64_t{0});              // whether it begins at a multiple of 16 bytes
     std::string shared;
-    std::string held = {};                             // registers of what a thread has of a later stage, on its way;
-                                                       // empty: there are none
+    std::string held = {};                             // registers of what a thread has of a stage, on its way; empty:
+                                                       // there are none
   };
 
   // Which matrix of a Fragment this thread names the row of, and the row.
@@ -46,15 +47,18 @@ class CoreOperands : protected StagedBlock {
   // How many elements one Copy has: neighbours in shared memory that always lie side by side in memory too, at a
   // multiple of their bytes, and take part together, as far as strides, bounds and rows say, from aligned memory; one
   // where none do.
-  std::int64_t together(const Operand& x) const;
+  std::int64_t together(const Operand& x) const {
+    return type_of(x) == instruction_.operand ? neighbours(x) : 1;
+  }
   // Those of a stage, `elements` at a time; one by one, loads wait for each other eight at a time, so that few
   // registers hold them.
   Body copy(const Operand& x, const Expr& k0, const Expr& buffer, std::int64_t elements);
-  // Those of a stage one by one to registers, zeros where there is none, and from there. `more`: whether there is such
-  // a stage. As in StagedCopies, no branch is around them all.
+  // Those of a stage one by one, or words of bytes, to registers, zeros where there is none, and from there. `more`:
+  // whether there is such a stage. As in StagedCopies, no branch is around them all.
   Body fetch(const Operand& x, const Expr& k0, const Expr& more);
   Body put(const Operand& x, const Expr& buffer);
-  std::int64_t elements_of_thread(const Operand& x) const;
+  Stmt registers(const Operand& x) const;              // what `held` names
+  std::int64_t registers_of_thread(const Operand& x) const;
   // Whether registers hold what a thread has of a later stage: not where it finds the place of each piece anew, which
   // would lie in registers as well.
   bool may_hold(const Operand& x) const { return x.dims.size() == 1 && !rows_apart(x.by_m); }
@@ -85,8 +89,17 @@ class CoreOperands : protected StagedBlock {
   std::vector<Source> sources(Body& body, const Operand& x, const Piece& piece, const Expr& k0,
       const std::optional<Expr>& all, std::int64_t elements, std::int64_t one);
   std::int64_t grouped(const Operand& x) const;
+  // As `together`, of any type: a piece of 16 bytes in shared memory, or less, that is four bytes or more in memory.
+  std::int64_t neighbours(const Operand& x) const;
+  // Whether it comes as words of four bytes, each an element that is converted where it is written.
+  bool in_words(const Operand& x) const {
+    return lang::bytes(type_of(x)) == 1 && type_of(x) != instruction_.operand && neighbours(x) > 1;
+  }
+  std::int64_t registers_of_piece(const Operand& x) const { return in_words(x) ? neighbours(x) / 4 : grouped(x); }
   Body only(const Operand& x, const Piece& piece, std::int64_t elements, Body body) const;
-  Body read(const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot) const;
+  Body read(const Operand& x, const std::vector<Source>& from, const std::string& to, const Expr& slot);
+  Body read_words(const Operand& x, const Source& from, const std::string& to, const Expr& slot, bool aligned);
+  Expr held_value(const Operand& x, const std::string& from, const Expr& slot, std::int64_t at) const;
   Body write_piece(
       const Operand& x, const Expr& place, const std::string& from, const Expr& slot, std::int64_t elements) const;
   // Whether so many elements are one Copy: four bytes of what is copied as it is, or more.

@@ -17,8 +17,8 @@
 //  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A
 //     FoldRows and an Interleave too, and their arrays have as many registers at most.
 //  8. Fragments are Register arrays of u32, or of f32 that are to be rounded (tensor_cores.h): a Fragment, an Exchange
-//     and a Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy brings is
-//     read behind a Barrier that waits for its group. A MultiplyShared is a step of four warps: what it reads stays,
+//     and a Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy
+//     brings is read behind a Barrier that waits for its group. A MultiplyShared is a step of four warps: what it reads stays,
 //     and nobody touches its sums, until an Await waits for it.
 //  9. Arithmetic follows docs/language.md#types and is typed: an Apply of integer type wraps in it. f16 and bf16 appear
 //     only as the type of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic
@@ -99,8 +99,8 @@ struct For { std::string index; Kind kind; Expr extent; std::vector<Advance> adv
 struct If { Expr condition; Body then, otherwise; };
 struct Let { std::string name; Expr value; };          // of the value's type
 // a pointer `base + offset`, in elements; of the base's type. alignment: bytes; 0: the element's; 1: no more is known,
-// and neighbours stay accesses of their own
-struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; };
+// and neighbours stay accesses of their own. words: its elements are u32, whatever the base's are
+struct View { std::string name, base; Expr offset; std::int64_t alignment = 0; bool words = false; };
 // name = whether the view begins at a multiple of so many bytes, a power of two
 struct Aligned { std::string name, view; std::int64_t bytes; };
 struct Allocate { std::string name; DType type; std::int64_t count; Memory memory; };

@@ -111,8 +111,8 @@ class Printer {
 
   static std::string simple(const Let& x) { return fmt::format("let {} = {}", x.name, print(x.value)); }
   static std::string simple(const View& x) {
-    return fmt::format("view {} = {} + {}{}", x.name, x.base, tight(x.offset),
-        x.alignment ? fmt::format(" align {}", x.alignment) : "");
+    return fmt::format("view {} = {} + {}{}{}", x.name, x.base, tight(x.offset),
+        x.alignment ? fmt::format(" align {}", x.alignment) : "", x.words ? " words" : "");
   }
   static std::string simple(const Aligned& x) { return fmt::format("let {} = {} aligned {}", x.name, x.view, x.bytes); }
   static std::string simple(const Allocate& x) {

@@ -148,7 +148,7 @@ class Verifier {
   void statement(const View& x, Inside) {
     i64(x.offset);
     require(!memory(x.base).is_register, "`{}` views the register array `{}`", x.name, x.base);
-    memory_.declare(x.name, memory(x.base));
+    memory_.declare(x.name, x.words ? Memory_{DType::U32, false} : memory(x.base));
   }
 
   void statement(const Aligned& x, Inside) {

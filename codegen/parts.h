@@ -34,7 +34,7 @@ template <class S, class See> void parts(S& statement, See&& see) {
     } else if constexpr (std::is_same_v<T, Let>) {
       see.reads(x.value), see.declares(x.name);
     } else if constexpr (std::is_same_v<T, View>) {
-      see.accesses(x.base, x.offset), see.is(x.alignment), see.declares(x.name);
+      see.accesses(x.base, x.offset), see.is(x.alignment), see.is(x.words), see.declares(x.name);
     } else if constexpr (std::is_same_v<T, Aligned>) {
       see.names(x.view), see.is(x.bytes), see.declares(x.name);
     } else if constexpr (std::is_same_v<T, Allocate>) {

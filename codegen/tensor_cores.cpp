@@ -62,8 +62,8 @@ class OnTensorCores : CoreResults {
     const auto begins_aligned = [&](const Operand& x) {
       return aligned(storage_, names_, body, x.access->tensor, piece_bytes / lang::bytes(type_of(x)));
     };
-    const Expr a = begins_aligned(a_), b = begins_aligned(b_);
-    aligned_ = let(body, "aligned", both(a, b));
+    a_.aligned = begins_aligned(a_), b_.aligned = begins_aligned(b_);
+    aligned_ = let(body, "aligned", both(a_.aligned, b_.aligned));
     lane_ = let(body, "lane", remainder(var(thread_), warp));
     warp_ = let(body, "warp", remainder(quotient(var(thread_), warp), instruction_.warps));
     const Expr group = let(body, "group", quotient(var(thread_), instruction_.threads()));
@@ -114,11 +114,11 @@ class OnTensorCores : CoreResults {
     Body body;
     std::int64_t held = 0;
     for (Operand* x : {&a_, &b_}) {
-      const std::int64_t count = together(*x) == 1 && may_hold(*x) ? elements_of_thread(*x) : 0;
+      const std::int64_t count = together(*x) == 1 && may_hold(*x) ? registers_of_thread(*x) : 0;
       if (!count || held + count > model::threads::most_held) continue;
       held += count;
       x->held = names_.fresh("held");
-      body.push_back(stmt(Allocate{x->held, instruction_.operand, count, Memory::Register}));
+      body.push_back(registers(*x));
     }
     return body;
   }
@@ -232,10 +232,26 @@ bool as_tf32(const poly::Program& program, const Nest& nest, const poly::Read& f
   return holds_tf32(program, read.tensor) && reads_along(read.offset, roles.depth, side.back()) == roles.depth;
 }
 
+bool is_byte(DType type) { return type == DType::I8 || type == DType::U8; }
+
+// The narrowest type of operands that holds every value of both: bytes are whole numbers that floats of 16 bits have.
+std::optional<DType> operand_of(DType x, DType y, DType sum) {
+  if (x == y && (lang::is_float(x) || !lang::is_float(sum))) return x;
+  if (is_byte(x)) std::swap(x, y);
+  if (is_byte(x)) return lang::is_float(sum) ? std::optional(DType::BF16) : std::nullopt;
+  const auto is_held = [](DType type) { return type == DType::F16 || type == DType::BF16 || type == DType::F32; };
+  if (!is_held(x) || (!is_byte(y) && !is_held(y))) return std::nullopt;
+  return is_byte(y) ? x : DType::F32;
+}
+
 }  // namespace
 
 const poly::Read* read_of(const poly::Expr& factor) {
   return poly::below_casts(factor).as<poly::Read>();
+}
+
+DType type_read(const poly::Program& program, const Nest& nest, const poly::Expr& factor) {
+  return program.tensor(nest.reads[static_cast<std::size_t>(read_of(factor)->read)].tensor).dtype;
 }
 
 bool keeps_values(const poly::Expr& factor, DType type) {
@@ -243,7 +259,7 @@ bool keeps_values(const poly::Expr& factor, DType type) {
   if (!cast) return factor.as<poly::Read>() != nullptr;
   if (!keeps_values(cast->operand, type)) return false;
   if (lang::is_float(type)) return cast->type == type || cast->type == DType::F32;
-  return cast->type == type || cast->type == DType::I32;
+  return cast->type == type || cast->type == DType::I32 || (is_byte(type) && lang::is_float(cast->type));
 }
 
 const poly::Expr* rounded_in(const poly::Expr& factor, DType type) {
@@ -258,18 +274,13 @@ bool multiplies(const MatrixInstruction& i, const poly::Program& program, const 
   if (!roles || roles->joined || compute_type(nest.value->type()) != i.accumulator) return false;
   const poly::Read *x = read_of(roles->by_m), *y = read_of(roles->by_n);
   if (!x || !y) return false;
-  const auto type_of = [&](const poly::Read& r) {
-    return program.tensor(nest.reads[static_cast<std::size_t>(r.read)].tensor).dtype;
-  };
-  const DType of_x = type_of(*x), of_y = type_of(*y);
+  const DType of_x = type_read(program, nest, roles->by_m), of_y = type_read(program, nest, roles->by_n);
   if (i.from_shared() && i.operand == DType::F32 &&
       (!as_tf32(program, nest, *x, *roles, roles->m) || !as_tf32(program, nest, *y, *roles, roles->n)))
     return false;
   if (!keeps_values(roles->by_m, of_x) || !keeps_values(roles->by_n, of_y)) return false;
   const bool rounds = of_x == DType::F32 || of_y == DType::F32;
-  if (rounds && !tf32) return false;
-  const auto held = [](DType type) { return type == DType::F16 || type == DType::BF16 || type == DType::F32; };
-  return of_x == of_y ? i.operand == of_x : i.operand == DType::F32 && held(of_x) && held(of_y);
+  return (!rounds || tf32) && operand_of(of_x, of_y, i.accumulator) == i.operand;
 }
 
 std::pair<std::int64_t, std::int64_t> tile_of(const Compute& leaf) { return {height_of(leaf), width_of(leaf)}; }

@@ -10,9 +10,9 @@
 //        memory, asynchronously
 //
 // The operands are reads of the table's type, or casts of them that keep every value: the products are exact, and the
-// sums have the type that the statement asks for. f16 beside bf16 are multiplied as tf32, which holds both; f32 are
-// rounded to it where the target's `math` says so. Rows of the domain may bound all but n: where they bound m, operands
-// outside are zeros (staged.h).
+// sums have the type that the statement asks for. f16 beside bf16 are multiplied as tf32, which holds both, and bytes
+// beside either in its type; f32 are rounded to tf32 where the target's `math` says so. Rows of the domain may bound
+// all but n: where they bound m, operands outside are zeros (staged.h).
 #pragma once
 
 #include <string>
@@ -27,6 +27,8 @@ namespace tilec::codegen {
 
 // The read that a factor is, below its casts; null: it is no read.
 const poly::Read* read_of(const poly::Expr& factor);
+// Of such a read.
+DType type_read(const poly::Program& program, const Nest& nest, const poly::Expr& factor);
 // Whether the casts of a factor that reads elements of such a type keep their values.
 bool keeps_values(const poly::Expr& factor, DType type);
 // What a factor rounds to the type, with nothing but casts that keep its values behind it; null: it does not.

@@ -21,8 +21,15 @@ bool come_together(const poly::Program& program, const Nest& nest, const Staging
   if (!factor) return false;
   const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor->read)];
   const std::size_t along = reads_along(read.offset, roles.depth, side.back());
-  const std::int64_t elements = bytes / lang::bytes(program.tensor(read.tensor).dtype);
+  const std::int64_t elements = bytes / lang::bytes(type_read(program, nest, of));
   return elements > 0 && in_groups(read.offset, along, 0, nest.dims[along].extent, elements);
+}
+
+// Instructions of an element on its way to shared memory, where not pieces are copied as they are.
+double issued_of(const poly::Program& program, const Nest& nest, const Staging& roles, const poly::Expr& of,
+    const std::vector<std::size_t>& side, DType operand) {
+  if (!come_together(program, nest, roles, of, side, 4)) return model::threads::issued_of_element;
+  return type_read(program, nest, of) == operand ? 0 : model::threads::issued_of_converted;
 }
 
 // Whether operands come to shared memory by pieces of 16 bytes: one by one, products wait for them.
@@ -38,7 +45,7 @@ struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 // Of a contraction on tensor cores: how many values of each kind of index.
 struct Extents {
   double batches, rows, columns, depth;
-  bool masked, single_m, single_n;                     // which operand comes one by one
+  bool masked;
 };
 
 // Cycles for one value of the reductions.
@@ -48,8 +55,9 @@ struct TileCycles {
     return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) * padded;
   }
 };
+// `issued_m`, `issued_n`: for an element of an operand (issued_of).
 TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model::threads::MatrixTile& tile,
-    std::int64_t turn, const Target& target) {
+    std::int64_t turn, double issued_m, double issued_n, const Target& target) {
   const auto height = static_cast<double>(tile.rows * tile.warps_m),
              width = static_cast<double>(tile.columns * tile.warps_n),
              each = static_cast<double>(lang::bytes(i.operand)), stage = static_cast<double>(turn);
@@ -61,8 +69,7 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   if (all.masked && tile.blocks == 1)
     c.copied = std::ceil(c.tiles / target.multiprocessors) * (height + width) * each / 16 *
         model::threads::issued_of_piece / (model::threads::issues * model::threads::warp);
-  const double single = (all.single_m ? height : 0) + (all.single_n ? width : 0);
-  c.copied += std::ceil(c.tiles / target.multiprocessors) * single * model::threads::issued_of_element /
+  c.copied += std::ceil(c.tiles / target.multiprocessors) * (height * issued_m + width * issued_n) /
       (model::threads::issues * model::threads::warp);
   c.padded = std::ceil(all.depth / stage) * stage / all.depth;
   return c;
@@ -87,9 +94,7 @@ std::optional<Chosen> chosen(
   const bool across = leaf->across();
   const double values = extent_of(leaf->k);
   const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
-      across ? values : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty(),
-      !come_together(program, f.nest, roles, roles.by_m, roles.m, 4),
-      !come_together(program, f.nest, roles, roles.by_n, roles.n, 4)};
+      across ? values : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
   const bool pieces = in_pieces(program, f.nest, roles);
   std::vector<const MatrixInstruction*> instructions;
   for (const MatrixInstruction& i : matrix_instructions())
@@ -103,6 +108,8 @@ std::optional<Chosen> chosen(
     leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
     const std::int64_t bytes = lang::bytes(i.operand),
                        whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
+    const double issued_m = issued_of(program, f.nest, roles, roles.by_m, roles.m, i.operand),
+                 issued_n = issued_of(program, f.nest, roles, roles.by_n, roles.n, i.operand);
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
       if (i.operand == DType::F32 && !i.from_shared() && stages.buffers > model::threads::buffers_of_f32) continue;
       // `wgmma` reads rows of a whole line each
@@ -111,7 +118,7 @@ std::optional<Chosen> chosen(
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
       leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n,
           across};
-      const TileCycles c = cycles_of(all, i, tile, turn, target);
+      const TileCycles c = cycles_of(all, i, tile, turn, issued_m, issued_n, target);
       const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
       if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;
       const double cost = c.all(std::ceil(c.tiles / target.multiprocessors) * c.one);

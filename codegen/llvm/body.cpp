@@ -104,6 +104,7 @@ void BodyEmitter::statement(const View& s) {
   Place view = memory(s.base);
   if (view.registers >= 0)
     throw InternalError("LLVM emitter: `" + s.name + "` views the register array `" + s.base + "`");
+  if (s.words) throw InternalError("LLVM emitter: `" + s.name + "` views elements as words");
   const Lanes offset = expr(s.offset);
   if (!offset.stride && !offset.value->getType()->isVectorTy()) {
     view.pointer = address(view, offset.value);

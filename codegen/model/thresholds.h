@@ -293,6 +293,7 @@ inline constexpr std::int64_t most_held = 64;          // elements of a thread t
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;
 inline constexpr double issued_of_element = 8;         // of a copy of one element
+inline constexpr double issued_of_converted = 3;       // of an element of a piece that is converted on its way
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
                                                        // round
 // Bytes of the reduction a turn, and turns in shared memory, the first that fit beside those of the other blocks: whole

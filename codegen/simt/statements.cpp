@@ -42,8 +42,10 @@ void Kernel::statement(const View& x) {
     const std::string id = names_.fresh(x.name);
     const std::string at = fmt::format("{} + {}", place.pointer, offset.text);
     place.apart = cuda_ && x.alignment == 1;
+    if (x.words) place.type = DType::U32;
     const std::string type = pointer_type(place);
     if (cuda_ && x.alignment > 1) say("{0} {1} = ({0})__builtin_assume_aligned({2}, {3});", type, id, at, x.alignment);
+    else if (x.words) say("{0} {1} = ({0})({2});", type, id, at);
     else say("{} {} = {};", type, id, at);
     place.pointer = id;
   }
