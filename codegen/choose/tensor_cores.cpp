@@ -31,7 +31,7 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
       come_together(program, nest, roles, roles.by_n, roles.n, piece_bytes);
 }
 
-// cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
+// cycles: for one value of the reductions, where a tile takes longer that lacks the others of its multiprocessor.
 // `all`: of the device, for all of them.
 struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 
@@ -71,36 +71,28 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
 // reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
-std::optional<Chosen> chosen(
-    const poly::Program& program, const Facts& f, int node, double parts, const Target& target) {
-  if (target.family != Target::Family::Cuda) return std::nullopt;
-  std::int64_t threads = 0;
-  auto leaf = staged_leaf(f, node, target, threads);
-  if (!leaf) return std::nullopt;
-  std::vector<std::string> m = leaf->all_of_m(), n = leaf->all_of_n();
+std::optional<Chosen> cheapest(
+    const poly::Program& program, const Facts& f, Compute leaf, double parts, const Target& target) {
+  std::vector<std::string> m = leaf.all_of_m(), n = leaf.all_of_n();
   const auto extent_of = [&](const std::vector<std::string>& all) {
     return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) {
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const Staging roles = *staging_of(f.nest, *leaf);
-  const bool across = leaf->across();
-  const double values = extent_of(leaf->k);
-  const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
+  const Staging roles = *staging_of(f.nest, leaf);
+  const bool across = leaf.across();
+  const double values = extent_of(leaf.k);
+  const Extents all{parts * extent_of(leaf.outer), extent_of(m), extent_of(n),
       across ? values : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty(),
       !come_together(program, f.nest, roles, roles.by_m, roles.m, 4),
       !come_together(program, f.nest, roles, roles.by_n, roles.n, 4)};
   const bool pieces = in_pieces(program, f.nest, roles);
-  std::vector<const MatrixInstruction*> instructions;
-  for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, roles, target.math != Math::F32))
-      instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
   std::optional<Chosen> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
-    leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
+    leaf.rows = tile.rows / i.m, leaf.vectors = tile.columns / i.n, leaf.lanes = i.threads();
     const std::int64_t bytes = lang::bytes(i.operand),
                        whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
     for (const model::threads::MatrixStages& stages : model::threads::matrix_stages) {
@@ -109,16 +101,15 @@ std::optional<Chosen> chosen(
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
-      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n,
-          across};
+      leaf.form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n, across};
       const TileCycles c = cycles_of(all, i, tile, turn, target);
       const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
-      if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;
-      const double cost = c.all(std::ceil(c.tiles / target.multiprocessors) * c.one);
+      if (std::min(given, tile.blocks) * shared_bytes_of(leaf) > target.shared_bytes) continue;
+      const auto turns = static_cast<double>(given);
+      const double cost = c.all(turns * c.one);
       if (best && cost >= least) return;
-      const auto blocks = static_cast<double>(tile.blocks);
       least = cost;
-      best = Chosen{*leaf, c.all(std::ceil(c.tiles / (target.multiprocessors * blocks)) * blocks * c.one),
+      best = Chosen{leaf, c.all(turns * c.one * (given < tile.blocks ? model::threads::of_lonely_tile : 1)),
           cost * values, pieces};
       return;
     }
@@ -126,10 +117,29 @@ std::optional<Chosen> chosen(
   const auto is_for = [](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
     return tile.warps == i.warps && (!tile.bytes || tile.bytes == lang::bytes(i.operand));
   };
-  for (const MatrixInstruction* i : instructions)
-    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
-      if (is_for(tile, *i)) weigh(*i, tile);
+  for (const MatrixInstruction& i : matrix_instructions()) {
+    if (!has_instruction(target, i) || !multiplies(i, program, f.nest, roles, target.math != Math::F32)) continue;
+    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) if (is_for(tile, i)) weigh(i, tile);
+  }
   return best;
+}
+
+// Where a turn is longer than the reduction that it goes through, it may go through all of them as one.
+std::optional<Chosen> chosen(
+    const poly::Program& program, const Facts& f, int node, double parts, const Target& target) {
+  if (target.family != Target::Family::Cuda) return std::nullopt;
+  std::int64_t threads = 0;
+  const auto leaf = staged_leaf(f, node, target, threads);
+  if (!leaf) return std::nullopt;
+  auto best = cheapest(program, f, *leaf, parts, target);
+  if (!best || leaf->across()) return best;
+  const lang::DType operand = matrix_instruction(best->leaf.as<forms::TensorCores>()->instruction)->operand;
+  if (f.extent[staging_of(f.nest, *leaf)->depth] >= model::threads::matrix_stages[0].depth_bytes / lang::bytes(operand))
+    return best;
+  const auto across = staged_leaf(f, node, target, threads, Staged::Across);
+  if (!across) return best;
+  auto other = cheapest(program, f, *across, parts, target);
+  return other && other->all < model::threads::better_tile * best->all ? other : best;
 }
 
 }  // namespace

@@ -258,8 +258,8 @@ inline constexpr double turns_of_operand = 0.6;        // of shared memory, for 
 inline constexpr double issued_of_copy = 2;            // instructions for each element of the operands, a thread: its
                                                        // part of two accesses and their predicates
 inline constexpr double issued_of_rows = 3;            // more, where rows of the domain bound what it copies
-// Where a stage goes through all reductions as one, and each value is asked: by the machine code of the gradient of a
-// filter, 256 to 256 channels of 32 images of 14 x 14.
+// More, where they are asked at each value of the reduction: by the machine code of the gradient of a filter, 256 to 256
+// channels of 32 images of 14 x 14, whose stages go through all reductions as one.
 inline constexpr double issued_of_value = 4;
 inline constexpr double sums_that_hide = 128;          // of a thread, most latencies of a block that is alone
 inline constexpr std::int64_t registers_of_rows = 32;  // of a thread, where rows of the domain bound what it copies
@@ -286,6 +286,9 @@ struct MatrixTile {
 inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9},
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}, {64, 256, 3, 1, 1, 2.2, 4, 4}};
+// Cycles of a tile whose multiprocessor has fewer of them than it wants, as parts of a sum are weighed: by the machine
+// code of f16 convolutions of 14 x 14 x 256, a block of 128 x 128 alone takes 18 us, and each of two 10.
+inline constexpr double of_lonely_tile = 1.3;
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
 inline constexpr std::int64_t most_held = 64;          // elements of a thread that come one by one, on their way in
                                                        // registers
