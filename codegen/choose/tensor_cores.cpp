@@ -31,7 +31,7 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
       come_together(program, nest, roles, roles.by_n, roles.n, piece_bytes);
 }
 
-// cycles: for one value of the reductions, where a tile takes longer that lacks the others of its multiprocessor.
+// cycles: for one value of the reductions, where a tile takes longer that lacks others beside it.
 // `all`: of the device, for all of them.
 struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 
@@ -43,9 +43,13 @@ struct Extents {
 
 // Cycles for one value of the reductions.
 struct TileCycles {
-  double one, tiles, read, copied, padded;             // products of a tile; tiles; what all read of the second cache
+  double one, tiles, read, copied, padded;             // products of a tile; tiles; what all read of the second cache,
+                                                       // or the busiest multiprocessor copies
+  double alone;                                        // more, of a tile that lacks the others of its multiprocessor
+  // Nothing is read of steps that are there to fill a turn.
   double all(double products) const {
-    return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) * padded;
+    const double multiplied = products * padded;
+    return std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read) + copied * padded;
   }
 };
 TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model::threads::MatrixTile& tile,
@@ -56,13 +60,16 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   TileCycles c{};
   c.one = height * width / (tile.rate * model::threads::matrix_rate / each);
   c.tiles = all.batches * std::ceil(all.rows / height) * std::ceil(all.columns / width);
-  c.read = c.tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+  const double turns = std::ceil(c.tiles / target.multiprocessors), bytes = (height + width) * each;
+  c.read = std::max(
+      c.tiles * bytes / (target.multiprocessors * model::threads::l2_bytes), turns * bytes / model::threads::copied_bytes);
   // The copies of a block that is alone are not hidden where each asks for its place.
-  if (all.masked && tile.blocks == 1)
-    c.copied = std::ceil(c.tiles / target.multiprocessors) * (height + width) * each / 16 *
-        model::threads::issued_of_piece / (model::threads::issues * model::threads::warp);
+  const double copies = bytes / static_cast<double>(piece_bytes) * model::threads::issued_of_piece /
+      (model::threads::issues * model::threads::warp);
+  if (all.masked && tile.blocks == 1) c.copied = turns * copies;
+  c.alone = all.masked ? copies : c.one * model::threads::more_of_lonely_tile;
   const double single = (all.single_m ? height : 0) + (all.single_n ? width : 0);
-  c.copied += std::ceil(c.tiles / target.multiprocessors) * single * model::threads::issued_of_element /
+  c.copied += turns * single * model::threads::issued_of_element /
       (model::threads::issues * model::threads::warp);
   c.padded = std::ceil(all.depth / stage) * stage / all.depth;
   return c;
@@ -109,8 +116,7 @@ std::optional<Chosen> cheapest(
       const double cost = c.all(turns * c.one);
       if (best && cost >= least) return;
       least = cost;
-      best = Chosen{leaf, c.all(turns * c.one * (given < tile.blocks ? model::threads::of_lonely_tile : 1)),
-          cost * values, pieces};
+      best = Chosen{leaf, c.all(turns * c.one + (given < tile.blocks ? c.alone : 0)), cost * values, pieces};
       return;
     }
   };
