@@ -440,7 +440,7 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   const Facts all = facts(nest, {}, target);
   auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
   if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
-  else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, true);
+  else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, Staged::AlsoSmall);
   if (!leaf) {
     leaf = leaf_of_own_elements(all, set.nodes.front(), target);
     group.threads = threads_of_a_block;

@@ -60,7 +60,7 @@ double scattered(const Rewriting& r, const directives::Finish& directive) {
   const std::vector<Nest> nests = finishing_nests(r.program, nodes, sum, r.strides);
   std::int64_t threads = 0;
   const Facts all = facts(nests.front(), {}, r.target);
-  auto leaf = staged_leaf(all, sum, r.target, threads, true);
+  auto leaf = staged_leaf(all, sum, r.target, threads, Staged::AlsoSmall);
   const bool tile = leaf.has_value();
   if (!tile) leaf = leaf_of_own_elements(all, sum, r.target);
   // Threads that have elements of their own lie along n alone.
@@ -139,7 +139,7 @@ bool has_sums(const Rewriting& r, const Statement& s) {
   if (scan_of(nest)) return false;
   if (contracts(r.program, s) && staged_leaf(all, 0, r.target, threads)) return true;
   return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) &&
-      !staged_leaf(all, 0, r.target, threads, true) && leaf_of_own_elements(all, 0, r.target).has_value();
+      !staged_leaf(all, 0, r.target, threads, Staged::AlsoSmall) && leaf_of_own_elements(all, 0, r.target).has_value();
 }
 
 // All that finish such sums.

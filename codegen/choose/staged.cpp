@@ -266,6 +266,11 @@ double issued_of(const Nest& nest, const Staging& roles) {
   return issued;
 }
 
+// Whether rows of the domain bound m by the value of the reduction that a stage goes through.
+bool is_asked(const Nest& nest, const Sides& sides) {
+  return std::ranges::any_of(sides.m, [&](std::size_t d) { return share_row(nest, sides.roles.depth, d); });
+}
+
 // The orders of both sides whose tiles take the fewest cycles.
 std::optional<TileSides> in_best_orders(
     const Facts& f, const Sides& sides, const std::vector<std::string>& k, const Target& target) {
@@ -277,7 +282,7 @@ std::optional<TileSides> in_best_orders(
   constexpr std::int64_t word = 4;                     // bytes
   const std::int64_t words = std::max<std::int64_t>(1, lang::bytes(compute_type(nest.value->type())) / word);
   const auto held = sides.roles.joined ? static_cast<std::int64_t>(sides.roles.joined->own.size()) : 0;
-  const bool asked = masked && sides.roles.staged.size() > 1;
+  const bool asked = masked && (sides.roles.staged.size() > 1 || is_asked(nest, sides));
   const ThreadTile like{0, 0, 0, 0, masked, asked, words, issued_of(nest, sides.roles), held};
   std::optional<TileSides> best;
   double least = 0;
@@ -322,14 +327,13 @@ std::vector<std::string> reductions_across(const Facts& f) {
 // Whether a stage goes through all reductions as one: the one that it would go through is so short that stages are
 // hardly filled, and each of its values is asked, as it is then, or it is no stage at all.
 bool goes_across(const Facts& f, const Sides& sides) {
-  const std::size_t depth = sides.roles.depth;
-  const bool asked = std::ranges::any_of(sides.m, [&](std::size_t d) { return share_row(f.nest, depth, d); });
-  return f.extent[depth] < (asked ? 2 * model::threads::most_staged : model::threads::least_of_depth);
+  return f.extent[sides.roles.depth] <
+      (is_asked(f.nest, sides) ? 2 * model::threads::most_staged : model::threads::least_of_depth);
 }
 
-// `small`: however little it is.
-std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, bool small) {
+std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, Staged which) {
   const Nest& nest = f.nest;
+  const bool small = which == Staged::AlsoSmall;
   if (!small && points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
   std::vector<std::size_t> outputs;
@@ -339,7 +343,9 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, boo
     auto sides = sides_with(nest, outputs, first, k, false);
     if (!sides) continue;
     std::optional<TileSides> tile;
-    if (k.size() > 1 && !sides->roles.joined && goes_across(f, *sides)) {
+    const bool may_go_across = k.size() > 1 && !sides->roles.joined;
+    if (which == Staged::Across && !may_go_across) continue;
+    if (may_go_across && (which == Staged::Across || goes_across(f, *sides))) {
       const std::vector<std::string> all = reductions_across(f);
       if ((sides = sides_with(nest, outputs, first, all, true))) tile = in_best_orders(f, *sides, all, target);
     } else {
@@ -353,15 +359,15 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, boo
 }  // namespace
 
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
-  const auto sides = sides_of_tile(f, target, false);
+  const auto sides = sides_of_tile(f, target, Staged::Large);
   return sides ? std::optional(tile_of(*sides, parts, target).cycles) : std::nullopt;
 }
 
 // Large contractions of two factors stage them.
 std::optional<Compute> staged_leaf(
-    const Facts& f, int node, const Target& target, std::int64_t& threads, bool small) {
+    const Facts& f, int node, const Target& target, std::int64_t& threads, Staged which) {
   const Nest& nest = f.nest;
-  auto sides = sides_of_tile(f, target, small);
+  auto sides = sides_of_tile(f, target, which);
   if (!sides) return std::nullopt;
   auto& [depth, deep, across, m, n, k, outer, rows, columns, others, like, moved, roles] = *sides;
   Compute leaf;

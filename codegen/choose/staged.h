@@ -10,12 +10,15 @@
 
 namespace tilec::codegen {
 
+// Which contractions have a tile: large ones, also small ones, or large ones whose stages go through all of several
+// reductions as one.
+enum class Staged { Large, AlsoSmall, Across };
+
 // Cycles of the busiest multiprocessor for one value of the reduction, where the sum of a staged contraction has so
 // many parts; none: it is not staged.
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target);
-// None where the nest is no such contraction, or, unless `small` ones have a tile too, a small one. `threads`: of a
-// block.
+// None where the nest is no such contraction. `threads`: of a block.
 std::optional<Compute> staged_leaf(
-    const Facts& f, int node, const Target& target, std::int64_t& threads, bool small = false);
+    const Facts& f, int node, const Target& target, std::int64_t& threads, Staged which = Staged::Large);
 
 }  // namespace tilec::codegen

@@ -38,7 +38,7 @@ bool in_pieces(const poly::Program& program, const Nest& nest, const Staging& ro
       come_together(program, nest, roles, roles.by_n, roles.n, piece_bytes);
 }
 
-// cycles: for one value of the reductions, where a multiprocessor has as many blocks as the tile wants.
+// cycles: for one value of the reductions, where a tile takes longer that lacks others beside it.
 // `all`: of the device, for all of them.
 struct Chosen { Compute leaf; double cycles, all; bool in_pieces; };
 
@@ -50,9 +50,13 @@ struct Extents {
 
 // Cycles for one value of the reductions.
 struct TileCycles {
-  double one, tiles, read, copied, padded;             // products of a tile; tiles; what all read of the second cache
+  double one, tiles, read, copied, padded;             // products of a tile; tiles; what all read of the second cache,
+                                                       // or the busiest multiprocessor copies
+  double alone;                                        // more, of a tile that lacks the others of its multiprocessor
+  // Nothing is read of steps that are there to fill a turn.
   double all(double products) const {
-    return (std::max(products, read) + model::threads::not_hidden * std::min(products, read) + copied) * padded;
+    const double multiplied = products * padded;
+    return std::max(multiplied, read) + model::threads::not_hidden * std::min(multiplied, read) + copied * padded;
   }
 };
 // `issued_m`, `issued_n`: for an element of an operand (issued_of).
@@ -64,12 +68,15 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   TileCycles c{};
   c.one = height * width / (tile.rate * model::threads::matrix_rate / each);
   c.tiles = all.batches * std::ceil(all.rows / height) * std::ceil(all.columns / width);
-  c.read = c.tiles * (height + width) * each / (target.multiprocessors * model::threads::l2_bytes);
+  const double turns = std::ceil(c.tiles / target.multiprocessors), bytes = (height + width) * each;
+  c.read = std::max(
+      c.tiles * bytes / (target.multiprocessors * model::threads::l2_bytes), turns * bytes / model::threads::copied_bytes);
   // The copies of a block that is alone are not hidden where each asks for its place.
-  if (all.masked && tile.blocks == 1)
-    c.copied = std::ceil(c.tiles / target.multiprocessors) * (height + width) * each / 16 *
-        model::threads::issued_of_piece / (model::threads::issues * model::threads::warp);
-  c.copied += std::ceil(c.tiles / target.multiprocessors) * (height * issued_m + width * issued_n) /
+  const double copies = bytes / static_cast<double>(piece_bytes) * model::threads::issued_of_piece /
+      (model::threads::issues * model::threads::warp);
+  if (all.masked && tile.blocks == 1) c.copied = turns * copies;
+  c.alone = all.masked ? copies : c.one * model::threads::more_of_lonely_tile;
+  c.copied += turns * (height * issued_m + width * issued_n) /
       (model::threads::issues * model::threads::warp);
   c.padded = std::ceil(all.depth / stage) * stage / all.depth;
   return c;
@@ -78,34 +85,26 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
 // The tile that costs least: turns of the multiprocessors, each as long as the products of its tile take, or what all
 // tiles read of the second cache, if that takes longer; the shorter of both is not hidden wholly. A warp of 64 x 64
 // reads so little of shared memory for each product that the tensor cores decide; smaller ones wait for it.
-std::optional<Chosen> chosen(
-    const poly::Program& program, const Facts& f, int node, double parts, const Target& target) {
-  if (target.family != Target::Family::Cuda) return std::nullopt;
-  std::int64_t threads = 0;
-  auto leaf = staged_leaf(f, node, target, threads);
-  if (!leaf) return std::nullopt;
-  std::vector<std::string> m = leaf->all_of_m(), n = leaf->all_of_n();
+std::optional<Chosen> cheapest(
+    const poly::Program& program, const Facts& f, Compute leaf, double parts, const Target& target) {
+  std::vector<std::string> m = leaf.all_of_m(), n = leaf.all_of_n();
   const auto extent_of = [&](const std::vector<std::string>& all) {
     return std::accumulate(all.begin(), all.end(), 1.0, [&](double product, const std::string& index) {
       return product * static_cast<double>(f.extent[*f.nest.dim(index)]);
     });
   };
-  const Staging roles = *staging_of(f.nest, *leaf);
-  const bool across = leaf->across();
-  const double values = extent_of(leaf->k);
-  const Extents all{parts * extent_of(leaf->outer), extent_of(m), extent_of(n),
+  const Staging roles = *staging_of(f.nest, leaf);
+  const bool across = leaf.across();
+  const double values = extent_of(leaf.k);
+  const Extents all{parts * extent_of(leaf.outer), extent_of(m), extent_of(n),
       across ? values : static_cast<double>(f.extent[roles.depth]), !f.nest.rows.empty()};
   const bool pieces = in_pieces(program, f.nest, roles);
-  std::vector<const MatrixInstruction*> instructions;
-  for (const MatrixInstruction& i : matrix_instructions())
-    if (has_instruction(target, i) && multiplies(i, program, f.nest, roles, target.math != Math::F32))
-      instructions.push_back(&i);
   const std::string last = m.back();
   m.pop_back(), n.pop_back();
   std::optional<Chosen> best;
   double least = 0;
   const auto weigh = [&](const MatrixInstruction& i, const model::threads::MatrixTile& tile) {
-    leaf->rows = tile.rows / i.m, leaf->vectors = tile.columns / i.n, leaf->lanes = i.threads();
+    leaf.rows = tile.rows / i.m, leaf.vectors = tile.columns / i.n, leaf.lanes = i.threads();
     const std::int64_t bytes = lang::bytes(i.operand),
                        whole = static_cast<std::int64_t>(std::ceil(all.depth / static_cast<double>(i.k))) * i.k;
     const double issued_m = issued_of(program, f.nest, roles, roles.by_m, roles.m, i.operand),
@@ -116,27 +115,44 @@ std::optional<Chosen> chosen(
       if (i.from_shared() && stages.depth_bytes != model::threads::matrix_stages[0].depth_bytes) continue;
       const std::int64_t turn =
           i.from_shared() ? stages.depth_bytes / bytes : std::min(whole, stages.depth_bytes / bytes);
-      leaf->form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n,
-          across};
+      leaf.form = forms::TensorCores{last, i.name, turn, tile.warps_m, tile.warps_n, stages.buffers, m, n, across};
       const TileCycles c = cycles_of(all, i, tile, turn, issued_m, issued_n, target);
       const auto given = static_cast<std::int64_t>(std::ceil(c.tiles / target.multiprocessors));
-      if (std::min(given, tile.blocks) * shared_bytes_of(*leaf) > target.shared_bytes) continue;
-      const double cost = c.all(std::ceil(c.tiles / target.multiprocessors) * c.one);
+      if (std::min(given, tile.blocks) * shared_bytes_of(leaf) > target.shared_bytes) continue;
+      const auto turns = static_cast<double>(given);
+      const double cost = c.all(turns * c.one);
       if (best && cost >= least) return;
-      const auto blocks = static_cast<double>(tile.blocks);
       least = cost;
-      best = Chosen{*leaf, c.all(std::ceil(c.tiles / (target.multiprocessors * blocks)) * blocks * c.one),
-          cost * values, pieces};
+      best = Chosen{leaf, c.all(turns * c.one + (given < tile.blocks ? c.alone : 0)), cost * values, pieces};
       return;
     }
   };
   const auto is_for = [](const model::threads::MatrixTile& tile, const MatrixInstruction& i) {
     return tile.warps == i.warps && (!tile.bytes || tile.bytes == lang::bytes(i.operand));
   };
-  for (const MatrixInstruction* i : instructions)
-    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles)
-      if (is_for(tile, *i)) weigh(*i, tile);
+  for (const MatrixInstruction& i : matrix_instructions()) {
+    if (!has_instruction(target, i) || !multiplies(i, program, f.nest, roles, target.math != Math::F32)) continue;
+    for (const model::threads::MatrixTile& tile : model::threads::matrix_tiles) if (is_for(tile, i)) weigh(i, tile);
+  }
   return best;
+}
+
+// Where a turn is longer than the reduction that it goes through, it may go through all of them as one.
+std::optional<Chosen> chosen(
+    const poly::Program& program, const Facts& f, int node, double parts, const Target& target) {
+  if (target.family != Target::Family::Cuda) return std::nullopt;
+  std::int64_t threads = 0;
+  const auto leaf = staged_leaf(f, node, target, threads);
+  if (!leaf) return std::nullopt;
+  auto best = cheapest(program, f, *leaf, parts, target);
+  if (!best || leaf->across()) return best;
+  const lang::DType operand = matrix_instruction(best->leaf.as<forms::TensorCores>()->instruction)->operand;
+  if (f.extent[staging_of(f.nest, *leaf)->depth] >= model::threads::matrix_stages[0].depth_bytes / lang::bytes(operand))
+    return best;
+  const auto across = staged_leaf(f, node, target, threads, Staged::Across);
+  if (!across) return best;
+  auto other = cheapest(program, f, *across, parts, target);
+  return other && other->all < model::threads::better_tile * best->all ? other : best;
 }
 
 }  // namespace

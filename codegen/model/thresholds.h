@@ -258,8 +258,8 @@ inline constexpr double turns_of_operand = 0.6;        // of shared memory, for 
 inline constexpr double issued_of_copy = 2;            // instructions for each element of the operands, a thread: its
                                                        // part of two accesses and their predicates
 inline constexpr double issued_of_rows = 3;            // more, where rows of the domain bound what it copies
-// Where a stage goes through all reductions as one, and each value is asked: by the machine code of the gradient of a
-// filter, 256 to 256 channels of 32 images of 14 x 14.
+// More, where they are asked at each value of the reduction: by the machine code of the gradient of a filter, 256 to 256
+// channels of 32 images of 14 x 14, whose stages go through all reductions as one.
 inline constexpr double issued_of_value = 4;
 inline constexpr double sums_that_hide = 128;          // of a thread, most latencies of a block that is alone
 inline constexpr std::int64_t registers_of_rows = 32;  // of a thread, where rows of the domain bound what it copies
@@ -286,12 +286,18 @@ struct MatrixTile {
 inline constexpr MatrixTile matrix_tiles[] = {{64, 64, 2, 2, 2, 1}, {64, 64, 4, 2, 1, 0.95}, {64, 64, 2, 4, 1, 0.9},
     {32, 64, 2, 2, 2, 0.8}, {32, 32, 2, 2, 2, 0.6}, {64, 256, 2, 1, 1, 2.2, 4}, {128, 128, 2, 1, 1, 2.25, 4},
     {64, 128, 2, 1, 2, 2.1, 4}, {64, 64, 2, 1, 2, 1.8, 4}, {64, 256, 3, 1, 1, 2.2, 4, 4}};
+// Of the products of a tile whose multiprocessor has fewer of them than it wants, as parts of a sum are weighed: where
+// copies ask for their places, these are not hidden (f16 convolutions of 14 x 14 x 256, by their machine code: a block
+// of 128 x 128 alone takes 18 us, each of two 10).
+inline constexpr double more_of_lonely_tile = 0.3;
 inline constexpr double matrix_rate = 1832;            // of operands of one byte; of two bytes half as many
 inline constexpr std::int64_t most_held = 64;          // elements of a thread that come one by one, on their way in
                                                        // registers
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;
+inline constexpr double copied_bytes = 48;             // a cycle, that one multiprocessor takes of the second cache to its
+                                                       // shared memory, by the machine code of the same convolutions
 inline constexpr double issued_of_element = 8;         // of a copy of one element
 inline constexpr double issued_of_converted = 3;       // of an element of a piece that is converted on its way
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way

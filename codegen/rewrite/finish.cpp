@@ -166,7 +166,7 @@ Refusal finish_fault(const Rewriting& r, const directives::Finish& directive) {
   const Nest nest = finishing_nests(r.program, launch.finishing, nodes.front(), r.strides).front();
   std::int64_t threads = 0;
   const Facts all = facts(nest, {}, r.target);
-  if (scan_of(nest) || !(staged_leaf(all, nodes.front(), r.target, threads, true) ||
+  if (scan_of(nest) || !(staged_leaf(all, nodes.front(), r.target, threads, Staged::AlsoSmall) ||
                          (reduces(std::get<Statement>(r.program.nodes[static_cast<std::size_t>(nodes.front())])) &&
                              leaf_of_own_elements(all, nodes.front(), r.target))))
     return fmt::format("`{}` is no sum of which a block of threads has a tile, or its threads elements of their own",

@@ -169,20 +169,29 @@ std::optional<double> cycles_of_tiles(const Rewriting& r, const Nest& nest, doub
 
 constexpr std::int64_t piece = 16;                     // values: 16 bytes of any type, or more
 
-// Of a staged contraction the cut after which its tiles and the parts take the fewest cycles: whole waves of tiles, and
-// few parts, which are staged contractions themselves.
-std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
-  const double outputs = elements(r.program, s.target.tensor), bytes = 2 * outputs * lang::bytes(s.value.type()),
-               moved = bytes / (model::threads::l2_bytes * r.target.multiprocessors);
+// What the parts of a cut cost, in cycles: their tiles, what goes through memory, and the launch that adds them up.
+struct CostOfCut { Cut cut; double count, cost; };
+
+// What goes to the second cache and comes back where a sum has one part more.
+double moved_by_a_part(const Rewriting& r, const Statement& s) {
+  return 2 * elements(r.program, s.target.tensor) * lang::bytes(s.value.type()) /
+      (model::threads::l2_bytes * r.target.multiprocessors);
+}
+
+// Of a staged contraction the cut of each index after which its tiles and the parts take the fewest cycles, if those
+// are fewer than now: whole waves of tiles, and few parts, which are staged contractions themselves. Of what is a part
+// already, beside what it costs that there are any.
+std::vector<CostOfCut> cuts_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
+  const double moved = moved_by_a_part(r, s),
+               added = r.parts.contains(s.target.tensor) ? -moved : model::threads::cycles_of_a_launch;
+  std::vector<CostOfCut> cuts;
   const auto whole = cycles_of_tiles(r, nest_of(s, r.strides), 1);
-  if (!whole) return std::nullopt;
-  // What adds up parts adds up parts of these too.
-  const double added = r.parts.contains(s.target.tensor) ? -moved : model::threads::cycles_of_a_launch;
-  std::optional<Cut> best;
-  double least = *whole * parts.points;
+  if (!whole) return cuts;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const std::int64_t extent = codegen::extent(s, k);
     if (!is_reduced(s, k) || extent < 2) continue;
+    std::optional<CostOfCut> best;
+    double least = *whole * parts.points;
     Nest part = nest_of(s, r.strides, {s.indices[k]});
     const std::size_t d = *part.dim(s.indices[k]);
     std::int64_t before = extent;
@@ -194,14 +203,39 @@ std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Pa
       before = chunk;
       // Of one value of what bounds taps, a row would bound elements of the parts, and no tile computes these.
       if (chunk == 1 && in_rows(s, k)) break;
-      const double each = parts.points / static_cast<double>(extent) * static_cast<double>(chunk);
-      if (static_cast<double>(count) > model::threads::most_cut * parts.wanted || each < parts.least) break;
+      const double each = parts.points / static_cast<double>(extent) * static_cast<double>(chunk),
+                   all = static_cast<double>(count);
+      if (all > model::threads::most_cut * parts.wanted || each < parts.least) break;
       part.dims[d].extent = chunk;
-      const auto cycles = cycles_of_tiles(r, part, static_cast<double>(count));
+      const auto cycles = cycles_of_tiles(r, part, all);
       if (!cycles) continue;
-      const double cost = *cycles * each + static_cast<double>(count) * moved + added;
-      if (cost < model::threads::better_tile * least) best = Cut{k, chunk}, least = cost;
+      const double cost = *cycles * each + all * moved + added;
+      if (cost < model::threads::better_tile * least) best = CostOfCut{{k, chunk}, all, cost}, least = cost;
     }
+    if (best) cuts.push_back(*best);
+  }
+  return cuts;
+}
+
+// What is cheapest with this cut: its parts as they are, or cut along a second index.
+double with_a_second(const Rewriting& r, const Statement& s, const CostOfCut& first) {
+  Rewriting made = r;
+  const Statement part = in_parts(made, s, first.cut).first;
+  const Parts parts = parts_for_threads(made, part);
+  double least = first.cost;
+  if (parts.wanted < 2) return least;
+  for (const CostOfCut& second : cuts_of_tiles(made, part, parts))
+    least = std::min(
+        least, second.cost + first.count * moved_by_a_part(r, s) + model::threads::cycles_of_a_launch);
+  return least;
+}
+
+std::optional<Cut> cut_of_tiles(const Rewriting& r, const Statement& s, const Parts& parts) {
+  std::optional<Cut> best;
+  double least = 0;
+  for (const CostOfCut& one : cuts_of_tiles(r, s, parts)) {
+    const double cost = r.parts.contains(s.target.tensor) ? one.cost : with_a_second(r, s, one);
+    if (!best || cost < model::threads::better_tile * least) best = one.cut, least = cost;
   }
   return best;
 }

@@ -274,6 +274,22 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
   }
 }
 
+TEST_CASE("sums on tensor cores have parts where their tiles are few, in turns through all pixels") {
+  const char* forward =
+      "function f(f16 I[N, H, W, C], f16 K[3, 3, C, O]) -> (f32 R) { R[n, y, x, o: N, H, W, O] = +(f32(I[n, y + j - 1, x + k - 1, c]) * f32(K[j, k, c, o])); }";
+  const char* filter =
+      "function f(bf16 I[N, H, W, C], bf16 D[N, H, W, O]) -> (f32 K) { K[j, k, c, o: 3, 3, C, O] = +(f32(I[n, y + j - 1, x + k - 1, c]) * f32(D[n, y, x, o])); }";
+  const auto chosen = [](const char* text, std::int64_t height, std::int64_t channels) {
+    const Sizes sizes{{"N", 32}, {"H", height}, {"W", height}, {"C", channels}, {"O", channels}};
+    return print(*made_of(text, sizes, "cuda:1", Until::Plan, "").stages.plan);
+  };
+  CHECK(chosen(forward, 14, 256).find("split") == std::string::npos);   // 98 tiles of 128 x 128
+  CHECK(chosen(filter, 7, 512).find("split") == std::string::npos);     // 144
+  const std::string few = chosen(filter, 28, 128);                      // 9
+  CHECK(few.find("split K  over y  by 2\n") != std::string::npos);
+  CHECK(few.find("mma m64n8k16.bf16  warps 2x1  buffers 4  across") != std::string::npos);
+}
+
 TEST_CASE("f32 that are multiplied as TF32 come rounded, whichever way they lie in memory") {
   Random random(9);
   const std::string target = "cuda:1:math=tf32";

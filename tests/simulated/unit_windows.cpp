@@ -168,6 +168,43 @@ TEST_CASE("a stage of a triangle has zeros beside it, and what is not finite is 
   CHECK(several > 0);
 }
 
+// As chosen where images are large, and any two of the cuts where they are small; stages are of n, or of all pixels.
+TEST_CASE("the gradient of a filter that mixes channels is cut along two indices, in tiles and on tensor cores") {
+  const auto text = [](const char* type, int height, int width) {
+    return fmt::format(
+        "function f({0} I[N, H, W, C], {0} D[N, {1}, {2}, O]) -> (f32 K) {{ K[j, i, c, o: 3, 3, C, O] = +(f32(I[n, 2*y + j - 1, 2*x + i - 1, c]) * f32(D[n, y, x, o])); }}",
+        type, height, width);
+  };
+  Request request;
+  const auto large = made_of(
+      {text("f32", 28, 28), {{"N", 32}, {"H", 56}, {"W", 56}, {"C", 64}, {"O", 128}}, true}, Until::Plan, "", request);
+  REQUIRE(large);
+  CHECK(std::ranges::count_if(large->plan->directives,
+            [](const Directive& one) { return std::holds_alternative<directives::Split>(one); }) == 2);
+  CHECK(print(*large->plan).find("contract K_parts_parts  over n_s y_s  m j i c  n o  k n y x  block") !=
+      std::string::npos);
+  Random random(13);
+  const std::string cuts[] = {"n", "y", "x"};
+  for (int n = 0; n < 8; ++n) {
+    const bool cores = n % 2;
+    const Drawn d{text(cores ? "bf16" : "f32", 5, 4),
+        {{"N", random.between(3, 5)}, {"H", 9}, {"W", random.between(7, 8)}, {"C", random.between(5, 40)},
+            {"O", random.between(24, 80)}}, true};
+    const int one = random.between(0, 2), other = (one + random.between(1, 2)) % 3;
+    const std::string plan = fmt::format(
+        "split K  over {0}  by 2\nsplit K_parts  over {1}  by 2\ngroup K_parts_parts  threads 128\n"
+        "  contract K_parts_parts  over {1}_s {0}_s  m j i c  n o  k n y x  block {2}{3}\n",
+        cuts[one], cuts[other],
+        cores ? "2x4  lanes 32  stage 32  mma m16n8k16.bf16  warps 2x2" : "4x4  lanes 16  stage 8",
+        cores ? "  buffers 3  across" : random.chance(2) ? "  across" : "");
+    CAPTURE(d.text);
+    CAPTURE(plan);
+    const auto stages = made_of(d, Until::Lowered, plan, request);
+    REQUIRE(stages);
+    check_run(*stages, request, random);
+  }
+}
+
 TEST_CASE("scores within chunks are squares for blocks of threads") {
   Random random(11);
   const Drawn d{
