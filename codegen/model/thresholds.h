@@ -314,6 +314,9 @@ inline constexpr double blocks_of_long_rows = 2;       // of a multiprocessor: o
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
                                                        // hide each other's latency
+// Rows of so many elements have a warp each; a block folds so many that are shorter, in shared memory.
+inline constexpr double least_row_of_a_warp = 64;
+inline constexpr std::int64_t short_rows_of_a_block = 64;
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
 // Of a thread that scans alone: 700 cycles of a load, 40 of a step; operations or registers of all steps.
