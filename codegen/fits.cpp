@@ -155,7 +155,7 @@ Compute chosen_leaf(
   if (intrinsic && intrinsic->op != poly::IntrinsicOp::Reshape) return chosen;
   if (chosen.is<forms::Online>() || finishes(group)) return chosen;
   const Nest nest = nest_to_choose(plan.program, group, chosen, strides);
-  const Facts turn = facts(nest, loops_of_turn(group), target);
+  const Facts turn = facts_in(group, nest, target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, group.threads, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};

@@ -273,7 +273,7 @@ class OtherGroups {
     const bool flat = now.is<forms::Map>() || now.is<forms::Reduce>() || contract;
     if (flat && !has_threads(target_)) {
       const Nest nest = nest_to_choose(plan_.program, group(), now, strides_);
-      const Facts known = facts(nest, loops_of_turn(group()), target_);
+      const Facts known = facts_in(group(), nest, target_);
       for (Compute& other : other_leaves(known, now.node, model::leaves_tried)) {
         ask_ahead(known, other);
         consider(l, std::move(other));

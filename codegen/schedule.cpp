@@ -9,6 +9,7 @@
 #include "autodiff/graph.h"
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/pass_tile.h"
+#include "codegen/choose/short_rows.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/streams.h"
 #include "codegen/choose/tensor_cores.h"
@@ -111,14 +112,6 @@ std::vector<Loop> parallel_loops(const Nest& nest, const Choice& choice, const T
   return loops;
 }
 
-// Of all loops of a fused group.
-double rows_of(const Fused& fused, const Fused::Set& set) {
-  const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
-  double rows = 1;
-  for (const std::size_t k : set.loops.front()) rows *= static_cast<double>(first.domain[k].extent->get());
-  return std::max(1.0, rows);
-}
-
 // Whether neighbours along the last row lie side by side wherever it is mentioned, and nothing else does that is
 // folded: a warp has some each.
 bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
@@ -143,7 +136,7 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
 // Rows of a turn of a block of threads, at most, where neighbours lie side by side. Rows of one element each are a map:
 // every thread has some.
 std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Target& target) {
-  const double rows = rows_of(fused, set);
+  const double rows = rows_of(fused.program, set);
   const bool maps = std::ranges::all_of(set.nodes, [&](int node) {
     return points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) <= rows;
   });
@@ -157,14 +150,15 @@ std::vector<Loop> row_loops(
     const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
-  const double rows = rows_of(fused, set);
+  const double rows = rows_of(fused.program, set);
   double row_bytes = 1;
   for (const TensorId id : locals)
     row_bytes += bytes_of(fused.program, id) / rows;
   if (has_threads(target)) {
     if (set.parts) loops.back().step = set.parts;
     if (set.parts > 1) loops.back().walk = 1;
-    if (!set.parts && lie_side_by_side(fused, set))
+    if (has_short_rows(fused, set, target)) loops.back().step = model::threads::short_rows_of_a_block;
+    else if (!set.parts && lie_side_by_side(fused, set))
       loops.back().step = std::clamp<std::int64_t>(
           static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, rows_of_a_turn(fused, set, target));
     return loops;
@@ -264,8 +258,9 @@ double bytes_read_again(const poly::Program& program, const Fused::Set& set, dou
 
 // Threads of the blocks that have a turn each of statements that share rows.
 std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
+  if (has_short_rows(fused, set, target)) return model::threads::short_rows_of_a_block;
   const Loop& last = group.loops.back();
-  const double rows = rows_of(fused, set) / static_cast<double>(last.part()),
+  const double rows = rows_of(fused.program, set) / static_cast<double>(last.part()),
                turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;
   for (const TensorId id : group.locals)
@@ -291,7 +286,7 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
 // gets.
 std::vector<TensorId> kept_of(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   if (group.loops.empty() || !group.loops.back().walk) return {};
-  const double turns = std::ceil(rows_of(fused, set) / static_cast<double>(group.loops.back().step));
+  const double turns = std::ceil(rows_of(fused.program, set) / static_cast<double>(group.loops.back().step));
   const double blocks = std::clamp(std::ceil(turns / target.multiprocessors), 1.0,
       model::threads::wanted_of_a_multiprocessor / static_cast<double>(group.threads));
   const double room =
@@ -320,7 +315,7 @@ std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target
   double elements = 1;
   for (const Dim& dim : nest.dims) if (!dim.reduction) elements *= static_cast<double>(dim.extent);
   const std::int64_t extent = nest.dims[*nest.dim(leaf.n)].extent;
-  // Blocks of 32 threads would not fill a multiprocessor.
+  if (const std::int64_t few = threads_of_short_rows(elements, static_cast<double>(extent), target)) return few;
   if (2 * extent <= threads_of_a_block) return threads_of_a_block / 2;
   return threads_of_rows(elements, static_cast<double>(extent), 0, target);
 }
@@ -514,7 +509,7 @@ Group group_of(const Fused& fused, Why& why, const Fused::Set& set, const std::v
     if (why.leaves.empty())
       for (const Loop& loop : group.loops)
         why.extents.push_back(nest.dim(loop.index) ? nest.dims[*nest.dim(loop.index)].extent : 1);
-    const Facts turn = facts(nest, group.loops, target);
+    const Facts turn = facts_in(group, nest, target);
     Choice choice = choose_leaf(turn, node);
     group.body[l] = std::move(choice.leaf);
     why.leaves.push_back(std::move(choice.why));

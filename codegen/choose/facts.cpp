@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "codegen/choose/threads.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/machine.h"
 #include "codegen/model/thresholds.h"
@@ -64,6 +65,13 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
   const DType type = nest.value->type();
   f.width = has_threads(target) ? model::threads::warp : target.vector_bytes / std::max(4, lang::bytes(type));
   f.ops = operations(*nest.value);
+  double rows = 1, longest = 1;
+  for (const Dim& dim : nest.dims) {
+    if (!dim.reduction) rows *= static_cast<double>(dim.extent);
+    else longest = std::max(longest, static_cast<double>(dim.extent));
+  }
+  if (target.family == Target::Family::Cuda && threads_of_short_rows(rows, longest, target) == model::threads::warp)
+    f.fold = blocks::fold_of_warp;
   double elements = 1;
   for (const Dim& dim : nest.dims)
     if (!dim.reduction && nest.target.offset.coefficients[static_cast<std::size_t>(&dim - nest.dims.data())])
@@ -86,6 +94,12 @@ Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& targ
       nest.aggregation == Aggregation::Sum && product && product->op == lang::Op::Mul && lang::is_float(type);
   if (identity_is_fill(nest) || always_reached(nest)) f.conditions = conditions(nest);
   if (folds && !fused) f.ops += has_scale(nest.aggregation, compute_type(type)) ? model::factor_operations : 1;
+  return f;
+}
+
+Facts facts_in(const Group& group, const Nest& nest, const Target& target) {
+  Facts f = facts(nest, loops_of_turn(group), target);
+  if (has_threads(target)) f.shared = group.locals;
   return f;
 }
 

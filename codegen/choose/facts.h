@@ -37,6 +37,7 @@ struct Facts {
   double from_memory = 0;                              // the part of the target that no cache keeps from one call to
                                                        // the next
   std::vector<Condition> conditions = {};              // of its points
+  std::vector<TensorId> shared = {};                   // that a block of threads has in shared memory
 };
 // Whether its choice may add parts of a sum up in the target; parts of a turn are added up there already.
 bool may_add(const poly::Program& program, const Group& group, int node, const Nest& nest, const Strides& strides);
@@ -47,6 +48,8 @@ Nest nest_to_choose(
     Nest nest, const poly::Program& program, const Group& group, const Compute& leaf, const Strides& strides);
 std::vector<Loop> loops_of_turn(const Group& group);
 Facts facts(const Nest& nest, const std::vector<Loop>& loops, const Target& target);
+// Of a leaf of the group, which is one of several.
+Facts facts_in(const Group& group, const Nest& nest, const Target& target);
 
 // How far apart neighbours along d lie, in elements.
 inline std::int64_t stride(const FlatAccess& access, std::size_t d) { return access.offset.coefficients[d]; }

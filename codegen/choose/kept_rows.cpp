@@ -11,13 +11,10 @@
 
 namespace tilec::codegen {
 
-namespace {
-
 using poly::Access;
 using poly::Program;
 using poly::Statement;
 
-// Whether it reads whole rows at the places of its own: X[i, j] of Mx[i] or of Y[i, j].
 bool reads_rows(const Program& program, const Statement& s, const Access& read, std::size_t lead) {
   if (lead == 0 || lead >= read.element.size() || lead > s.target.element.size()) return false;
   std::set<std::size_t> seen;
@@ -30,7 +27,6 @@ bool reads_rows(const Program& program, const Statement& s, const Access& read, 
   return true;
 }
 
-// Whether what comes of the fold is read beside the same rows.
 bool is_asked_again(const Program& program, const Statement& fold, const Access& read) {
   const std::size_t lead = fold.target.element.size();
   std::set<TensorId> made{fold.target.tensor};
@@ -46,8 +42,6 @@ bool is_asked_again(const Program& program, const Statement& fold, const Access&
   }
   return false;
 }
-
-}  // namespace
 
 std::map<TensorId, LongRow> rows_to_keep(const Program& program, const Target& target) {
   std::map<TensorId, LongRow> found;

@@ -13,6 +13,12 @@
 
 namespace tilec::codegen {
 
+// Whether it reads whole rows at the places of its own: X[i, j] of Mx[i] or of Y[i, j].
+bool reads_rows(
+    const poly::Program& program, const poly::Statement& s, const poly::Access& read, std::size_t lead);
+// Whether what comes of the fold is read beside the same rows.
+bool is_asked_again(const poly::Program& program, const poly::Statement& fold, const poly::Access& read);
+
 // Bytes and elements of a row of each, and how many of its first dimensions are a row's place.
 struct LongRow { double bytes, elements; std::size_t lead; };
 std::map<TensorId, LongRow> rows_to_keep(const poly::Program& program, const Target& target);

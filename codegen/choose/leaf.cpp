@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "codegen/choose/ahead.h"
@@ -22,11 +24,17 @@ namespace {
 
 namespace blocks = model::blocks;
 
+// Elements of shared memory come together unless they lie in one of its banks.
+double read_cost(const Facts& f, const FlatAccess& read, std::size_t d, std::int64_t lanes) {
+  if (std::ranges::find(f.shared, read.tensor) == f.shared.end()) return access_cost(stride(read, d), lanes);
+  return blocks::load * static_cast<double>(std::gcd(std::max<std::int64_t>(1, std::abs(stride(read, d))), lanes));
+}
+
 // Cycles of the whole leaf with lanes over d and no register block.
 double lane_cost(const Facts& f, std::size_t d) {
   const std::int64_t lanes = lanes_for(f, f.extent[d]);
   double step = static_cast<double>(f.ops) / model::pipes;
-  for (const FlatAccess& read : f.nest.reads) step += access_cost(stride(read, d), lanes);
+  for (const FlatAccess& read : f.nest.reads) step += read_cost(f, read, d, lanes);
   const bool reduce = f.nest.dims[d].reduction;
   double outputs = 1;
   for (std::size_t k = 0; k < f.extent.size(); ++k)

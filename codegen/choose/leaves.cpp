@@ -51,7 +51,7 @@ struct Asked {
   Group& in() const { return plan.groups[group]; }
   Compute& today() const { return in().body[leaf]; }
   Nest nest() const { return nest_to_choose(statements[leaf].nest, plan.program, in(), today(), strides); }
-  Facts facts_of(const Nest& nest) const { return facts(nest, loops_of_turn(in()), target); }
+  Facts facts_of(const Nest& nest) const { return facts_in(in(), nest, target); }
 
   void take_if_faster(Compute other, const model::OneGroup::Rest& rest = [](Compute&) {}) {
     std::swap(today(), other);

@@ -8,6 +8,7 @@
 #include "autodiff/graph.h"
 #include "codegen/choose/kept_rows.h"
 #include "codegen/choose/predicted.h"
+#include "codegen/choose/short_rows.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/rewrite.h"
@@ -35,17 +36,21 @@ bool stays_in_launch(const Rewriting& r, TensorId tensor) {
   });
 }
 
-// Rows that are read again stay in shared memory.
+// Rows that are read again stay in shared memory, and short rows come through it.
 void share_rows_kept(Rewriting& r) {
-  std::optional<Rewriting> with = keeping_rows(r);
-  if (!with) return share_rows(r);
-  share_rows(*with);
-  const bool all = std::ranges::all_of(with->copies, [&](const auto& copy) {
-    return r.copies.contains(copy.first) || stays_in_launch(*with, copy.second);
-  });
-  if (!all) return share_rows(r);
-  r.program = std::move(with->program), r.strides = std::move(with->strides), r.done = std::move(with->done),
-  r.rows = std::move(with->rows), r.parts = std::move(with->parts), r.copies = std::move(with->copies);
+  for (const auto& copying : {keeping_rows, staging_short_rows}) {
+    std::optional<Rewriting> with = copying(r);
+    if (!with) continue;
+    share_rows(*with);
+    const bool all = std::ranges::all_of(with->copies, [&](const auto& copy) {
+      return r.copies.contains(copy.first) || stays_in_launch(*with, copy.second);
+    });
+    if (!all) continue;
+    r.program = std::move(with->program), r.strides = std::move(with->strides), r.done = std::move(with->done),
+    r.rows = std::move(with->rows), r.parts = std::move(with->parts), r.copies = std::move(with->copies);
+    return;
+  }
+  share_rows(r);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ inline constexpr double mask = 5;                      // cycles of a step to fi
 inline constexpr double fold_of_lanes = 12;            // cycles to fold the lanes of one output
 // Of a block of threads, some fifty instructions in each of four warps, four a cycle. Threads that go along a row each,
 // their neighbours' elements apart, take a wavefront for every element instead: as many for a row of 50.
-inline constexpr double fold_of_threads = 64;
+inline constexpr double fold_of_threads = 64, fold_of_warp = 16;
 inline constexpr double fold_of_row = 1.5;             // of one of several rows whose lanes are folded together
 inline constexpr std::int64_t folded_rows = 16;        // at most: as many as full vectors have lanes
 inline constexpr double folded_less = 0.85;            // of the cost, what rows must come to: they read so many streams

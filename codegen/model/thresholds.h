@@ -258,7 +258,7 @@ inline constexpr double turns_of_operand = 0.6;        // of shared memory, for 
 inline constexpr double issued_of_copy = 2;            // instructions for each element of the operands, a thread: its
                                                        // part of two accesses and their predicates
 inline constexpr double issued_of_rows = 3;            // more, where rows of the domain bound what it copies
-// More, where they are asked at each value of the reduction: by the machine code of the gradient of a filter, 256 to 256
+// More, where they are asked at each value of the reduction: by the machine code of a filter's gradient, 256 to 256
 // channels of 32 images of 14 x 14, whose stages go through all reductions as one.
 inline constexpr double issued_of_value = 4;
 inline constexpr double sums_that_hide = 128;          // of a thread, most latencies of a block that is alone
@@ -324,6 +324,9 @@ inline constexpr double blocks_of_long_rows = 2;       // of a multiprocessor: o
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they
                                                        // hide each other's latency
+// Rows of so many elements have a warp each; a block folds so many that are shorter, in shared memory.
+inline constexpr double least_row_of_a_warp = 64;
+inline constexpr std::int64_t short_rows_of_a_block = 64;
 inline constexpr std::int64_t least_to_scan = 64;      // elements that a block of threads scans
 inline constexpr std::int64_t scanned_at_once = 4;     // elements of a thread
 // Of a thread that scans alone: 700 cycles of a load, 40 of a step; operations or registers of all steps.

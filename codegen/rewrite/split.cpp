@@ -263,14 +263,15 @@ std::optional<Cut> cut_of_lanes(const Rewriting& r, const Statement& s, const Pa
 }
 
 // Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that
-// results do not depend on threads.
-std::optional<Cut> cut_of(const Rewriting& r, const Statement& s) {
+// results do not depend on threads. `is_part`: shorter parts are no further launch.
+std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part = false) {
   if (!folds_in_parts(r, s)) return std::nullopt;
   const bool threads = has_threads(r.target);
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
   const bool alone = threads && choose_leaf(facts(nest_of(s, r.strides), {}, r.target), 0).leaf.is<forms::Reduce>();
-  if (parts.points < parts.enough || shares_rows(r.program, s, r.target, alone)) return std::nullopt;
+  if (parts.points < (is_part ? 2 * parts.least : parts.enough) || shares_rows(r.program, s, r.target, alone))
+    return std::nullopt;
   const bool staged = threads && is_staged(r, s);
   if (threads && !staged)
     if (const auto cut = cut_of_lanes(r, s, parts)) return cut;
@@ -418,7 +419,7 @@ void split_reductions(Rewriting& r) {
     for (bool again = true; again && cut;) {
       again = has_threads(r.target) && (cut->chunk == 1 || is_staged(r, std::get<Statement>(r.program.nodes[n])));
       split(r, n, *cut);
-      if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]));
+      if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]), true);
     }
     ++n;
     if (const auto few = cut_of_few_columns(r, std::get<Statement>(r.program.nodes[n]))) split(r, n, *few), ++n;
