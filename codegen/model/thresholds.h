@@ -296,8 +296,8 @@ inline constexpr std::int64_t most_held = 64;          // elements of a thread t
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;
-inline constexpr double copied_bytes = 48;             // a cycle, that one multiprocessor takes of the second cache to its
-                                                       // shared memory, by the machine code of the same convolutions
+inline constexpr double copied_bytes = 48;             // a cycle, that one multiprocessor takes of the second cache to
+                                                       // its shared memory, by the code of the same convolutions
 inline constexpr double issued_of_element = 8;         // of a copy of one element
 inline constexpr double issued_of_converted = 3;       // of an element of a piece that is converted on its way
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
