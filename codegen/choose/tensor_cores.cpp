@@ -61,8 +61,8 @@ TileCycles cycles_of(const Extents& all, const MatrixInstruction& i, const model
   c.one = height * width / (tile.rate * model::threads::matrix_rate / each);
   c.tiles = all.batches * std::ceil(all.rows / height) * std::ceil(all.columns / width);
   const double turns = std::ceil(c.tiles / target.multiprocessors), bytes = (height + width) * each;
-  c.read = std::max(
-      c.tiles * bytes / (target.multiprocessors * model::threads::l2_bytes), turns * bytes / model::threads::copied_bytes);
+  c.read = std::max(c.tiles * bytes / (target.multiprocessors * model::threads::l2_bytes),
+      turns * bytes / model::threads::copied_bytes);
   // The copies of a block that is alone are not hidden where each asks for its place.
   const double copies = bytes / static_cast<double>(piece_bytes) * model::threads::issued_of_piece /
       (model::threads::issues * model::threads::warp);

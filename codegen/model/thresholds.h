@@ -258,7 +258,7 @@ inline constexpr double turns_of_operand = 0.6;        // of shared memory, for 
 inline constexpr double issued_of_copy = 2;            // instructions for each element of the operands, a thread: its
                                                        // part of two accesses and their predicates
 inline constexpr double issued_of_rows = 3;            // more, where rows of the domain bound what it copies
-// More, where they are asked at each value of the reduction: by the machine code of the gradient of a filter, 256 to 256
+// More, where they are asked at each value of the reduction: by the machine code of the gradient of a filter, 256
 // channels of 32 images of 14 x 14, whose stages go through all reductions as one.
 inline constexpr double issued_of_value = 4;
 inline constexpr double sums_that_hide = 128;          // of a thread, most latencies of a block that is alone
@@ -296,8 +296,8 @@ inline constexpr std::int64_t most_held = 64;          // elements of a thread t
 // Instructions of a copy of 16 bytes that asks whether its rows are there: on an H200 a bf16 convolution 28 x 28 x 256
 // takes 92 us in tiles of 128 x 256, 77 in those of 128 x 128, of which a multiprocessor has two.
 inline constexpr double issued_of_piece = 24;
-inline constexpr double copied_bytes = 48;             // a cycle, that one multiprocessor takes of the second cache to its
-                                                       // shared memory, by the machine code of the same convolutions
+inline constexpr double copied_bytes = 48;             // a cycle, from the second cache to the shared memory of one
+                                                       // multiprocessor, by the machine code of the same convolutions
 inline constexpr double issued_of_element = 8;         // of a copy of one element
 inline constexpr double not_hidden = 0.25;             // of the products behind the reads of a tile, or the other way
                                                        // round

@@ -329,7 +329,8 @@ std::optional<Cut> cut_of_parts(const Rewriting& r, const Statement& sum) {
   }
   const std::int64_t warps = r.target.max_threads / model::threads::warp,
                      chunk = warps ? (extent(sum, longest) + warps - 1) / warps : 0;
-  if (!has_threads(r.target) || rank == 0 || count < model::threads::least_parts_to_cut || chunk < 1) return std::nullopt;
+  if (!has_threads(r.target) || rank == 0 || count < model::threads::least_parts_to_cut || chunk < 1)
+    return std::nullopt;
   // Parts of one value of several indices are sums of the others.
   if (chunk == 1 && count < 2 * static_cast<double>(extent(sum, longest))) return std::nullopt;
   return Cut{longest, chunk};
