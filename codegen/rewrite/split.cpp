@@ -178,6 +178,20 @@ double moved_by_a_part(const Rewriting& r, const Statement& s) {
       (model::threads::l2_bytes * r.target.multiprocessors);
 }
 
+// Whether parts of k are what this is a part of: their number stands first among the indices of the result.
+bool is_cut(const Rewriting& r, const Statement& s, std::size_t k) {
+  if (!r.parts.contains(s.target.tensor)) return false;
+  const Affine& number = s.target.element.front();
+  for (std::size_t j = 0; j < s.indices.size(); ++j)
+    if (!number.coefficients[j].is(0))
+      return std::ranges::all_of(s.reads, [&](const Access& read) {
+        return std::ranges::all_of(read.element, [&](const Affine& e) {
+          return e.coefficients[j].get() == e.coefficients[k].get() * extent(s, k);
+        });
+      });
+  return false;
+}
+
 // Of a staged contraction the cut of each index after which its tiles and the parts take the fewest cycles, if those
 // are fewer than now: whole waves of tiles, and few parts, which are staged contractions themselves. Of what is a part
 // already, beside what it costs that there are any.
@@ -189,7 +203,7 @@ std::vector<CostOfCut> cuts_of_tiles(const Rewriting& r, const Statement& s, con
   if (!whole) return cuts;
   for (std::size_t k = 0; k < s.indices.size(); ++k) {
     const std::int64_t extent = codegen::extent(s, k);
-    if (!is_reduced(s, k) || extent < 2) continue;
+    if (!is_reduced(s, k) || extent < 2 || is_cut(r, s, k)) continue;
     std::optional<CostOfCut> best;
     double least = *whole * parts.points;
     Nest part = nest_of(s, r.strides, {s.indices[k]});
