@@ -95,7 +95,7 @@ Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, co
       (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
   const bool pass = chosen.body.front().is<forms::Online>();
   const bool rows = chosen.threads && chosen.body.size() > 1 && chosen.tile.empty() && !finished && !pass;
-  const bool folds = chosen.threads && chosen.body.size() == 1 &&
+  const bool folds = chosen.threads && chosen.body.size() == 1 && group.body.size() == 1 &&
       (chosen.body.front().is<forms::Reduce>() || group.body.front().is<forms::Reduce>());
   const std::int64_t most = rows || folds ? target.max_threads : most_threads_of_a_block;
   const bool other_threads =

@@ -230,7 +230,8 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part =
   if (!threads && s.domain.size() != s.indices.size()) return std::nullopt;
   const Parts parts = threads ? parts_for_threads(r, s) : parts_for_cores(r.program, s);
   const bool alone = threads && choose_leaf(facts(nest_of(s, r.strides), {}, r.target), 0).leaf.is<forms::Reduce>();
-  if (parts.points < (is_part ? 2 * parts.least : parts.enough) || shares_rows(r.program, s, r.target, alone)) return std::nullopt;
+  if (parts.points < (is_part ? 2 * parts.least : parts.enough) || shares_rows(r.program, s, r.target, alone))
+    return std::nullopt;
   const bool staged = threads && is_staged(r, s);
   if (threads && !staged)
     if (const auto cut = cut_of_lanes(r, s, parts)) return cut;
