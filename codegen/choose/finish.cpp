@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/choose/short_rows.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/threads.h"
 #include "codegen/finishing.h"
@@ -138,7 +139,7 @@ bool has_sums(const Rewriting& r, const Statement& s) {
   std::int64_t threads = 0;
   if (scan_of(nest)) return false;
   if (contracts(r.program, s) && staged_leaf(all, 0, r.target, threads)) return true;
-  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) &&
+  return !may_share_rows_with_makers(r, s) && !adds_parts_twice(r, s) && !folds_short_rows(r, s) &&
       !staged_leaf(all, 0, r.target, threads, Staged::AlsoSmall) && leaf_of_own_elements(all, 0, r.target).has_value();
 }
 

@@ -15,16 +15,43 @@ using poly::Access;
 using poly::Program;
 using poly::Statement;
 
-bool reads_rows(const Program& program, const Statement& s, const Access& read, std::size_t lead) {
-  if (lead == 0 || lead >= read.element.size() || lead > s.target.element.size()) return false;
+// Whether it reads all of the tensor, each element at a place of its own.
+static bool reads_whole(const Program& program, const Statement& s, const Access& read) {
   std::set<std::size_t> seen;
   for (std::size_t d = 0; d < read.element.size(); ++d) {
     const auto k = plain_index(read.element[d]);
     if (!k || !seen.insert(*k).second || low(s, *k) != 0) return false;
     if (extent(s, *k) != program.tensor(read.tensor).shape[d].get()) return false;
-    if (d < lead && plain_index(s.target.element[d]) != k) return false;
   }
   return true;
+}
+
+bool reads_rows(const Program& program, const Statement& s, const Access& read, std::size_t lead) {
+  if (lead == 0 || lead >= read.element.size() || lead > s.target.element.size()) return false;
+  for (std::size_t d = 0; d < lead; ++d)
+    if (plain_index(s.target.element[d]) != plain_index(read.element[d])) return false;
+  return reads_whole(program, s, read);
+}
+
+// Whether it sums over the rows, so that a block walks some of them, one after the other (sums_over_rows.h).
+static bool sums_over_rows_of(const Program& program, const Statement& s, const Access& read, std::size_t lead) {
+  if (s.aggregation != Aggregation::Sum || lead == 0 || lead >= read.element.size()) return false;
+  for (std::size_t d = 0; d < lead; ++d)
+    if (const auto k = plain_index(read.element[d]); !k || is_output_index(s, *k)) return false;
+  return reads_whole(program, s, read);
+}
+
+// How many rows a block walks that has them in parts; 1: it walks none, or few blocks do, which would wait for a copy.
+static double rows_walked(
+    const Program& program, TensorId tensor, std::size_t lead, double rows, const Target& target) {
+  if (rows < model::threads::least_rows_walked * target.multiprocessors) return 1;
+  const bool walked = std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
+    const auto* s = std::get_if<Statement>(&node);
+    return s && std::ranges::any_of(s->reads, [&](const Access& read) {
+      return read.tensor == tensor && sums_over_rows_of(program, *s, read, lead);
+    });
+  });
+  return walked ? model::threads::rows_walked : 1;
 }
 
 bool is_asked_again(const Program& program, const Statement& fold, const Access& read) {
@@ -56,7 +83,8 @@ std::map<TensorId, LongRow> rows_to_keep(const Program& program, const Target& t
       const std::size_t lead = s->target.element.size();
       const poly::Tensor& tensor = program.tensor(read.tensor);
       const double bytes = elements(program, read.tensor) / rows * lang::bytes(tensor.dtype);
-      const double at_once = bytes * target.multiprocessors * model::threads::blocks_of_long_rows;
+      const double at_once = bytes * target.multiprocessors * model::threads::blocks_of_long_rows *
+          rows_walked(program, read.tensor, lead, rows, target);
       if (at_once <= model::threads::kept_in_l2 || bytes > room || found.contains(read.tensor) ||
           std::ranges::find(program.inputs, read.tensor) == program.inputs.end() ||
           !reads_rows(program, *s, read, lead) || !is_asked_again(program, *s, read))
@@ -77,7 +105,9 @@ std::optional<Rewriting> keeping_rows(const Rewriting& r) {
       const auto* s = std::get_if<Statement>(&with.program.nodes[n]);
       if (!s) continue;
       for (std::size_t read = 0; read < s->reads.size(); ++read)
-        if (s->reads[read].tensor == tensor && reads_rows(with.program, *s, s->reads[read], row.lead)) {
+        if (s->reads[read].tensor == tensor &&
+            (reads_rows(with.program, *s, s->reads[read], row.lead) ||
+                sums_over_rows_of(with.program, *s, s->reads[read], row.lead))) {
           n = read_copy(with, n, read, in_order(s->reads[read].element.size()));
           s = &std::get<Statement>(with.program.nodes[n]);
         }

@@ -248,6 +248,18 @@ bool joins_in_parts(const Rewriting& r, const Statement& s) {
       !finished(r, s.target.tensor);
 }
 
+// Whether it copies rows into shared memory for what reads them beside the set's.
+bool brings_rows(const Rewriting& r, const RowSet& set, const Statement& s) {
+  const bool copies = has_threads(r.target) && std::ranges::any_of(r.copies, [&](const auto& made) {
+    const auto& [tensor, order, bits] = made.first;
+    return made.second == s.target.tensor && bits == 0 && order == in_order(order.size());
+  });
+  return copies && std::ranges::any_of(r.program.nodes, [&](const poly::Node& node) {
+    return reads(node, s.target.tensor) &&
+        std::ranges::any_of(autodiff::operands(node), [&](TensorId id) { return set.touched(id); });
+  });
+}
+
 bool touches_memory(const Rewriting& r, std::size_t node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[node]);
   return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
@@ -356,7 +368,8 @@ class RowSets {
   // work is left to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the
   // step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
-    if (!dependent && (rows != open_.count || open_.joins_apart(s, rows))) return rows == open_.count;
+    if (!dependent && (rows != open_.count || open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s)))
+      return rows == open_.count;
     if (has_threads(target_) &&
         !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;

@@ -36,10 +36,15 @@ bool moves_with_fold(const Statement& s, const Access& read) {
   return false;
 }
 
-// Whether all that moves with the fold are rows of inputs that nothing reads beside the sums.
+}  // namespace
+
 bool folds_short_rows(const Rewriting& r, const Statement& s) {
   const double rows = elements(r.program, s.target.tensor);
-  if (!reduces(s) || scan_of(s) || !are_many(rows, r.target) || s.target.element.empty() ||
+  const bool read_by_row = std::ranges::all_of(r.program.nodes, [&](const poly::Node& node) {
+    const auto* other = std::get_if<Statement>(&node);
+    return !reads(node, s.target.tensor) || (other && points(*other) <= rows);
+  });
+  if (!reduces(s) || scan_of(s) || !read_by_row || !are_many(rows, r.target) || s.target.element.empty() ||
       !plain_index(s.target.element.back()) ||
       extent(s, *plain_index(s.target.element.back())) < model::threads::short_rows_of_a_block)
     return false;
@@ -51,8 +56,6 @@ bool folds_short_rows(const Rewriting& r, const Statement& s) {
         !is_asked_again(r.program, s, read);
   });
 }
-
-}  // namespace
 
 double rows_of(const Program& program, const Fused::Set& set) {
   const auto& first = std::get<Statement>(program.nodes[static_cast<std::size_t>(set.nodes.front())]);
@@ -88,7 +91,8 @@ std::optional<Rewriting> staging_short_rows(const Rewriting& r) {
   Rewriting with = r;
   for (std::size_t n = 0; n < with.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&with.program.nodes[n]);
-    for (std::size_t read = 0; s && folds_short_rows(with, *s) && read < s->reads.size(); ++read) {
+    if (!s || !folds_short_rows(with, *s)) continue;
+    for (std::size_t read = 0; read < s->reads.size(); ++read) {
       if (!moves_with_fold(*s, s->reads[read])) continue;
       n = read_copy(with, n, read, in_order(s->reads[read].element.size()));
       s = &std::get<Statement>(with.program.nodes[n]);

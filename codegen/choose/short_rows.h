@@ -13,6 +13,9 @@
 
 namespace tilec::codegen {
 
+// Whether it is such a sum: all that moves with the fold are short rows of inputs, which nothing reads beside the sums.
+bool folds_short_rows(const Rewriting& r, const poly::Statement& s);
+
 // How many turns of one row the set's loops have.
 double rows_of(const poly::Program& program, const Fused::Set& set);
 

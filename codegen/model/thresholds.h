@@ -320,6 +320,9 @@ inline constexpr double product_point = 0.5, stored_element = 18;
 // As above, of an H200: gradients of Mamba 2 in chunks took 10 to 20 times a matrix product's time for each point.
 inline constexpr double product_first = 3;
 inline constexpr double kept_in_l2 = 25 << 20;         // bytes: half of an H100's second cache
+inline constexpr double least_rows_walked = 32;        // of a multiprocessor
+inline constexpr double rows_walked = 16;              // by a block that has parts of sums over rows, and by those
+                                                       // beside it on a multiprocessor: none is read again at once
 inline constexpr double blocks_of_long_rows = 2;       // of a multiprocessor: of 1024 threads
 inline constexpr std::int64_t least_to_turn = 8;       // values of m and n: a sector of f32
 inline constexpr std::int64_t turning_blocks = 4;      // of turned maps, whose tiles shared memory holds together: they

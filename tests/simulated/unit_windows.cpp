@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "poly/interpret.h"
-#include "runtime/assemble.h"
 #include "runtime/device.h"
-#include "runtime/module.h"
-#include "tests/backends/case.h"
 #include "tests/backends/programs.h"
 #include "tests/codegen/compiled.h"
+#include "tests/simulated/check_run.h"
 
 namespace tilec::test {
 namespace {
@@ -68,28 +65,6 @@ bool give_taps(Plan& plan, Random& random) {
       return true;
     }
   return false;
-}
-
-// On random inputs, as the interpreter has it.
-void check_run(const Stages& stages, const Request& request, Random& random, bool finite = true) {
-  const auto module = runtime::load_device(runtime::assemble(*stages.lowered, request));
-  const poly::Program& program = *stages.bounded;
-  std::vector<poly::Array> inputs;
-  std::vector<runtime::Tensor> in;
-  std::vector<void*> from;
-  for (const poly::TensorId id : program.inputs) {
-    backends::Shape shape;
-    for (const poly::Size& size : program.tensor(id).shape) shape.push_back(size.get());
-    inputs.push_back(backends::random_array(random, program.tensor(id).dtype, shape, finite));
-    in.push_back(runtime::allocate("input", inputs.back().dtype, inputs.back().shape));
-    runtime::from_array(inputs.back(), in.back());
-    from.push_back(in.back().data);
-  }
-  const poly::Interpretation right = poly::interpret(program, inputs);
-  const runtime::Tensor out = runtime::allocate("output", right.outputs[0].dtype, right.outputs[0].shape);
-  void* to[] = {out.data};
-  module->run(from.data(), to);
-  CHECK(backends::compare(runtime::to_array(out), right.outputs[0], right.magnitudes[0]) == "");
 }
 
 }  // namespace
