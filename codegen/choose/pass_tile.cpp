@@ -203,7 +203,8 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
   return {waves * (one * hidden + turns * model::pass::of_turn / together), resident};
 }
 
-// Of all sweeps.
+// Of all sweeps. Of blocks side by side one is in its first sweep while another is in its second; a block alone has as
+// few registers left for others in both.
 double cycles_of_sweeps(const poly::Program& program, const std::vector<Nest>& nests,
     const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
     std::int64_t threads, std::int64_t depth, const Target& target) {
@@ -214,8 +215,9 @@ double cycles_of_sweeps(const poly::Program& program, const std::vector<Nest>& n
   std::vector<OnlinePart> own_parts;
   for (const std::size_t l : first_sweep(nests, parts).members)
     own_nests.push_back(nests[l]), own_leaves.push_back(leaves[l]), own_parts.push_back(parts[l]);
+  const double most = all.resident < 2 ? all.resident : std::numeric_limits<double>::infinity();
   return all.cycles +
-      cycles_on_cores(program, own_nests, own_leaves, own_parts, i, threads, depth, target, all.resident).cycles;
+      cycles_on_cores(program, own_nests, own_leaves, own_parts, i, threads, depth, target, most).cycles;
 }
 
 }  // namespace
