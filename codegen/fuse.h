@@ -40,6 +40,7 @@ struct Fused {
                                                        // 0: no sums
     std::string over = {};                             // what they pass over, a block of rows of the last of `indices`
                                                        // a turn (rewrite/online.h); empty: nothing
+    bool twice = false;                                // they go over it once for folds that others read, then for all
     std::size_t finishing = 0;                         // so many of the last ones finish sums (rewrite/finish.h)
     // indices of the contraction among them, and how many make a box (tile.h)
     std::vector<std::pair<std::string, std::int64_t>> tile = {};

@@ -181,16 +181,15 @@ class Verifier {
   void statement(const Barrier&, Inside) {}
   void statement(const Prefetch& x, Inside) { i64(x.offset), memory(x.view); }
 
-  void statement(const Transpose& x, Inside inside) {
-    const Memory_& array = memory(x.name);
-    require(inside.vector && array.is_register && array.count == inside.lanes,
-        "`{}` is transposed, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+  void square(const std::string& name, bool holds, const char* what, Inside inside) {
+    require(inside.vector && memory(name).is_register && holds, "`{}` is {}, with {} registers over {} lanes", name, what,
+        memory(name).count, inside.lanes);
   }
-
+  void statement(const Transpose& x, Inside inside) {
+    square(x.name, memory(x.name).count == inside.lanes, "transposed", inside);
+  }
   void statement(const Interleave& x, Inside inside) {
-    const Memory_& array = memory(x.name);
-    require(inside.vector && array.is_register && array.count <= inside.lanes,
-        "`{}` is interleaved, with {} registers over {} lanes", x.name, array.count, inside.lanes);
+    square(x.name, memory(x.name).count <= inside.lanes, "interleaved", inside);
   }
 
   void statement(const FoldRows& x, Inside inside) {
@@ -211,7 +210,6 @@ class Verifier {
   }
 
   void statement(const Commit&, Inside) {}
-
   void statement(const Fragment& x, Inside inside) {
     i64(x.offset);
     const Memory_& array = memory(x.name);
@@ -234,30 +232,24 @@ class Verifier {
         "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
   }
 
-  void packed(const std::string& name, std::int64_t at, std::int64_t words, Inside inside) const {
+  void registers(const std::string& name, std::int64_t first, std::int64_t count, DType type, Inside inside) const {
     const Memory_& array = memory(name);
-    require(!inside.vector && array.is_register && array.type == DType::U32 && at >= 0 && at + words <= array.count,
-        "`{}` has no {} words from {} on", name, words, at);
+    require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count,
+        "`{}` has no {} registers of {} from {} on", name, count, lang::name(type), first);
   }
 
-  void statement(const Exchange& x, Inside inside) { packed(x.name, x.at, 2, inside); }
-
+  void statement(const Exchange& x, Inside inside) { registers(x.name, x.at, 2, DType::U32, inside); }
   void statement(const StorePacked& x, Inside inside) {
-    i64(x.offset), packed(x.name, x.at, x.words, inside);
+    i64(x.offset), registers(x.name, x.at, x.words, DType::U32, inside);
     require(!memory(x.view).is_register && lang::bytes(memory(x.view).type) == 2 && (x.words == 1 || x.words == 2),
         "{} pairs of elements are stored in `{}`", x.words, x.view);
   }
 
   void statement(const Multiply& x, Inside inside) {
     const MatrixInstruction& i = *x.instruction;
-    const auto holds = [&](const std::string& name, std::int64_t first, std::int64_t count, DType type) {
-      const Memory_& array = memory(name);
-      require(!inside.vector && array.is_register && array.type == type && first >= 0 && first + count <= array.count,
-          "`{}` has no {} registers from {} on for {}", name, count, first, i.name);
-    };
-    holds(x.c, x.at_c, i.registers_of_c(), i.accumulator);
-    holds(x.a, x.at_a, i.registers_of_a(), i.fragment());
-    holds(x.b, x.at_b, i.registers_of_b(), i.fragment());
+    registers(x.c, x.at_c, i.registers_of_c(), i.accumulator, inside);
+    registers(x.a, x.at_a, i.registers_of_a(), i.fragment(), inside);
+    registers(x.b, x.at_b, i.registers_of_b(), i.fragment(), inside);
   }
 
   void statement(const MultiplyShared& x, Inside inside) {

@@ -42,8 +42,8 @@ bool same_columns(const Nest& a, const OnlinePart& p, const Nest& b, const Onlin
 }
 
 OnlineBoxes::OnlineBoxes(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
-    Names& names, std::int64_t threads)
-    : OnlinePass(nests, leaves, storage, names, threads),
+    Names& names, std::int64_t threads, Sweep sweep)
+    : OnlinePass(nests, leaves, storage, names, threads, sweep),
       instruction_(*matrix_instruction(leaves.front().as<forms::Online>()->instruction)),
       tall_(height_ / (threads / instruction_.threads() * instruction_.m)),
       halves_(takes_halves(instruction_, tall_, depth_)) {}
@@ -53,8 +53,16 @@ OnlineBoxes::Box OnlineBoxes::box(Body& body, const PassMember& m, const poly::E
   const FlatAccess& access = m.nest.reads[static_cast<std::size_t>(read_of(factor)->read)];
   const std::int64_t extent = m.nest.dims[column].extent;
   Box b{{instruction_, rows, row_width(extent, instruction_)}, &m, &access, row, column, row_extent, extent, buffers};
-  b.shared = allocate(body, rows == height_ && buffers == 1 ? "rows" : "columns", buffers * rows * b.width,
-      Memory::Shared, instruction_.operand);
+  const bool of_rows = rows == height_ && buffers == 1;
+  if (later_) {
+    const PassMember& same = later_->members_[later_->by_tensor_.at(m.nest.target.tensor)];
+    std::vector<Box>& boxes = of_rows ? later_->of_rows_boxes_ : later_->of_columns_;
+    Box& other = of_rows ? *std::ranges::find(boxes, &same, &Box::member) : boxes[later_->box_of_.at(&same)];
+    b.shared = other.shared, other.there = of_rows;
+  } else {
+    b.shared = allocate(body, of_rows ? "rows" : "columns", buffers * rows * b.width, Memory::Shared,
+        instruction_.operand);
+  }
   b.together = neighbours_of(storage_, access, column, instruction_.of_piece());
   while (b.together > 1 && extent % b.together) b.together /= 2;
   if (b.together * lang::bytes(instruction_.operand) < 4) b.together = 1;

@@ -31,7 +31,7 @@ std::int64_t buffers_of(const ColumnUse& use, bool halves);
 class OnlineBoxes : public OnlinePass {
  protected:
   OnlineBoxes(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
-      std::int64_t threads);
+      std::int64_t threads, Sweep sweep);
 
   // The last rows and columns are zeros where the operand has none.
   struct Box : CoreRows {
@@ -42,9 +42,12 @@ class OnlineBoxes : public OnlinePass {
     std::string shared = {}, aligned = {};
     std::int64_t together = 1;                         // elements of a Copy
     bool later = false;                                // it is wanted half a turn later than others
+    bool there = false;                                // the sweep before has brought it
   };
 
   Body shared_memory() override;
+  // Boxes of another sweep of the same members lie where they lie, and rows that it brings later are there.
+  void share_boxes(OnlineBoxes& later) { later_ = &later; }
   Body look_at_addresses();                            // whether they are aligned
   // The rows of a box from `first` on.
   Body bring(const Box& b, const Expr& first, const Expr& buffer);
@@ -66,6 +69,7 @@ class OnlineBoxes : public OnlinePass {
   ColumnUse use_of(const PassMember& m) const;
 
   std::map<const PassMember*, std::size_t> box_of_;    // of columns: several may read one
+  OnlineBoxes* later_ = nullptr;
 };
 
 }  // namespace tilec::codegen

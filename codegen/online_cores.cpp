@@ -26,8 +26,8 @@ bool is_operand(
 class OnCores : public ProductsOnCores {
  public:
   OnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
-      std::int64_t threads)
-      : ProductsOnCores(nests, leaves, storage, names, threads) {
+      std::int64_t threads, Sweep sweep)
+      : ProductsOnCores(nests, leaves, storage, names, threads, sweep) {
     each_ = depth_ / of_quad;
   }
 
@@ -78,7 +78,13 @@ class OnCores : public ProductsOnCores {
       if (m.part.role == OnlinePart::Sum && m.rescaled) append(body, rescaled(m, whole()));
     return body;
   }
-  bool begins_again() const override { return true; }  // parts of what is infinite, and zeros beside it, are no numbers
+  // Parts of what is infinite, and zeros beside it, are no numbers.
+  bool begins_again() const override {
+    return std::ranges::any_of(members_, [](const PassMember& m) {
+      return m.part.role == OnlinePart::Sum ||
+          (m.part.role == OnlinePart::Fold && m.nest.aggregation == Aggregation::Sum && !m.known);
+    });
+  }
 
   Body first_operands() override {
     Body body;
@@ -97,7 +103,7 @@ class OnCores : public ProductsOnCores {
     }
     if (maximum_) scale_ = allocate(body, "scale", rows_of_thread(), Memory::Register);
     append(body, look_at_addresses());
-    for (const Box& b : of_rows_boxes_) append(body, bring(b, i0_, i64(0)));
+    for (const Box& b : of_rows_boxes_) if (!b.there) append(body, bring(b, i0_, i64(0)));
     body.push_back(stmt(Commit{}));
     if (!instruction_.from_shared()) body.push_back(stmt(Barrier{}));  // else turns wait for them
     for (const Box& b : of_rows_boxes_) {
@@ -164,7 +170,7 @@ class OnCores : public ProductsOnCores {
     Body body;
     for (std::size_t l = 0; l < members_.size(); ++l) {
       const PassMember& m = members_[l];
-      if (m.part.role != OnlinePart::Fold) continue;
+      if (m.part.role != OnlinePart::Fold || m.known) continue;
       const auto tile = extreme_of_product_.find(l);
       for (std::int64_t slot = 0; slot < rows_of_thread(); ++slot) {
         const std::string name = names_.fresh("all");
@@ -213,11 +219,12 @@ class OnCores : public ProductsOnCores {
       for (std::int64_t j = 0; j < blocks; ++j)
         for (std::int64_t c = 0; c < 2; c += w) {
           const Expr column = t_ * i64(2) + i64(j * instruction_.n + c);
+          const auto within = [&](std::int64_t end) { return end > columns ? less(column, i64(columns)) : always(); };
           std::vector<Expr> sums;
           for (std::int64_t one = 0; one < w; ++one)
             sums.push_back(divided(m, Load{m.registers, i64(result(slot_, blocks, j, c + one)), type_}, by));
           Body some = finishing.stores(sums, place(column), mine, known, j);
-          append(line, where((j + 1) * instruction_.n > columns ? less(column, i64(columns)) : always(), std::move(some)));
+          append(line, where(within((j + 1) * instruction_.n), std::move(some)));
         }
       const Expr there = rows_ % height_ ? less(row_value_, i64(rows_)) : always();
       append(all, where(there, std::move(line)));
@@ -225,7 +232,8 @@ class OnCores : public ProductsOnCores {
         append(all, finishing.exchange(mine, j));
         const Expr column = four + i64(j * instruction_.n);
         Body some = finishing.exchanged(mine, j, [&](const Form& form) { return place(column)(form, 0); });
-        append(later, where((j + 2) * instruction_.n > columns ? less(column, i64(columns)) : always(), std::move(some)));
+        const Expr within = (j + 2) * instruction_.n > columns ? less(column, i64(columns)) : always();
+        append(later, where(within, std::move(some)));
       }
       append(all, where(there, std::move(later)));
       return all;
@@ -249,7 +257,37 @@ class InHalves : public OnCores {
  public:
   using OnCores::OnCores;
 
+  // All of a pass that goes over its index twice: the first sweep leaves what it finds in registers, and rows and
+  // columns where both have them.
+  Body spell_behind(InHalves& first) {
+    first.block_ = block_ = names_.fresh("p"), first.thread_ = thread_ = names_.fresh("l");
+    Body body, thread;
+    for (InHalves* one : {&first, this}) {
+      append(body, one->coordinates());
+      one->find_quotients(), one->find_scaled();
+    }
+    append(body, shared_memory());
+    first.share_boxes(*this);
+    for (InHalves* one : {&first, this}) {
+      if (one == &first) append(body, one->shared_memory());
+      append(body, one->known_columns());
+    }
+    append(thread, first.swept());
+    append(thread, first.before_writes());
+    take_known(first);
+    thread.push_back(stmt(Barrier{}));                 // nobody reads what comes to the places of columns
+    append(thread, one_thread());
+    body.push_back(stmt(For{thread_, Kind::Thread, i64(threads_), {}, std::move(thread)}));
+    return {stmt(For{block_, Kind::Block, i64(blocks_), {}, std::move(body)})};
+  }
+
  private:
+  void take_known(const InHalves& first) {
+    for (PassMember& m : members_)
+      if (m.known) m.registers = first.members_[first.by_tensor_.at(m.nest.target.tensor)].registers;
+  }
+
+
   std::int64_t turns_at_once() const override { return halves_ ? 3 : OnCores::turns_at_once(); }
   Half half(int which) const {
     if (tall_ % 2 == 0) return {which * tall_ / 2, tall_ / 2, 0, depth_};
@@ -436,7 +474,7 @@ std::string refuses_cores(const MatrixInstruction& instruction, const poly::Prog
 }
 
 std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector<Nest>& nests,
-    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t tall, std::int64_t depth) {
+    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t tall, std::int64_t depth, bool twice) {
   const std::int64_t bytes = lang::bytes(instruction.operand),
                      rows = threads / instruction.threads() * tall * instruction.m;
   const bool halves = takes_halves(instruction, tall, depth);
@@ -444,8 +482,9 @@ std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector
   std::int64_t all = 0;
   std::vector<std::size_t> columns;                    // that bring their own
   for (std::size_t l = 0; l < nests.size(); ++l) {
-    // Of some turns, and reciprocals.
-    all += std::int64_t{halves ? 3 : 2} * 2 * 4 * depth * std::ssize(column_reads(nests[l], parts[l]));
+    // Of some turns, and reciprocals; each sweep has its own.
+    all += std::int64_t{halves ? 3 : 2} * 2 * 4 * depth * std::ssize(column_reads(nests[l], parts[l])) *
+        (twice ? 2 : 1);
     if (parts[l].role == OnlinePart::Product) all += width(nests[l], parts[l].depth) * rows * bytes;
     if (parts[l].role == OnlinePart::Sum) all += depth * rows * 4;
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
@@ -463,7 +502,10 @@ std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector
 
 Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
     Names& names, std::int64_t threads) {
-  return InHalves(nests, leaves, storage, names, threads).spell();
+  using enum OnlinePass::Sweep;
+  if (!leaves.front().as<forms::Online>()->twice) return InHalves(nests, leaves, storage, names, threads, Only).spell();
+  InHalves first(nests, leaves, storage, names, threads, First);
+  return InHalves(nests, leaves, storage, names, threads, Second).spell_behind(first);
 }
 
 }  // namespace tilec::codegen

@@ -40,7 +40,7 @@ SplitFactors split_factors(const MatrixInstruction& instruction, Math math, cons
     const Nest& nest, const OnlinePart& part);
 // Bytes of shared memory of a block, whose warps have `tall` results above one another.
 std::int64_t cores_bytes(const MatrixInstruction& instruction, const std::vector<Nest>& nests,
-    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t tall, std::int64_t depth);
+    const std::vector<OnlinePart>& parts, std::int64_t threads, std::int64_t tall, std::int64_t depth, bool twice);
 
 Body spell_online_on_cores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
     Names& names, std::int64_t threads);

@@ -146,7 +146,7 @@ Expr OnlinePass::spelled_value(std::size_t l, const poly::Expr& e, Element& at, 
   const auto read = [&](std::size_t r) -> Expr {
     const FlatAccess& access = m.nest.reads[r];
     const auto made = by_tensor_.find(access.tensor);
-    if (made != by_tensor_.end()) {
+    if (made != by_tensor_.end() && !members_[made->second].known) {
       if (maximum_ && made->second == *maximum_) return known.maxima.emplace_back(maximum_now_);
       const Expr value = at.values.at(made->second);
       if (const auto own = scaled_.find(made->second); own != scaled_.end())
@@ -306,7 +306,7 @@ Body OnlinePass::with_maximum(bool again, bool asked) {
     Body body;
     tiles(body, at, all, true);
     for (std::size_t l = 0; l < members_.size(); ++l)
-      if (members_[l].part.role == OnlinePart::Fold && !is_maximum(members_[l]))
+      if (members_[l].part.role == OnlinePart::Fold && !is_maximum(members_[l]) && !members_[l].known)
         fold(body, l, members_[l].registers, slot_, at);
     std::vector<std::pair<std::size_t, Expr>> factors;  // all are read before one takes the place of a product
     for (std::size_t l = 0; l < members_.size(); ++l) {

@@ -111,7 +111,7 @@ void OnlinePass::find_scaled() {
   }
   for (std::size_t l = 0; l < members_.size(); ++l) {
     const PassMember& m = members_[l];
-    const auto* whose = m.part.role == OnlinePart::Fold ? m.nest.value->as<poly::Read>() : nullptr;
+    const auto* whose = m.part.role == OnlinePart::Fold && !m.known ? m.nest.value->as<poly::Read>() : nullptr;
     if (!whose || (m.nest.aggregation != Aggregation::Max && m.nest.aggregation != Aggregation::Min)) continue;
     const auto tile = by_tensor_.find(m.nest.reads[static_cast<std::size_t>(whose->read)].tensor);
     // A constant above 0 changes no order, and what is rounded keeps it.
@@ -126,7 +126,7 @@ void OnlinePass::find_scaled() {
 void OnlinePass::find_quotients() {
   quotients_ = type_ == DType::F32 && !compares_computed(storage_.plan.program);
   reciprocals_ = quotients_ && may_begin_again() && std::ranges::none_of(members_, [&](const PassMember& m) {
-    return m.part.role == OnlinePart::Fold && !is_maximum(m) && m.nest.aggregation != Aggregation::Sum;
+    return m.part.role == OnlinePart::Fold && !m.known && !is_maximum(m) && m.nest.aggregation != Aggregation::Sum;
   });
 }
 
@@ -152,7 +152,10 @@ Body OnlinePass::rows_alone() {
     const PassMember& m = members_[l];
     for (std::size_t r = 0; r < m.nest.reads.size(); ++r) {
       const FlatAccess& read = m.nest.reads[r];
-      if (by_tensor_.contains(read.tensor) || staged(m.part, r) || read.offset.coefficients[m.part.over] != 0) continue;
+      const auto made = by_tensor_.find(read.tensor);
+      const PassMember* known_fold = made != by_tensor_.end() ? &members_[made->second] : nullptr;
+      if (known_fold && !known_fold->known) continue;
+      if (staged(m.part, r) || read.offset.coefficients[m.part.over] != 0) continue;
       const DType type = storage_.plan.program.tensor(read.tensor).dtype;
       if (slot_ == 0) {
         OfRow own{allocate(body, "of_row", rows_of_thread(), Memory::Register, compute_type(type)), {}};
@@ -160,6 +163,12 @@ Body OnlinePass::rows_alone() {
         of_rows_.emplace(std::pair(l, r), std::move(own));
       }
       const auto& [name, reciprocals] = of_rows_.at({l, r});
+      if (known_fold) {
+        const Expr found = Load{known_fold->registers, i64(slot_), type_of(*known_fold)};
+        body.push_back(stmt(Store{name, i64(slot_), rounded(*known_fold, found)}));
+        append(body, reciprocal_of_row({name, reciprocals}));
+        continue;
+      }
       body.push_back(stmt(Store{name, i64(slot_), Constant{compute_type(type), 0, 0.0}}));
       Ranges known = points_[l];
       known.fix(m.part.row, row_value_);
@@ -169,11 +178,15 @@ Body OnlinePass::rows_alone() {
       if (rows_ % height_) there = there ? both(less(row_value_, i64(rows_)), *there) : less(row_value_, i64(rows_));
       if (there) body.push_back(stmt(If{*there, std::move(one), {}}));
       else append(body, std::move(one));
-      if (!reciprocals.empty())
-        body.push_back(stmt(Store{reciprocals, i64(slot_), reciprocal(Load{name, i64(slot_), type_})}));
+      append(body, reciprocal_of_row({name, reciprocals}));
     }
   }
   return body;
+}
+
+Body OnlinePass::reciprocal_of_row(const OfRow& own) const {
+  if (own.reciprocals.empty()) return {};
+  return {stmt(Store{own.reciprocals, i64(slot_), reciprocal(Load{own.registers, i64(slot_), type_})})};
 }
 
 // ---- columns

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -58,6 +59,11 @@ bool has_columns_of(
 // divides at the end.
 struct LateDivision { poly::Expr numerator; std::size_t divisor; };  // divisor: which read
 std::optional<LateDivision> late_division(const poly::Expr& value);
+
+// A pass that goes over its index twice: which members find in the first sweep what others read of folds, and those
+// folds.
+struct FirstSweep { std::vector<std::size_t> members; std::set<std::size_t> known; };
+FirstSweep first_sweep(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts);
 
 // Whether something asks if two values are equal that are both computed, or read.
 bool compares_computed(const poly::Program& program);

@@ -186,6 +186,28 @@ std::optional<LateDivision> late_division(const poly::Expr& value) {
   return found;
 }
 
+FirstSweep first_sweep(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts) {
+  FirstSweep found;
+  const auto made_by = [&](TensorId id) {
+    const auto at = std::ranges::find(nests, id, [](const Nest& nest) { return nest.target.tensor; });
+    return static_cast<std::size_t>(at - nests.begin());
+  };
+  std::set<std::size_t> all;
+  std::vector<std::size_t> open;
+  const auto add = [&](std::size_t l) { if (l < parts.size() && all.insert(l).second) open.push_back(l); };
+  for (std::size_t reader = 0; reader < parts.size(); ++reader)  // behind them stands what finishes sums
+    for (const FlatAccess& read : nests[reader].reads)
+      if (const std::size_t l = made_by(read.tensor); l < parts.size() && parts[l].role == OnlinePart::Fold)
+        found.known.insert(l), add(l);
+  while (!open.empty()) {
+    const std::size_t l = open.back();
+    open.pop_back();
+    for (const FlatAccess& read : nests[l].reads) add(made_by(read.tensor));
+  }
+  found.members.assign(all.begin(), all.end());
+  return found;
+}
+
 bool compares_computed(const poly::Program& program) {
   const auto computed = [](const poly::Expr& side) {
     return std::ranges::any_of(poly::parts(side), [](const poly::Expr& p) { return p.as<poly::Read>() != nullptr; });
@@ -212,7 +234,8 @@ std::int64_t online_bytes(const std::vector<Nest>& nests, const std::vector<Comp
   for (std::size_t l = 0; l < leaves.size(); ++l)
     parts.push_back(std::get<OnlinePart>(online_part(nests[l], leaves[l].m(), leaves.front().n)));
   if (const auto* i = matrix_instruction(leaves.front().as<forms::Online>()->instruction))
-    return cores_bytes(*i, nests, parts, threads, rows / (threads / i->threads() * i->m), depth);
+    return cores_bytes(*i, nests, parts, threads, rows / (threads / i->threads() * i->m), depth,
+        leaves.front().as<forms::Online>()->twice);
   bool any_stored = false;
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const OnlinePart& part = parts[l];

@@ -13,34 +13,15 @@
 namespace tilec::codegen {
 
 OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
-    Names& names, std::int64_t threads)
+    Names& names, std::int64_t threads, Sweep sweep)
     : storage_(storage), names_(names), threads_(threads), math_(target_named(storage.plan.target)->math) {
-  const std::string& over = leaves.front().n;
-  for (std::size_t l = 0; l < leaves.size(); ++l) {
-    if (leaves[l].is<forms::Finish>()) continue;
-    auto part = online_part(nests[l], leaves[l].m(), over);
-    if (const auto* why = std::get_if<std::string>(&part))
-      throw lang::InternalError("the plan passes over a statement: " + *why);
-    members_.push_back({nests[l], leaves[l], std::get<OnlinePart>(std::move(part)),
-        storage.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
-    by_tensor_.emplace(nests[l].target.tensor, l);
-  }
+  make_members(nests, leaves, sweep);
   for (const poly::Node& node : storage.plan.program.nodes)
     if (const auto* s = std::get_if<poly::Statement>(&node); s && s->aggregation == Aggregation::Max)
       maxima_.insert(s->target.tensor);
   for (const poly::TensorId id : storage.plan.program.inputs)
     if (storage.plan.program.tensor(id).maximum) maxima_.insert(id);
-  for (std::size_t l = 0; l < members_.size(); ++l)
-    if (members_[l].part.role == OnlinePart::Fold || members_[l].part.role == OnlinePart::Sum)
-      finishing_[l].push_back(nests[l]);
-  const auto finished = finished_by(storage.plan.program, sums_of(leaves), finishing_of(leaves));
-  std::size_t at = members_.size();
-  for (const Finished& one : std::get<std::vector<Finished>>(finished)) {
-    if (members_[one.sum].part.role == OnlinePart::Sum)
-      for (const FlatAccess& read : nests[at].reads) asks_folds_ = asks_folds_ || by_tensor_.contains(read.tensor);
-    finishing_.at(one.sum).push_back(nests[at++]);
-  }
-  std::erase_if(finishing_, [&](const auto& one) { return Finishing(one.second, storage_, names_).targets().empty(); });
+  if (sweep != Sweep::First) make_finishing(nests, leaves);
   depth_ = leaves.front().as<forms::Online>()->depth;
   height_ = online_rows(leaves.front(), threads);
   parts_ = threads / height_;
@@ -51,6 +32,40 @@ OnlinePass::OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute
   if (std::ranges::all_of(members_, [](const PassMember& m) { return m.part.role == OnlinePart::Fold; }))
     type_ = type_of(first);
   find_maximum();
+}
+
+void OnlinePass::make_members(
+    const std::vector<Nest>& nests, const std::vector<Compute>& leaves, Sweep sweep) {
+  const std::string& over = leaves.front().n;
+  std::vector<OnlinePart> parts;
+  for (std::size_t l = 0; l < leaves.size() && !leaves[l].is<forms::Finish>(); ++l) {
+    auto part = online_part(nests[l], leaves[l].m(), over);
+    if (const auto* why = std::get_if<std::string>(&part))
+      throw lang::InternalError("the plan passes over a statement: " + *why);
+    parts.push_back(std::get<OnlinePart>(std::move(part)));
+  }
+  const FirstSweep first = sweep == Sweep::Only ? FirstSweep{} : first_sweep(nests, parts);
+  for (std::size_t l = 0; l < parts.size(); ++l) {
+    if (sweep == Sweep::First && std::ranges::find(first.members, l) == first.members.end()) continue;
+    by_tensor_.emplace(nests[l].target.tensor, members_.size());
+    members_.push_back({nests[l], leaves[l], std::move(parts[l]),
+        storage_.plan.program.tensor(nests[l].target.tensor).dtype, {}, {}, {}, {}, {}, false, false});
+    members_.back().known = sweep == Sweep::Second && first.known.contains(l);
+  }
+}
+
+void OnlinePass::make_finishing(const std::vector<Nest>& nests, const std::vector<Compute>& leaves) {
+  for (std::size_t l = 0; l < members_.size(); ++l)
+    if (members_[l].part.role == OnlinePart::Fold || members_[l].part.role == OnlinePart::Sum)
+      finishing_[l].push_back(nests[l]);
+  const auto finished = finished_by(storage_.plan.program, sums_of(leaves), finishing_of(leaves));
+  std::size_t at = members_.size();
+  for (const Finished& one : std::get<std::vector<Finished>>(finished)) {
+    if (members_[one.sum].part.role == OnlinePart::Sum)
+      for (const FlatAccess& read : nests[at].reads) asks_folds_ = asks_folds_ || by_tensor_.contains(read.tensor);
+    finishing_.at(one.sum).push_back(nests[at++]);
+  }
+  std::erase_if(finishing_, [&](const auto& one) { return Finishing(one.second, storage_, names_).targets().empty(); });
 }
 
 Body OnlinePass::spell() {
@@ -99,8 +114,9 @@ Body OnlinePass::each_row(const std::function<Body()>& f) {
 void OnlinePass::find_maximum() {
   const auto fold = [&](TensorId id) {
     const auto at = by_tensor_.find(id);
-    return at != by_tensor_.end() && members_[at->second].part.role == OnlinePart::Fold ? std::optional(at->second)
-                                                                                        : std::nullopt;
+    return at != by_tensor_.end() && members_[at->second].part.role == OnlinePart::Fold && !members_[at->second].known
+        ? std::optional(at->second)
+        : std::nullopt;
   };
   for (std::size_t l = 0; l < members_.size(); ++l) {
     PassMember& m = members_[l];
@@ -188,13 +204,19 @@ OnlinePass::Order OnlinePass::order_of_blocks(std::int64_t tiles, std::int64_t a
 }
 
 Body OnlinePass::one_thread() {
+  Body body = swept();
+  append(body, write());
+  return body;
+}
+
+Body OnlinePass::swept() {
   Body body;
   for (slot_ = 0; slot_ < rows_of_thread(); ++slot_) {
     const Expr row = row_of_thread(body, slot_);
     slots_.push_back({row, let(body, members_.front().leaf.m(), i0_ + row)});
   }
   for (PassMember& m : members_)
-    if (m.part.role == OnlinePart::Fold)
+    if (m.part.role == OnlinePart::Fold && !m.known)
       m.registers = allocate(body, "so_far", rows_of_thread(), Memory::Register, type_of(m));
   if (maximum_) highest_ = members_[*maximum_].registers;
   if (maximum_ && in_registers()) reference_ = allocate(body, "reference", rows_of_thread(), Memory::Register);
@@ -208,14 +230,12 @@ Body OnlinePass::one_thread() {
   append(body, range());
   if (!may_begin_again()) {
     append(body, pass(false));
-    append(body, write());
     return body;
   }
   // All of it once; once more where what came out says so.
   append(body, pass(false));
   const Expr sound = is_sound(body);
   body.push_back(stmt(If{Operation{Op::Lt, {sound, one()}, DType::Bool}, pass(true), {}}));
-  append(body, write());
   return body;
 }
 
@@ -294,7 +314,7 @@ Body OnlinePass::nothing_so_far(bool again) {
   for (const PassMember& m : members_) {
     if (m.part.role == OnlinePart::Sum)
       for (std::int64_t x = 0; x < registers_of(m); ++x) body.push_back(stmt(Store{m.registers, i64(x), zero()}));
-    if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again))
+    if (m.part.role == OnlinePart::Fold && !(is_maximum(m) && again) && !m.known)
       for (std::int64_t r = 0; r < rows_of_thread(); ++r)
         body.push_back(stmt(Store{m.registers, i64(r), identity(m.nest.aggregation, type_of(m))}));
   }
@@ -325,7 +345,7 @@ Expr OnlinePass::is_sound(Body& body) {
   for (const PassMember& m : members_) {
     if (m.part.role == OnlinePart::Sum)
       for (std::int64_t x = 0; x < registers_of(m); ++x) add(Load{m.registers, i64(x), type_});
-    if (m.part.role == OnlinePart::Fold && (m.rescaled || (reciprocals_ && !is_maximum(m))))
+    if (m.part.role == OnlinePart::Fold && !m.known && (m.rescaled || (reciprocals_ && !is_maximum(m))))
       for (std::int64_t r = 0; r < rows_of_thread(); ++r) add(Load{m.registers, i64(r), type_});
   }
   const auto finite = [&](const Expr& e) { return equal(Operation{Op::Sub, {e, e}, type_}, zero()); };

@@ -54,6 +54,7 @@ struct PassMember {
   std::string shared;                                  // of a Fold: its value for each part of a row
   bool rescaled = false;                               // it holds what a growing maximum makes smaller
   bool follows = false;                                // a Tile: it depends on that maximum
+  bool known = false;                                  // a Fold: the sweep before has found it
   std::optional<LateDivision> late = {};               // a Tile, and the factor of a Sum: its numerator alone is
                                                        // computed
   std::optional<std::size_t> divided = {};             // a Sum: the tile, or itself, that says by what
@@ -61,8 +62,11 @@ struct PassMember {
 
 class OnlinePass {
  public:
+  // Of one that goes over its index twice: what finds folds that others read, and writes nothing; or all, which knows
+  // them.
+  enum class Sweep { Only, First, Second };
   OnlinePass(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage, Names& names,
-      std::int64_t threads);
+      std::int64_t threads, Sweep sweep = Sweep::Only);
 
   virtual ~OnlinePass() = default;
   OnlinePass(const OnlinePass&) = delete;
@@ -103,6 +107,9 @@ class OnlinePass {
   virtual bool in_registers() const { return false; }
   virtual Body scale_sums() { return {}; }             // all sums in registers, by what put_scale() said of each row
 
+  void make_members(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, Sweep sweep);
+  void make_finishing(const std::vector<Nest>& nests, const std::vector<Compute>& leaves);
+
   Expr let(Body& body, const std::string& stem, const Expr& value);
   Expr zero() const { return Constant{type_, 0, 0.0}; }
   Expr one() const { return Constant{type_, 0, 1.0}; }
@@ -131,6 +138,7 @@ class OnlinePass {
   // ---- one thread
 
   Body one_thread();
+  Body swept();                                        // up to what is written
 
   bool bounded(const PassMember& m) const;
   bool may_begin_again() const;
@@ -278,6 +286,7 @@ class OnlinePass {
   std::map<std::size_t, std::size_t> extreme_of_product_;  // the same of other folds
   bool asks_folds_ = false;                            // what is written of some sum asks for folds of its row
   struct OfRow { std::string registers, reciprocals; };
+  Body reciprocal_of_row(const OfRow& own) const;
   std::map<std::pair<std::size_t, std::size_t>, OfRow> of_rows_;  // member, read → what was read once
   struct OfColumn {
     std::size_t member, read;

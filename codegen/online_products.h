@@ -17,8 +17,8 @@ namespace tilec::codegen {
 class ProductsOnCores : public OnlineBoxes {
  protected:
   ProductsOnCores(const std::vector<Nest>& nests, const std::vector<Compute>& leaves, const Storage& storage,
-      Names& names, std::int64_t threads)
-      : OnlineBoxes(nests, leaves, storage, names, threads) {}
+      Names& names, std::int64_t threads, Sweep sweep)
+      : OnlineBoxes(nests, leaves, storage, names, threads, sweep) {}
 
   // What of a turn is multiplied at once: some of the results above one another, some columns.
   struct Half { std::int64_t first, tall, column, columns; };

@@ -19,6 +19,35 @@
 
 namespace tilec::codegen {
 
+// Of what GPUs alone have.
+template <class X, class See> void parts_on_cores(X& x, See&& see) {
+  using T = std::remove_const_t<X>;
+  if constexpr (std::is_same_v<T, Copy>) {
+    see.accesses(x.to, x.at), see.accesses(x.from, x.offset), see.reads(x.there), see.is(x.count);
+  } else if constexpr (std::is_same_v<T, Fragment>) {
+    see.names(x.name), see.is(x.first), see.accesses(x.view, x.offset), see.is(x.transposed);
+  } else if constexpr (std::is_same_v<T, Pack>) {
+    see.names(x.name), see.is(x.at), see.is(x.type), see.reads(x.low), see.reads(x.high);
+    see.is(x.parts), see.is(x.step);
+  } else if constexpr (std::is_same_v<T, Exchange>) {
+    see.names(x.name), see.is(x.at);
+  } else if constexpr (std::is_same_v<T, StorePacked>) {
+    see.accesses(x.view, x.offset), see.names(x.name), see.is(x.at), see.is(x.words);
+  } else if constexpr (std::is_same_v<T, Multiply>) {
+    see.is(x.instruction), see.names(x.c), see.is(x.at_c), see.names(x.a), see.is(x.at_a);
+    see.names(x.b), see.is(x.at_b);
+  } else if constexpr (std::is_same_v<T, MultiplyShared>) {
+    see.is(x.instruction), see.names(x.c), see.is(x.columns);
+    for (auto* matrix : {&x.a, &x.b}) see.names(matrix->view), see.is(matrix->transposed), see.is(matrix->panel);
+    see.is(x.products.size()), see.is(x.begins);
+    for (auto& product : x.products) see.is(product.at_c), see.reads(product.a), see.reads(product.b);
+  } else if constexpr (std::is_same_v<T, Await>) {
+    see.is(x.pending), see.names(x.c), see.is(x.at), see.is(x.count);
+  } else {
+    static_assert(std::is_same_v<T, Commit>);
+  }
+}
+
 template <class S, class See> void parts(S& statement, See&& see) {
   const auto each = [](auto& list, auto what) { for (auto& one : list) what(one); };
   const auto names = [&](auto& name) { see.names(name); };
@@ -56,29 +85,8 @@ template <class S, class See> void parts(S& statement, See&& see) {
     } else if constexpr (std::is_same_v<T, CallStmt>) {
       see.names(x.function), see.is(x.views.size()), each(x.views, names);
       see.is(x.integers.size()), each(x.integers, reads);
-    } else if constexpr (std::is_same_v<T, Copy>) {
-      see.accesses(x.to, x.at), see.accesses(x.from, x.offset), see.reads(x.there), see.is(x.count);
-    } else if constexpr (std::is_same_v<T, Fragment>) {
-      see.names(x.name), see.is(x.first), see.accesses(x.view, x.offset), see.is(x.transposed);
-    } else if constexpr (std::is_same_v<T, Pack>) {
-      see.names(x.name), see.is(x.at), see.is(x.type), see.reads(x.low), see.reads(x.high);
-      see.is(x.parts), see.is(x.step);
-    } else if constexpr (std::is_same_v<T, Exchange>) {
-      see.names(x.name), see.is(x.at);
-    } else if constexpr (std::is_same_v<T, StorePacked>) {
-      see.accesses(x.view, x.offset), see.names(x.name), see.is(x.at), see.is(x.words);
-    } else if constexpr (std::is_same_v<T, Multiply>) {
-      see.is(x.instruction), see.names(x.c), see.is(x.at_c), see.names(x.a), see.is(x.at_a);
-      see.names(x.b), see.is(x.at_b);
-    } else if constexpr (std::is_same_v<T, MultiplyShared>) {
-      see.is(x.instruction), see.names(x.c), see.is(x.columns);
-      for (auto* matrix : {&x.a, &x.b}) see.names(matrix->view), see.is(matrix->transposed), see.is(matrix->panel);
-      see.is(x.products.size()), see.is(x.begins);
-      for (auto& product : x.products) see.is(product.at_c), see.reads(product.a), see.reads(product.b);
-    } else if constexpr (std::is_same_v<T, Await>) {
-      see.is(x.pending), see.names(x.c), see.is(x.at), see.is(x.count);
     } else {
-      static_assert(std::is_same_v<T, Commit>);
+      parts_on_cores(x, see);
     }
   };
   std::visit(look, statement.node);

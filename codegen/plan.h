@@ -90,6 +90,7 @@ struct Online {
   std::int64_t depth = 0;                              // of what is passed over, a turn
   std::string instruction = {};                        // of tensor cores, for all products and sums, `rows` x `vectors`
                                                        // of its results of a warp (online_cores.h); empty: none
+  bool twice = false;                                  // it goes over n for what others read of folds, then for all
   bool operator==(const Online&) const = default;
 };
 // simt: an element of what the first leaf of its group sums, by the thread that has the sum (finishing.h).

@@ -34,6 +34,7 @@ std::string print(const poly::Program& program, const Compute& leaf) {
   if (const auto* online = leaf.as<forms::Online>()) {
     number("stage", online->depth);
     if (!online->instruction.empty()) line += "  mma " + online->instruction;
+    if (online->twice) line += "  twice";
   }
   if (const auto* cores = leaf.as<forms::TensorCores>())
     line += fmt::format("  stage {}  mma {}  warps {}x{}  buffers {}", cores->depth, cores->instruction, cores->warps_m,
@@ -132,6 +133,7 @@ class LeafReader {
     else if (key == "lanes") number(key, leaf_.lanes);
     else if (key == "stage") number(key, depth_);
     else if (key == "across") across_ = true;
+    else if (key == "twice") twice();
     else if (key == "mma") cores().instruction = one(key);
     else if (key == "warps") pair(key, cores().warps_m, cores().warps_n);
     else if (key == "buffers") number(key, cores().buffers);
@@ -179,6 +181,11 @@ class LeafReader {
     if (outside_n_.empty()) return refuse(line_.span(), "`n` names no index");
     leaf_.n = outside_n_.back();
     outside_n_.pop_back();
+  }
+
+  void twice() {
+    if (auto* online = leaf_.as<forms::Online>()) online->twice = true;
+    else unfit("what goes over an index `twice` is `online`");
   }
 
   void rows_outside() {

@@ -419,7 +419,7 @@ Group passed(
   for (const int node : nodes)
     nests.push_back(
         online_nest(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]), fused.strides));
-  auto tile = choose_tile_of_pass(fused.program, nests, nodes, set.indices, set.over, target);
+  auto tile = choose_tile_of_pass(fused.program, nests, nodes, set.indices, set.over, set.twice, target);
   if (!tile) throw lang::InternalError("a pass was made that has no tile");
   group.body = std::move(tile->leaves);
   for (std::size_t n = nodes.size(); n < set.nodes.size(); ++n) group.body.push_back(finishing_leaf(set.nodes[n]));

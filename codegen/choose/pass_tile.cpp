@@ -140,10 +140,13 @@ double registers_of(const Compute& leaf, const MatrixInstruction& i, bool produc
   return model::pass::of_result * results + static_cast<double>(leaf.vectors * i.registers_of_b()) + rows;
 }
 
-// As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements.
-double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests, const std::vector<Compute>& leaves,
-    const std::vector<OnlinePart>& parts, const MatrixInstruction& i, std::int64_t threads, std::int64_t depth,
-    const Target& target) {
+// As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements. A
+// multiprocessor has `most` blocks at most.
+struct CyclesOnCores { double cycles, resident; };
+CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests,
+    const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
+    std::int64_t threads, std::int64_t depth, const Target& target,
+    double most = std::numeric_limits<double>::infinity()) {
   const Nest& first = nests.front();
   const double rows = static_cast<double>(extent(first, parts.front().row)),
                over = static_cast<double>(extent(first, parts.front().over)),
@@ -170,12 +173,14 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
     registers += registers_of(leaf, i, product, product ? width : static_cast<double>(depth * split.of_row));
   }
   const std::int64_t above = static_cast<std::int64_t>(height) / (threads / i.threads() * i.m);
-  const double shared = static_cast<double>(cores_bytes(i, nests, parts, threads, above, depth)) +
+  const bool twice = leaves.front().as<forms::Online>()->twice;
+  const double shared = static_cast<double>(cores_bytes(i, nests, parts, threads, above, depth, twice)) +
       model::pass::shared_of_block;
   const double resident = std::floor(std::min({static_cast<double>(target.shared_bytes) / shared,
       model::threads::registers / (registers * static_cast<double>(threads)),
-      model::pass::threads / static_cast<double>(threads)}));
-  if (resident < 1 || registers > static_cast<double>(most_registers)) return std::numeric_limits<double>::infinity();
+      model::pass::threads / static_cast<double>(threads), most}));
+  if (resident < 1 || registers > static_cast<double>(most_registers))
+    return {std::numeric_limits<double>::infinity(), 0};
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
   // Of an element, with its share of what a thread does once a turn.
   const double each = i.from_shared() ? model::pass::of_element_in_groups +
@@ -184,8 +189,8 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
   const double tensor =
       multiplied / (i.from_shared() ? model::pass::multiplied_by_groups : model::pass::multiplied_by_warps);
   const double issue = (issued + each) / (model::threads::issues * static_cast<double>(warp));
-  const double most = std::max({tensor, issue, accesses}),
-               one = elements * (most + model::pass::beside * (tensor + issue + accesses - most));
+  const double longest = std::max({tensor, issue, accesses}),
+               one = elements * (longest + model::pass::beside * (tensor + issue + accesses - longest));
   const double waves = std::ceil(blocks / static_cast<double>(target.multiprocessors)),
                together = std::min(resident, waves), warps = static_cast<double>(threads) / static_cast<double>(warp);
   const double alone = i.from_shared() && together < 2 ? model::pass::of_block_alone : 1;
@@ -194,13 +199,31 @@ double cycles_on_cores(const poly::Program& program, const std::vector<Nest>& ne
           1 +
               (model::threads::of_one_block - 1) *
                   (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
-  return waves * (one * hidden + std::ceil(over / static_cast<double>(depth)) * model::pass::of_turn / together);
+  const double turns = std::ceil(over / static_cast<double>(depth));
+  return {waves * (one * hidden + turns * model::pass::of_turn / together), resident};
+}
+
+// Of all sweeps. Of blocks side by side one is in its first sweep while another is in its second; a block alone has as
+// few registers left for others in both.
+double cycles_of_sweeps(const poly::Program& program, const std::vector<Nest>& nests,
+    const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
+    std::int64_t threads, std::int64_t depth, const Target& target) {
+  const CyclesOnCores all = cycles_on_cores(program, nests, leaves, parts, i, threads, depth, target);
+  if (!leaves.front().as<forms::Online>()->twice || all.resident < 1) return all.cycles;
+  std::vector<Nest> own_nests;
+  std::vector<Compute> own_leaves;
+  std::vector<OnlinePart> own_parts;
+  for (const std::size_t l : first_sweep(nests, parts).members)
+    own_nests.push_back(nests[l]), own_leaves.push_back(leaves[l]), own_parts.push_back(parts[l]);
+  const double most = all.resident < 2 ? all.resident : std::numeric_limits<double>::infinity();
+  return all.cycles +
+      cycles_on_cores(program, own_nests, own_leaves, own_parts, i, threads, depth, target, most).cycles;
 }
 
 }  // namespace
 
 std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const std::vector<Nest>& nests,
-    const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over,
+    const std::vector<int>& nodes, const std::vector<std::string>& rows, const std::string& over, bool twice,
     const Target& target) {
   std::vector<OnlinePart> parts;
   for (const Nest& nest : nests) {
@@ -210,7 +233,7 @@ std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const 
   }
   std::optional<PassTile> best;
   for (const std::int64_t threads : {128, 256})
-    for (const std::int64_t height : {128, 64, 32})
+    for (const std::int64_t height : twice ? std::vector<std::int64_t>() : std::vector<std::int64_t>{128, 64, 32})
       for (const std::int64_t tall : {8, 4, 2})
         for (const std::int64_t depth : {64, 32, 16}) {
           if (threads > target.max_threads) continue;
@@ -225,8 +248,9 @@ std::optional<PassTile> choose_tile_of_pass(const poly::Program& program, const 
       for (const std::int64_t tall : {1, 2})
         for (const std::int64_t depth : {128, 64, 32}) {
           auto leaves = leaves_on_cores(nests, nodes, parts, i, tall, depth);
-          if (!leaves || cores_bytes(i, nests, parts, threads, tall, depth) > target.shared_bytes) continue;
-          const double cycles = cycles_on_cores(program, nests, *leaves, parts, i, threads, depth, target);
+          if (!leaves || cores_bytes(i, nests, parts, threads, tall, depth, twice) > target.shared_bytes) continue;
+          for (Compute& leaf : *leaves) leaf.as<forms::Online>()->twice = twice;
+          const double cycles = cycles_of_sweeps(program, nests, *leaves, parts, i, threads, depth, target);
           if (!best || cycles < best->cycles) best = PassTile{std::move(*leaves), threads, cycles};
         }
   }

@@ -69,6 +69,9 @@ Misfit pass_fault(const LeafToFit& g) {
   if (!own || !first || g.leaf.outer != g.chosen.outer || g.leaf.n != g.chosen.n || g.leaf.k != g.chosen.k ||
       own->m != g.chosen.m())
     return fmt::format("`{}` belongs to a pass, which says its form and indices", g.name());
+  if (const bool twice = g.chosen.as<forms::Online>()->twice; own->twice != twice)
+    return fmt::format("a pass goes over `{}` twice where what others read of a fold is not known in time, and `{}` {}",
+        g.group.body.front().n, g.name(), twice ? "waits for such a fold" : "does not");
   const std::int64_t most = first->instruction.empty() ? most_staged : 2 * most_staged;
   if (!g.leaf.ahead.empty() || own->depth != first->depth || own->instruction != first->instruction ||
       own->depth < 1 || own->depth > most)

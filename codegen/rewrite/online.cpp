@@ -56,10 +56,17 @@ class Passing {
       if (lang::is_float(p_.statement(m).value.type())) p_.type = compute_type(p_.statement(m).value.type());
     for (const OnlineMember& m : p_.all) if (const Refusal why = fault(m)) return *why;
     if (const Refusal why = order()) return *why;
-    if (const Refusal why = maximum_fault(p_)) return *why;
+    const Refusal why = maximum_fault(p_);
+    if (why) {
+      twice_ = knows_folds_first(p_);
+      if (!twice_ || !cycles()) return *why;
+    }
     if (!cycles()) return std::string("no tile of its operands fits shared memory");
     return p_.all;
   }
+
+  // Whether the pass goes over the index once for folds that others read, and once more for all.
+  bool twice() const { return twice_; }
 
   // What the tile that is chosen takes.
   std::optional<double> cycles() const {
@@ -72,7 +79,7 @@ class Passing {
       rename(s, m.indices, names);
       nests.push_back(online_nest(s, r_.strides)), nodes.push_back(static_cast<int>(m.node));
     }
-    const auto tile = choose_tile_of_pass(program_, nests, nodes, directive_.rows, directive_.over, r_.target);
+    const auto tile = choose_tile_of_pass(program_, nests, nodes, directive_.rows, directive_.over, twice_, r_.target);
     return tile ? std::optional(tile->cycles) : std::nullopt;
   }
 
@@ -274,10 +281,11 @@ class Passing {
   OnlineMembers p_;
   std::map<TensorId, Labels> tensors_;
   std::string fault_;
+  bool twice_ = false;
 };
 
 // The members one behind the other, where the last fold stands; what waits for a fold stands behind them.
-void gather(Rewriting& r, std::vector<OnlineMember> members, const directives::Online& directive) {
+void gather(Rewriting& r, std::vector<OnlineMember> members, const directives::Online& directive, bool twice) {
   Program& program = r.program;
   std::vector<std::string> names = directive.rows;
   names.push_back(directive.over);
@@ -294,7 +302,7 @@ void gather(Rewriting& r, std::vector<OnlineMember> members, const directives::O
   }
   std::vector<poly::Node> own;
   std::set<std::size_t> gone;
-  Rewriting::Online made{{}, directive.rows, directive.over, {}};
+  Rewriting::Online made{{}, directive.rows, directive.over, {}, {}, twice};
   for (const OnlineMember& m : members) {
     Statement s = std::get<Statement>(program.nodes[m.node]);
     const TensorId id = s.target.tensor;
@@ -350,9 +358,10 @@ bool in_pass(const Rewriting& r, TensorId target) {
 }
 
 Refusal apply(Rewriting& r, const directives::Online& directive) {
-  auto found = Passing(r, directive).made();
+  Passing passing(r, directive);
+  auto found = passing.made();
   if (auto* why = std::get_if<std::string>(&found)) return std::move(*why);
-  gather(r, std::get<std::vector<OnlineMember>>(std::move(found)), directive);
+  gather(r, std::get<std::vector<OnlineMember>>(std::move(found)), directive, passing.twice());
   return std::nullopt;
 }
 
@@ -426,6 +435,45 @@ bool better_apart(const Rewriting& r, const directives::Online& pass) {
   });
 }
 
+// With all later folds that fit in; `all`: none is left. `twice`: where it may go over its index twice for them.
+directives::Online with_later(const Rewriting& r, directives::Online one, std::size_t n, bool twice, bool& all) {
+  for (std::size_t later = n + 1; later < r.program.nodes.size(); ++later) {
+    const auto* other = std::get_if<Statement>(&r.program.nodes[later]);
+    if (!other || !reduces(*other) || in_pass(r, other->target.tensor)) continue;
+    const std::string& name = target_name(r.program, *other);
+    if (std::ranges::find(one.tensors, name) != one.tensors.end()) continue;
+    one.tensors.push_back(name);
+    Passing passing(r, one);
+    if (std::holds_alternative<std::vector<OnlineMember>>(passing.made()) && (twice || !passing.twice())) continue;
+    one.tensors.pop_back(), all = false;
+  }
+  return one;
+}
+
+double cycles_of(const Rewriting& r, const directives::Online& pass) {
+  Passing passing(r, pass);
+  passing.made();
+  return *passing.cycles();
+}
+
+// This pass and the next one as one that goes over the index twice: a launch less, and rows are read once. None where
+// a tile for both takes longer.
+std::optional<directives::Online> in_two_sweeps(const Rewriting& r, const directives::Online& first, std::size_t n) {
+  bool all = true;
+  const directives::Online both = with_later(r, first, n, true, all);
+  const std::size_t count = first.tensors.size();
+  Passing passing(r, both);
+  passing.made();
+  if (!passing.twice()) return std::nullopt;
+  Rewriting behind = r;
+  if (apply(behind, first)) return std::nullopt;
+  const auto rest = pass_of(behind, *statement_of(behind.program, both.tensors[count]));
+  const std::vector left(both.tensors.begin() + static_cast<std::ptrdiff_t>(count), both.tensors.end());
+  if (!rest || rest->tensors != left) return std::nullopt;
+  const double apart = cycles_of(r, first) + model::threads::cycles_of_a_launch + cycles_of(behind, *rest);
+  return *passing.cycles() < apart ? std::optional(both) : std::nullopt;
+}
+
 // A pass that begins with the fold at n, with all later folds that fit in.
 std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n) {
   const auto& s = std::get<Statement>(r.program.nodes[n]);
@@ -433,16 +481,11 @@ std::optional<directives::Online> pass_of(const Rewriting& r, std::size_t n) {
     if (is_output_index(s, k)) continue;
     for (const std::vector<std::string>& rows : rows_of(r.program, s, k)) {
       directives::Online one{{target_name(r.program, s)}, rows, s.indices[k]};
-      bool all = true;
       if (!std::holds_alternative<std::vector<OnlineMember>>(Passing(r, one).made())) continue;
-      for (std::size_t later = n + 1; later < r.program.nodes.size(); ++later) {
-        const auto* other = std::get_if<Statement>(&r.program.nodes[later]);
-        if (!other || !reduces(*other) || in_pass(r, other->target.tensor)) continue;
-        one.tensors.push_back(target_name(r.program, *other));
-        if (std::holds_alternative<std::vector<OnlineMember>>(Passing(r, one).made())) continue;
-        one.tensors.pop_back(), all = false;
-      }
+      bool all = true;
+      one = with_later(r, std::move(one), n, false, all);
       if (!all && better_apart(r, one)) one.tensors.resize(1);
+      if (auto both = all ? std::nullopt : in_two_sweeps(r, one, n)) one = *std::move(both);
       Passing passing(r, one);
       const auto members = std::get<std::vector<OnlineMember>>(passing.made());
       if (pays(r, passing, members)) return one;

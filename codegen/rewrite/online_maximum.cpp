@@ -228,4 +228,21 @@ class Maximum {
 
 Refusal maximum_fault(const OnlineMembers& members) { return Maximum(members).fault(); }
 
+bool knows_folds_first(const OnlineMembers& members) {
+  std::vector<Nest> nests;
+  std::vector<OnlinePart> parts;
+  for (const OnlineMember& m : members.all) {
+    nests.push_back(online_nest(members.statement(m), members.strides));
+    parts.push_back(members.part(m));
+  }
+  const FirstSweep first = first_sweep(nests, parts);
+  OnlineMembers own = members;
+  own.all.clear();
+  for (const std::size_t l : first.members) {
+    if (parts[l].role == OnlinePart::Sum) return false;
+    own.all.push_back(members.all[l]);
+  }
+  return !first.known.empty() && !maximum_fault(own);
+}
+
 }  // namespace tilec::codegen

@@ -12,5 +12,7 @@ namespace tilec::codegen {
 
 // Why what members read of each other cannot be known in time; none: it can.
 Refusal maximum_fault(const OnlineMembers& members);
+// Whether folds that others read can be found without these: they, and what they read, are a pass.
+bool knows_folds_first(const OnlineMembers& members);
 
 }  // namespace tilec::codegen

@@ -37,6 +37,7 @@ struct Rewriting {
     std::string over;
     std::vector<TensorId> again;                       // what is computed elsewhere, too
     std::vector<TensorId> finishing = {};              // its sums (finish.h)
+    bool twice = false;                                // it goes over the index once for folds that others read
   };
   std::vector<Online> online = {};
   // Of one launch, too: a contraction with copies that only its turns need (tile.h), and the boxes of its indices.

@@ -138,7 +138,7 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
       sets.push_back({{}, rows ? rows->indices : std::vector<std::string>(), {}});
     open = rows, open_tile = tile, open_pass = pass, open_finish = finish;
     Fused::Set& set = sets.back();
-    if (pass) set.indices = pass->rows, set.over = pass->over;
+    if (pass) set.indices = pass->rows, set.over = pass->over, set.twice = pass->twice;
     if (tile) set.tile = tile->steps;
     set.finishing += (pass && std::ranges::find(pass->finishing, s->target.tensor) != pass->finishing.end()) ||
         (finish && finish->front() != s->target.tensor);
