@@ -88,15 +88,15 @@ const Fused::Set* set_of(const Group& chosen, const std::vector<Fused::Set>& set
 Misfit loops_fault(const Plan& plan, const Group& group, const Group& chosen, const std::vector<Fused::Set>& sets,
     const Strides& strides, const Target& target) {
   if (group.name != chosen.name) return fmt::format("the launch of these leaves is called `{}`", chosen.name);
-  // Contractions in tiles say how many threads theirs have, and so do statements that share rows and blocks that fold
-  // elements: a plan of short rows holds for longer ones, one of many for few.
+  // Contractions in tiles say how many threads theirs have, and so do statements that share rows and folds, of which
+  // blocks may have an element each: a plan of short rows holds for longer ones, one of many for few.
   const bool finished = finishes(chosen);
   const bool tiles = (chosen.body.size() == 1 || finished) &&
       (chosen.body.front().is<forms::TensorCores>() || chosen.body.front().is<forms::Staged>());
   const bool pass = chosen.body.front().is<forms::Online>();
   const bool rows = chosen.threads && chosen.body.size() > 1 && chosen.tile.empty() && !finished && !pass;
-  const bool folds = chosen.threads && chosen.body.size() == 1 && group.body.size() == 1 &&
-      (chosen.body.front().is<forms::Reduce>() || group.body.front().is<forms::Reduce>());
+  const bool folds = chosen.threads && chosen.body.size() == 1 &&
+      (chosen.body.front().is<forms::Reduce>() || chosen.body.front().is<forms::Contract>());
   const std::int64_t most = rows || folds ? target.max_threads : most_threads_of_a_block;
   const bool other_threads =
       (tiles || pass || rows || folds) && group.threads > 0 && group.threads <= most && group.threads % 32 == 0;

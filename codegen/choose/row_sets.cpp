@@ -368,8 +368,8 @@ class RowSets {
   // work is left to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the
   // step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
-    if (!dependent && (rows != open_.count || open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s)))
-      return rows == open_.count;
+    if (!dependent && rows != open_.count) return false;
+    if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
     if (has_threads(target_) &&
         !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;
@@ -487,10 +487,7 @@ class RowSets {
   }
 
   void close() {
-    if (auto made = with_sums()) {
-      done_.push_back(std::move(*made));
-      return reset();
-    }
+    if (auto made = with_sums()) return done_.push_back(std::move(*made)), reset();
     Fused::Set set = open_.as_set();
     set.nodes = std::move(open_.nodes);
     const std::size_t count = set.nodes.size();
