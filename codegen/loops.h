@@ -17,9 +17,9 @@
 //  7. A Transpose stands inside Vector, under no mask, and its array has as many registers as there are lanes. A
 //     FoldRows and an Interleave too, and their arrays have as many registers at most.
 //  8. Fragments are Register arrays of u32, or of f32 that are to be rounded (tensor_cores.h): a Fragment, an Exchange
-//     and a Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy brings is
-//     read behind a Barrier that waits for its group. A MultiplyShared is a step of four warps: what it reads stays,
-//     and nobody touches its sums, until an Await waits for it.
+//     and a Multiply are steps of a whole warp, in control flow that is the same for all its threads. What a Copy
+//     brings is read behind a Barrier that waits for its group. A MultiplyShared is a step of four warps: what it reads
+//     stays, and nobody touches its sums, until an Await waits for it.
 //  9. Arithmetic follows docs/language.md#types and is typed: an Apply of integer type wraps in it. f16 and bf16 appear
 //     only as the type of a Load, of a Cast and of the value of a Store; arithmetic is done in f32. Index arithmetic
 //     (i64) never overflows.
