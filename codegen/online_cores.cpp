@@ -251,9 +251,9 @@ class OnCores : public ProductsOnCores {
 //   sums of half 1 of turn j, products of it of turn j+1  elements of half 0 of turn j+1
 //
 // Elements are packed, which frees the registers of their products. Between the lines all that was asked for is waited
-// for, or, where no sum is scaled, all but the second line, which is asked for before. In front of the first one all is,
-// and all threads are there: the columns of products of turn j+1 and of sums of turn j are there, and those of the turn
-// before each are read no more. In flight are registers of the other half alone, and sums that queue up.
+// for, or, where no sum is scaled, all but the second line, which is asked for before. In front of the first one all
+// is, and all threads are there: the columns of products of turn j+1 and of sums of turn j have come, and those of the
+// turn before each are read no more. In flight are registers of the other half alone, and sums that queue up.
 class InHalves : public OnCores {
  public:
   using OnCores::OnCores;
