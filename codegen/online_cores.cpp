@@ -251,8 +251,9 @@ class OnCores : public ProductsOnCores {
 //   sums of half 1 of turn j, products of it of turn j+1  elements of half 0 of turn j+1
 //
 // Elements are packed, which frees the registers of their products. Between the lines all that was asked for is waited
-// for, and before the first one all threads: the columns of products of turn j+1 and of sums of turn j are there, and
-// those of the turn before each are read no more. In flight are registers of the other half alone.
+// for, or, where no sum is scaled, all but the second line, which is asked for before. In front of the first one all
+// is, and all threads are there: the columns of products of turn j+1 and of sums of turn j have come, and those of the
+// turn before each are read no more. In flight are registers of the other half alone, and sums that queue up.
 class InHalves : public OnCores {
  public:
   using OnCores::OnCores;
@@ -334,6 +335,7 @@ class InHalves : public OnCores {
 
   Body turn_to_next(const Expr& turn) {
     Body body = await_half(1);
+    if (queued()) append(body, await_sums());
     body.push_back(stmt(Barrier{}));
     const Expr next = let(body, "next", turn + i64(1)), behind = let(body, "behind", turn + i64(2));
     append(body, sums(0, turn));
@@ -344,9 +346,10 @@ class InHalves : public OnCores {
     append(body, where(less(behind, turns_), std::move(ahead)));
     body.push_back(stmt(Commit{}));
     append(body, elements_of(1, turn));
-    append(body, await_half(0));
+    if (!queued()) append(body, await_half(0));
     append(body, sums(1, turn));
     append(body, products(1, next));
+    if (queued()) append(body, await_products(0));
     append(body, elements_of(0, next));
     if (Body known = put_columns(remainder(behind, turns_at_once())); !known.empty())
       append(body, where(less(behind, turns_), std::move(known)));
@@ -355,13 +358,15 @@ class InHalves : public OnCores {
 
   Body last_turn() {
     Body body = await_half(1);
+    if (queued()) append(body, await_sums());
     body.push_back(stmt(Barrier{}));
     const Expr last = let(body, "last", turns_ - i64(1));
     append(body, sums(0, last));
     append(body, elements_of(1, last));
-    append(body, await_half(0));
+    if (!queued()) append(body, await_half(0));
     append(body, sums(1, last));
     append(body, await_half(1));
+    if (queued()) append(body, await_sums());
     return body;
   }
 
@@ -410,6 +415,27 @@ class InHalves : public OnCores {
     Body body;
     for (const PassMember& m : members_)
       if (m.part.role == OnlinePart::Sum) body.push_back(stmt(Await{0, m.registers}));
+    return body;
+  }
+  // Whether what is asked for of a half may stand behind what is asked for of the other: where no sum is scaled. It is
+  // asked for before the other is waited for then, lest the compiler brings the wait in front of the elements, which
+  // then are computed while tensor cores have nothing to do.
+  bool queued() const {
+    return std::ranges::none_of(
+        members_, [](const PassMember& m) { return m.part.role == OnlinePart::Sum && m.rescaled; });
+  }
+  // The products of a half, while the newest groups, all those of the other one, are under way.
+  Body await_products(int which) const {
+    Body body;
+    int groups = 0;
+    const auto multiplied = [](const PassMember& m) {
+      return m.part.role == OnlinePart::Product || m.part.role == OnlinePart::Sum;
+    };
+    for (const PassMember& m : members_) groups += multiplied(m);
+    const Half own = half(which);
+    for (const PassMember& m : members_)
+      if (m.part.role == OnlinePart::Product)
+        body.push_back(stmt(Await{groups, m.tile, first_register(own), registers_of_half(own)}));
     return body;
   }
   // The products of a half, and what sums it has: where halves are columns, both have all of them.

@@ -151,13 +151,15 @@ std::string Ptx::multiply_shared(const MatrixInstruction& i, std::int64_t column
 }
 
 // What is read behind it is an operand of it, lest the compiler reads before.
-std::string Ptx::await_all(DType t, std::int64_t registers) {
+std::string Ptx::await(DType t, std::int64_t registers, int pending) {
   std::string list;
   for (std::int64_t r = 0; r < registers; ++r)
     list += fmt::format("{}\"+{}\"(c[{}])", r ? ", " : "", is_float(t) ? "f" : "r", r);
-  return scalars_.helper(fmt::format("tc_await_{}_{}", lang::name(t), registers), "void", scalars_.type(t) + "* c",
-      fmt::format(
-          "asm volatile(\"wgmma.wait_group.sync.aligned %{};\" : {} : \"n\"(0) : \"memory\");", registers, list));
+  return scalars_.helper(
+      fmt::format("tc_await_{}_{}{}", lang::name(t), registers, pending ? fmt::format("_but_{}", pending) : ""), "void",
+      scalars_.type(t) + "* c",
+      fmt::format("asm volatile(\"wgmma.wait_group.sync.aligned %{};\" : {} : \"n\"({}) : \"memory\");", registers, list,
+          pending));
 }
 
 }  // namespace tilec::codegen::simt

@@ -28,7 +28,7 @@ class Ptx {
   // (c, descriptors of a and b); without `a_transposed` a is in registers
   std::string multiply_shared(const MatrixInstruction& instruction, std::int64_t columns,
       std::optional<bool> a_transposed, bool b_transposed, bool begins);
-  std::string await_all(DType type, std::int64_t registers);  // (c)
+  std::string await(DType type, std::int64_t registers, int pending);  // (c)
 
  private:
   Scalars& scalars_;

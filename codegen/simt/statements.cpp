@@ -212,11 +212,11 @@ void Kernel::statement(const MultiplyShared& x) {
 
 void Kernel::statement(const Await& x) {
   on_tensor_cores("the product `" + x.c + "`");
-  if (x.pending)
+  if (x.pending && !x.count)
     return say("asm volatile(\"wgmma.wait_group.sync.aligned %0;\" :: \"n\"({}) : \"memory\");", x.pending);
   const Place& c = place_of(x.c, scope_);
   const std::int64_t count = x.count ? x.count : registers_.at(x.c);
-  say("{}(&{});", ptx_.await_all(c.type, count), speller_.element(x.c, Expr(x.at), scope_));
+  say("{}(&{});", ptx_.await(c.type, count, x.pending), speller_.element(x.c, Expr(x.at), scope_));
 }
 
 // ---- folds
