@@ -149,7 +149,9 @@ TEST_CASE("other types, small shapes and older machines have no tensor cores") {
   CHECK(!chosen("F[k, i] * F[k, j]", "cuda:sm_80"));
   CHECK(!chosen("f64(A[i, k]) * f64(B[k, j])", "cuda:sm_80"));
   CHECK(!chosen("f16(f32(A[i, k])) * H[k, j]", "cuda:sm_80"));  // the cast rounds
-  CHECK(!chosen("I[i, k] * H[k, j]", "cuda:sm_80"));
+  CHECK(chosen("I[i, k] * H[k, j]", "cuda:sm_80"));    // f16 hold every byte,
+  CHECK(chosen("I[i, k] * B[k, j]", "cuda:sm_80"));    // and bf16;
+  CHECK(!chosen("I[i, k] * F[k, j]", "cuda:sm_80"));   // beside f32 they are f32
 }
 
 }  // namespace tilec::test
