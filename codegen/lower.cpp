@@ -371,7 +371,7 @@ Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     Step step;
     std::vector<TensorId> views;
-    step.group = g;
+    step.groups = {g};
     step.kernel = kernel_name(plan, g);
     step.loops =
         GroupLowering(plan, plan.groups[g], strides, shared, target.vector_registers, step.kernel).spell(views);

@@ -53,11 +53,9 @@ std::string Kernel::signature() {
     scope_.variables[name] = value;
   }
   const std::string name = symbol(function_.name);
-  const std::string shape = grid_.chained || grid_.together > 1
-      ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2])
-      : fmt::format("{}", grid_.blocks);
   const std::int64_t threads = threads_ * grid_.together;
-  const std::string comment = fmt::format("\n// {} blocks of {} threads\n", shape, threads);
+  const std::string comment = fmt::format("\n// {} x {} x {} blocks of {} threads\n", grid_.extent[0],
+      grid_.extent[1], grid_.extent[2], threads);
   if (cuda_)
     return fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads, name, fmt::join(list, ", "));
