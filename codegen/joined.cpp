@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <functional>
 #include <utility>
 
 #include "codegen/cover.h"
@@ -90,13 +90,18 @@ class Joiner {
         simt::has_copies(x) == simt::has_copies(y) && simt::multiplies_shared(x) == simt::multiplies_shared(y);
   }
 
+  // Some buffer is written by both, and none by one and read by the other.
   static bool write_together(const Step& a, const Step& b) {
-    const auto writes = [](const Step& step, int buffer) {
-      for (std::size_t v = 0; v < step.buffers.size(); ++v)
-        if (step.buffers[v] == buffer) return kernel(step).views[v].direction != Direction::In;
-      return false;
-    };
-    return std::ranges::any_of(a.buffers, [&](int buffer) { return writes(a, buffer) && writes(b, buffer); });
+    bool any = false;
+    for (std::size_t v = 0; v < a.buffers.size(); ++v)
+      for (std::size_t w = 0; w < b.buffers.size(); ++w) {
+        if (a.buffers[v] != b.buffers[w]) continue;
+        const bool first = kernel(a).views[v].direction != Direction::In,
+                   second = kernel(b).views[w].direction != Direction::In;
+        if (first != second) return false;
+        any = any || first;
+      }
+    return any;
   }
 
   bool joins(const std::vector<Step>& run, const Step& step) const {
@@ -148,8 +153,7 @@ class Joiner {
     const std::string name = fmt::format("k{}_to_{}", run[0].groups[0], run.back().kernel);
     std::vector<std::size_t> groups;
     for (const Step& step : run) groups.push_back(step.groups[0]);
-    std::ranges::stable_sort(
-        run, std::greater(), [&](const Step& step) { return points_of_block(step); });
+    std::ranges::stable_sort(run, std::greater(), [&](const Step& step) { return points_of_block(step); });
     Step one = std::move(run[0]);
     one.kernel = name, one.groups = std::move(groups);
     Function& whole = one.loops.functions.back();
