@@ -30,9 +30,9 @@ Loops map_kernel(std::int64_t blocks) {
 bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 std::vector<std::string> kernels(const std::string& text, const std::string& target) {
+  const Stages stages = compiled(text, request_for({}, target), Until::Lowered);
   std::vector<std::string> names;
-  for (const Step& step : compiled(text, request_for({}, target), Until::Lowered).lowered->steps)
-    names.push_back(step.kernel);
+  for (const Step& step : stages.lowered->steps) names.push_back(step.kernel);
   return names;
 }
 
