@@ -1,14 +1,21 @@
-// A run of steps grows while the next one may run beside all that are in it.
+// A run of steps grows while the next one may run beside all that are in it; what is alike in it is one launch.
 #include "codegen/joined.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <iterator>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "codegen/cover.h"
+#include "codegen/lower.h"
 #include "codegen/simt/grid.h"
+#include "codegen/spelling.h"
 
 namespace tilec::codegen {
 namespace {
@@ -19,6 +26,8 @@ using poly::Statement;
 constexpr std::int64_t threads_at_once = 2048, blocks_at_once = 32, shared_at_once = 228 << 10;
 constexpr std::size_t most_views = 64;                 // of a kernel: OpenCL promises 1024 bytes of arguments
 constexpr std::int64_t most_blocks = simt::axis_limit[0];
+constexpr std::size_t most_steps = 256;                // of a run: each is compared with all
+constexpr std::size_t most_kernels = 16;               // in one: the device's compiler sees a function
 
 std::int64_t room(const Body& kernel) {
   return std::min({threads_at_once / simt::threads_of(kernel), blocks_at_once,
@@ -37,8 +46,12 @@ class Joiner {
 
   Lowered joined() {
     std::vector<Step> steps, run;
+    for (const Step& step : package_.steps) ++uses_[step.kernel];
     const auto end_run = [&] {
-      if (!run.empty()) steps.push_back(run.size() == 1 ? std::move(run[0]) : one_of(std::move(run)));
+      for (std::vector<Step>& some : launches(std::move(run))) {
+        if (some.size() > 1 && is_whole(some)) steps.push_back(one_of(std::move(some)));
+        else std::ranges::move(some, std::back_inserter(steps));
+      }
       run.clear();
     };
     for (Step& step : package_.steps) {
@@ -77,17 +90,46 @@ class Joiner {
     return !reads(a, buffer_of(b)) && !reads(b, buffer_of(a)) && (buffer_of(a) != buffer_of(b) || disjoint(a, b));
   }
 
-  // A kernel of Block loops alone has nothing that belongs to all of them.
-  static bool is_plain(const Step& step) {
-    const Body& body = kernel(step).body;
-    return step.loops.functions.size() == 1 && step.loops.tables.empty() && kernel(step).integers.empty() &&
-        std::ranges::all_of(body, is_block) && simt::blocks_of(body) > 0;
+  // No kernel of the run is that of a step elsewhere, which would need it besides.
+  bool is_whole(const std::vector<Step>& run) const {
+    return std::ranges::all_of(run, [&](const Step& step) {
+      return std::ranges::count(run, step.kernel, &Step::kernel) == uses_.at(step.kernel);
+    });
+  }
+
+  // Block loops alone, and views that equal_kernels has put in front of them; parameters are called as the buffers.
+  bool is_plain(const Step& step) const {
+    const Function& f = kernel(step);
+    const auto is_view = [](const Stmt& s) { return std::holds_alternative<View>(s.node); };
+    if (step.loops.functions.size() != 1 || !step.loops.tables.empty() || simt::blocks_of(f.body) == 0 ||
+        !std::ranges::any_of(f.body, is_block) ||
+        !std::ranges::all_of(f.body, [&](const Stmt& s) { return is_block(s) || is_view(s); }))
+      return false;
+    for (std::size_t v = 0; v < step.buffers.size(); ++v)
+      if (package_.buffers[static_cast<std::size_t>(step.buffers[v])].name != f.views[v].name) return false;
+    return true;
   }
 
   static bool alike(const Step& a, const Step& b) {
     const Body &x = kernel(a).body, &y = kernel(b).body;
     return simt::threads_of(x) == simt::threads_of(y) && room(x) == room(y) &&
         simt::has_copies(x) == simt::has_copies(y) && simt::multiplies_shared(x) == simt::multiplies_shared(y);
+  }
+
+  // A run, in whatever order: those with blocks alike, a limited number of kernels, each with all its steps.
+  static std::vector<std::vector<Step>> launches(std::vector<Step> run) {
+    std::vector<std::vector<Step>> all;
+    std::vector<std::set<std::string>> kernels;
+    for (Step& step : run) {
+      std::size_t k = 0;
+      while (k < all.size() && !kernels[k].contains(step.kernel)) ++k;
+      if (k == all.size())
+        for (k = 0; k < all.size() && (kernels[k].size() == most_kernels || !alike(all[k][0], step));) ++k;
+      if (k == all.size()) all.emplace_back(), kernels.emplace_back();
+      kernels[k].insert(step.kernel);
+      all[k].push_back(std::move(step));
+    }
+    return all;
   }
 
   // Some buffer is written by both, and none by one and read by the other.
@@ -105,18 +147,18 @@ class Joiner {
   }
 
   bool joins(const std::vector<Step>& run, const Step& step) const {
-    if (run.empty() || !is_plain(step) || !is_plain(run[0]) || !alike(run[0], step)) return false;
+    if (run.empty() || run.size() == most_steps || !is_plain(step) || !is_plain(run[0])) return false;
     const std::vector<const Statement*> own = statements(step);
-    std::size_t views = step.buffers.size();
+    std::set<int> views(step.buffers.begin(), step.buffers.end());
     std::int64_t blocks = simt::blocks_of(kernel(step).body);
     if (own.empty()) return false;
     for (const Step& other : run) {
       const std::vector<const Statement*> those = statements(other);
-      views += other.buffers.size(), blocks += simt::blocks_of(kernel(other).body);
+      views.insert(other.buffers.begin(), other.buffers.end()), blocks += simt::blocks_of(kernel(other).body);
       const bool beside = !those.empty() && std::ranges::all_of(those, [&](const Statement* a) {
         return std::ranges::all_of(own, [&](const Statement* b) { return apart(*a, *b); });
       });
-      if (!beside || !write_together(other, step) || views > most_views || blocks > most_blocks) return false;
+      if (!beside || !write_together(other, step) || views.size() > most_views || blocks > most_blocks) return false;
     }
     return true;
   }
@@ -149,19 +191,44 @@ class Joiner {
     }
   }
 
+  // The steps of one kernel are turns of an outer loop, which looks up the numbers of each.
+  static void append(Step& to, std::span<const Step> alike, Names& names) {
+    const Function& from = kernel(alike[0]);
+    Body& whole = to.loops.functions.back().body;
+    if (from.integers.empty() && alike.size() == 1) {
+      whole.insert(whole.end(), from.body.begin(), from.body.end());
+      return;
+    }
+    Body turn;
+    for (std::size_t k = 0; k < from.integers.size(); ++k) {
+      Table table{names.fresh(from.integers[k] + "_of"), {}};
+      for (const Step& step : alike) table.values.push_back(step.numbers[k]);
+      turn.push_back(Let{from.integers[k], Load{table.name, var("part"), DType::I64}});
+      to.loops.tables.push_back(std::move(table));
+    }
+    turn.insert(turn.end(), from.body.begin(), from.body.end());
+    whole.push_back(For{"part", Kind::Block, Expr(std::ssize(alike)), {}, std::move(turn)});
+  }
+
   Step one_of(std::vector<Step> run) const {
-    const std::string name = fmt::format("k{}_to_{}", run[0].groups[0], run.back().kernel);
-    std::vector<std::size_t> groups;
-    for (const Step& step : run) groups.push_back(step.groups[0]);
-    std::ranges::stable_sort(run, std::greater(), [&](const Step& step) { return points_of_block(step); });
-    Step one = std::move(run[0]);
-    one.kernel = name, one.groups = std::move(groups);
-    Function& whole = one.loops.functions.back();
-    whole.name = name;
-    for (std::size_t k = 1; k < run.size(); ++k) {
-      add_views(one, run[k]);
-      const Body& body = kernel(run[k]).body;
-      whole.body.insert(whole.body.end(), body.begin(), body.end());
+    Step one;
+    Names names;
+    one.kernel = fmt::format("k{}_to_{}", run[0].groups[0], kernel_name(plan_, run.back().groups[0]));
+    one.loops.functions.push_back({one.kernel, {}, {}, {}});
+    for (const Step& step : run) {
+      one.groups.push_back(step.groups[0]);
+      add_views(one, step);
+    }
+    for (const ViewParameter& view : one.loops.functions.back().views) names.take(view.name);
+    std::map<std::string, double> points;              // of a block of each kernel
+    for (const Step& step : run) points[step.kernel] = std::max(points[step.kernel], points_of_block(step));
+    std::ranges::stable_sort(run, [&](const Step& a, const Step& b) {
+      return std::pair(-points[a.kernel], std::string_view(a.kernel)) <
+          std::pair(-points[b.kernel], std::string_view(b.kernel));
+    });
+    for (std::size_t k = 0, end = 0; k < run.size(); k = end) {
+      while (end < run.size() && run[end].kernel == run[k].kernel) ++end;
+      append(one, std::span(run).subspan(k, end - k), names);
     }
     return one;
   }
@@ -169,6 +236,7 @@ class Joiner {
   Lowered package_;
   const Plan& plan_;
   std::vector<TensorId> buffer_;
+  std::map<std::string, std::ptrdiff_t> uses_;         // of each kernel
 };
 
 }  // namespace
