@@ -9,6 +9,7 @@
 #include "codegen/clock.h"
 #include "codegen/equal_kernels.h"
 #include "codegen/fuse.h"
+#include "codegen/joined.h"
 #include "codegen/lower.h"
 #include "codegen/replay.h"
 #include "codegen/schedule.h"
@@ -109,7 +110,8 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   if (until == Until::Plan) return choice;
 
   choice.lowered = timed("lower", [&] {
-    return poly::located(span, [&] { return share_kernels(lower(*choice.plan, fused->strides, request.target)); });
+    return poly::located(span, [&] {
+      return join_steps(share_kernels(lower(*choice.plan, fused->strides, request.target)), *choice.plan); });
   });
   std::set<std::string> seen;                          // kernels: several steps may share one
   for (const Step& step : choice.lowered->steps)

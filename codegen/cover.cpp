@@ -67,12 +67,6 @@ bool different_cosets(const Statement& a, const Statement& b) {
   return false;
 }
 
-bool disjoint(const Statement& a, const Statement& b) {
-  for (std::size_t d = 0; d < a.target.element.size(); ++d)
-    if (apart(progression(a, a.target.element[d]), progression(b, b.target.element[d]))) return true;
-  return different_cosets(a, b);
-}
-
 // The number that the first link of the chain begins with; none where a link before s may write what s may.
 // `makers`: of each tensor, the statement that makes it.
 std::optional<poly::Number> held(
@@ -106,6 +100,12 @@ double elements_written(const Fused& fused, const Statement& s) {
 }
 
 }  // namespace
+
+bool disjoint(const Statement& a, const Statement& b) {
+  for (std::size_t d = 0; d < a.target.element.size(); ++d)
+    if (apart(progression(a, a.target.element[d]), progression(b, b.target.element[d]))) return true;
+  return different_cosets(a, b);
+}
 
 void note_held(poly::Program& program) {
   std::vector<const Statement*> makers(program.tensors.size());

@@ -13,6 +13,9 @@
 
 namespace tilec::codegen {
 
+// Whether no element is written by both.
+bool disjoint(const poly::Statement& a, const poly::Statement& b);
+
 // What the elements hold that a link may write and does not reach: the number that the chain begins with, where no link
 // before writes them.
 void note_held(poly::Program& program);

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "codegen/equal_kernels.h"
 #include "codegen/figures.h"
 #include "codegen/finishing.h"
+#include "codegen/joined.h"
+#include "codegen/lower.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -455,7 +459,19 @@ std::string explain_prediction(const model::Prediction& one, const Target& targe
       time_of(one.core), explain_bytes(one.bytes, true));
 }
 
-std::string explain_group(const Plan& plan, std::size_t k, const model::Prediction& prediction, const Target& target) {
+// Of each group, the first one of its launch.
+std::vector<std::size_t> launches_of(const Plan& plan, const Strides& strides, const Target& target) {
+  std::vector<std::size_t> first(plan.groups.size());
+  std::iota(first.begin(), first.end(), std::size_t{0});
+  if (!has_threads(target)) return first;
+  for (const Step& step : join_steps(share_kernels(lower(plan, strides, target)), plan).steps)
+    for (const std::size_t group : step.groups) first[group] = step.groups[0];
+  return first;
+}
+
+// `with`: the number of the group in whose launch this one is, or its own.
+std::string explain_group(const Plan& plan, std::size_t k, std::size_t with, const model::Prediction& prediction,
+    const Target& target) {
   const bool threads = has_threads(target);
   const Group& group = plan.groups[k];
   const Why& why = plan.why.at(k);
@@ -465,7 +481,8 @@ std::string explain_group(const Plan& plan, std::size_t k, const model::Predicti
   for (const TensorId id : group.locals) locals.push_back(plan.program.tensor(id).name);
   for (const TensorId id : group.kept) kept.push_back(plan.program.tensor(id).name);
   std::string text = fmt::format("  {}. {}{}\n", k + 1, fmt::join(names, ", "),
-      names.size() > 1                           ? ": one launch"
+      with != k                                  ? fmt::format(": in the launch of {}.", with + 1)
+          : names.size() > 1                     ? ": one launch"
           : group.body.front().is<forms::Fill>() ? ": fill"
                                                  : "");
   text += explain_loops(group, why, threads);
@@ -485,8 +502,9 @@ std::string explain_group(const Plan& plan, std::size_t k, const model::Predicti
 std::string explain_plan(const Stages& stages, const Target& target) {
   const Plan& plan = *stages.plan;
   const model::PlanPrediction predicted = model::predict(plan, stages.strides, target);
-  std::string text = fmt::format(
-      "plan for {}: {}\n", target.name, plural(static_cast<double>(plan.groups.size()), "launch", "launches"));
+  const std::vector<std::size_t> with = launches_of(plan, stages.strides, target);
+  const auto launches = static_cast<double>(std::set(with.begin(), with.end()).size());
+  std::string text = fmt::format("plan for {}: {}\n", target.name, plural(launches, "launch", "launches"));
   const std::set<std::string> before = written_by(*stages.reduced);
   for (const Directive& directive : plan.directives)
     text += fmt::format("  {}\n    {}\n", print(directive), reason(directive, *stages.reduced, plan));
@@ -494,7 +512,8 @@ std::string explain_plan(const Stages& stages, const Target& target) {
     if (const auto* statement = std::get_if<Statement>(&node);
         statement && !before.contains(target_name(plan.program, node)))
       text += fmt::format("  added, to read or fold in a better order: {}\n", text_of(plan.program, *statement));
-  for (std::size_t k = 0; k < plan.groups.size(); ++k) text += explain_group(plan, k, predicted.groups[k], target);
+  for (std::size_t k = 0; k < plan.groups.size(); ++k)
+    text += explain_group(plan, k, with[k], predicted.groups[k], target);
   return text + "  in all: " + explain_prediction(predicted.sum, target);
 }
 

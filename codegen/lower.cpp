@@ -337,7 +337,8 @@ class GroupLowering {
   std::vector<Nest> nests_;
 };
 
-// What [[name(…)]] says, with the group's number: names are given twice, and classes of one statement share theirs.
+}  // namespace
+
 std::string kernel_name(const Plan& plan, std::size_t group) {
   std::string name = plan.groups[group].name;
   for (const Compute& leaf : plan.groups[group].body) {
@@ -346,8 +347,6 @@ std::string kernel_name(const Plan& plan, std::size_t group) {
   }
   return fmt::format("k{}_{}", group, name);
 }
-
-}  // namespace
 
 std::int64_t Buffer::count() const { return reach_of(shape, strides); }
 
@@ -371,7 +370,7 @@ Lowered lower(const Plan& plan, const Strides& strides, const Target& target) {
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     Step step;
     std::vector<TensorId> views;
-    step.group = g;
+    step.groups = {g};
     step.kernel = kernel_name(plan, g);
     step.loops =
         GroupLowering(plan, plan.groups[g], strides, shared, target.vector_registers, step.kernel).spell(views);

@@ -27,7 +27,7 @@ struct Step {
   std::vector<int> buffers;                            // positions in Lowered::buffers, in the order of the kernel's
                                                        // views
   std::vector<std::int64_t> numbers;                   // in the order of its integers
-  std::size_t group = 0;                               // position in Plan::groups; one that has nothing to do has no
+  std::vector<std::size_t> groups = {};                // positions in Plan::groups; one that has nothing to do has no
                                                        // step
 };
 

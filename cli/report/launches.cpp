@@ -114,6 +114,28 @@ Roofline roofline_of(const Report& report, const std::vector<Row>& rows) {
   return roofline;
 }
 
+// To the launch that begins with a group, the next one of it.
+void add(Row& row, const Row& next) {
+  row.name += ", " + next.name, row.leaves += ", " + next.leaves;
+  row.origin.insert(next.origin.begin(), next.origin.end());
+  row.operations += next.operations, row.exact = row.exact && next.exact;
+  codegen::model::Prediction& sum = row.predicted;
+  sum.milliseconds += next.predicted.milliseconds, sum.core += next.predicted.core;
+  sum.bytes.memory += next.predicted.bytes.memory, sum.bytes.last += next.predicted.bytes.last;
+  sum.bytes.second += next.predicted.bytes.second, sum.bytes.must += next.predicted.bytes.must;
+}
+
+// Rows of groups become those of launches.
+void append_launches(std::vector<Row>& rows, std::vector<Row> groups, const Part& part) {
+  std::vector<bool> joined(groups.size(), false);
+  for (std::size_t k = 0; part.stages.lowered && k < part.stages.lowered->steps.size(); ++k) {
+    const std::vector<std::size_t>& own = part.stages.lowered->steps[k].groups;
+    for (std::size_t g = 1; g < own.size(); ++g) add(groups[own[0]], groups[own[g]]), joined[own[g]] = true;
+    if (k < part.measured.size()) groups[own[0]].measured = part.measured[k];
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) if (!joined[g]) rows.push_back(std::move(groups[g]));
+}
+
 }  // namespace
 
 std::vector<Row> rows_of(const Report& report, const Origins& origins) {
@@ -124,17 +146,17 @@ std::vector<Row> rows_of(const Report& report, const Origins& origins) {
     const codegen::model::PlanPrediction predicted =
         codegen::model::predict(plan, part.stages.strides, report.request.target);
     const std::vector<Origin> groups = origins_of_groups(origins, part.stages);
+    std::vector<Row> own;                              // of this part
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       std::vector<std::string> leaves;
       for (const codegen::Compute& leaf : plan.groups[g].body)
         leaves.push_back(fmt::format("{} {}", codegen::word_of(leaf.form),
             plan.program.tensor(codegen::target_of(plan.program, leaf.node)).name));
       const poly::Operations operations = operations_of(plan.program, plan.groups[g]);
-      rows.push_back({part.title, plan.groups[g].name, fmt::format("{}", fmt::join(leaves, ", ")), groups[g],
+      own.push_back({part.title, plan.groups[g].name, fmt::format("{}", fmt::join(leaves, ", ")), groups[g],
           static_cast<double>(operations.count), operations.exact, predicted.groups[g]});
     }
-    for (std::size_t k = 0; k < part.measured.size(); ++k)
-      rows[rows.size() - plan.groups.size() + part.stages.lowered->steps[k].group].measured = part.measured[k];
+    append_launches(rows, std::move(own), part);
   }
   return rows;
 }

@@ -167,7 +167,8 @@ std::vector<std::pair<const codegen::Step*, Origin>> kernels_of(
   for (const codegen::Step& step : lowered.steps) {
     const auto [at, is_new] = where.emplace(step.kernel, kernels.size());
     if (is_new) kernels.push_back({&step, {}});
-    kernels[at->second].second.insert(groups[step.group].begin(), groups[step.group].end());
+    for (const std::size_t group : step.groups)
+      kernels[at->second].second.insert(groups[group].begin(), groups[group].end());
   }
   return kernels;
 }

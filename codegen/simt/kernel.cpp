@@ -53,11 +53,9 @@ std::string Kernel::signature() {
     scope_.variables[name] = value;
   }
   const std::string name = symbol(function_.name);
-  const std::string shape = grid_.chained || grid_.together > 1
-      ? fmt::format("{} x {} x {}", grid_.extent[0], grid_.extent[1], grid_.extent[2])
-      : fmt::format("{}", grid_.blocks);
   const std::int64_t threads = threads_ * grid_.together;
-  const std::string comment = fmt::format("\n// {} blocks of {} threads\n", shape, threads);
+  const std::string comment = fmt::format("\n// {} x {} x {} blocks of {} threads\n", grid_.extent[0],
+      grid_.extent[1], grid_.extent[2], threads);
   if (cuda_)
     return fmt::format(
         "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads, name, fmt::join(list, ", "));
@@ -195,6 +193,7 @@ void Kernel::block(const For& loop, const std::string& number) {
     say("const {0} {1} = ({0}){2};", type, name, group(depth));
   } else if (inner == 1) {
     say("const {0} {1} = ({0}){2};", type, name, number);
+    rest = "0";                                        // of loops of extent 1
   } else {
     say("const {0} {1} = ({0})({2} / {3});", type, name, number, inner);
     if (has_block(loop.body)) {
@@ -204,7 +203,6 @@ void Kernel::block(const For& loop, const std::string& number) {
   }
   scope_.variables[loop.index] = Value{name, DType::I64, narrow, Interval{0, extent - 1}};
   if (has_block(loop.body)) {
-    // number 0 of 1 for loops all of extent 1
     return blocks(loop.body, rest);
   }
   const bool alone = threads_ > 1 && !has_thread(loop.body);  // the work of one thread, beside siblings that use more

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "codegen/scalar.h"
+#include "codegen/simt/grid.h"
 #include "codegen/simt/names.h"
 #include "lang/diagnostic.h"
+#include "tests/codegen/compiled.h"
 #include "tests/codegen/simt_kernels.h"
 
 namespace tilec::test {
@@ -26,6 +28,13 @@ Loops map_kernel(std::int64_t blocks) {
 }
 
 bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> kernels(const std::string& text, const std::string& target) {
+  const Stages stages = compiled(text, request_for({}, target), Until::Lowered);
+  std::vector<std::string> names;
+  for (const Step& step : stages.lowered->steps) names.push_back(step.kernel);
+  return names;
+}
 
 }  // namespace
 
@@ -225,6 +234,39 @@ TEST_CASE("a fold of truths shuffles in every lane, whatever its own says") {
 TEST_CASE("two kernels of one name") {
   const Loops loops = map_kernel(4);
   CHECK_THROWS_AS(simt::emit({&loops, &loops}, Dialect::Cuda), lang::InternalError);
+}
+
+using Names = std::vector<std::string>;
+
+TEST_CASE("steps of a GPU that write parts of one buffer are one launch, whose blocks with most to do come first") {
+  const std::string classes =
+      "function f(D[300, 40], K[5, 40, 24]) -> (O) { O[3*i + k, c: 902, 24] = +(D[i, b] * K[k, b, c]); }";
+  const Lowered made = *compiled(classes, request_for({}, "cuda:sm_90a"), Until::Lowered).lowered;
+  REQUIRE(made.steps.size() == 1);
+  const Step& step = made.steps[0];
+  CHECK(step.kernel == "k0_to_k2_O");
+  CHECK(step.groups == std::vector<std::size_t>{0, 1, 2});
+  CHECK(step.buffers == std::vector<int>{0, 1, 2});
+  CHECK(simt::launch(step.loops, Dialect::Cuda).grid[0] == simt::blocks_of(step.loops.functions.back().body));
+  CHECK(kernels(classes, "opencl") == Names{"k0_O_0_pairs", "k1_to_k3_O"});
+  CHECK(kernels(classes, "cpu:x86-64-v3").size() > 2);
+}
+
+TEST_CASE("steps of which one writes or reads what another writes stay launches of their own") {
+  const auto chain = [](const std::string& element, const std::string& value) {
+    return "function f(X[300, 8], Y[300, 8]) -> (P) { A[2*i, c: 602, 8] = =(X[i, c] * 2.0), 0 <= i < 300 default 1.0; "
+           "P[" + element + ", c: 602, 8] = " + value + ", 0 <= i < 300 default A; }";
+  };
+  const auto ends = [&](const std::string& element, const std::string& value) {
+    return kernels(chain(element, value), "cuda:sm_90a").back();
+  };
+  CHECK(kernels(chain("2*i + 1", "=(Y[i, c] * 3.0)"), "cuda:sm_90a") == Names{"k0_A", "k1_to_k2_P"});
+  CHECK(ends("2*i + 2", "=(Y[i, c] * 3.0)") == "k2_P");     // elements of the other
+  CHECK(ends("i + 1", "=(Y[i, c] * 3.0)") == "k2_P");
+  CHECK(ends("2*i + 1", "+(A[2*i, b] * Y[i, c])") == "k3_P");  // values of the other
+  const std::string apart =
+      "function f(X[300, 20], Y[300, 20]) -> (P, Q) { P[i, j: 300, 20] = =(X[i, j] * 2.0); Q[j: 20] = +(Y[i, j]); }";
+  for (const std::string& name : kernels(apart, "cuda:sm_90a")) CHECK(name.find("_to_") == std::string::npos);
 }
 
 }  // namespace tilec::test

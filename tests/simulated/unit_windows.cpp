@@ -195,4 +195,51 @@ TEST_CASE("scores within chunks are squares for blocks of threads") {
   check_run(*stages, request, random);
 }
 
+TEST_CASE("classes of one block each, of which two differ by numbers, are three blocks") {
+  Random random(19);
+  Request request;
+  const auto stages = made_of(
+      {"function f(A[3], B[4]) -> (T) { T[i: 4] = +(A[(i - k)/3] * B[k]); }", {}, true}, Until::Lowered, "", request);
+  REQUIRE(stages);
+  CHECK(stages->lowered->steps.size() == 1);
+  check_run(*stages, request, random);
+}
+
+// Each class has its taps, its borders, and where sizes are odd its number of elements.
+TEST_CASE("residue classes of a gradient are blocks of one launch") {
+  Random random(17);
+  int joined = 0, on_cores = 0, numbered = 0;
+  for (int n = 0; n < 15; ++n) {
+    const bool narrow = n % 3 == 2, plane = n % 2 == 0;
+    const int taps = random.between(2, 5), stride = random.between(2, 3), pad = random.between(0, 2),
+              high = random.between(5, 9),
+              wide = narrow ? random.between(14, 20) : random.between(5, 12);
+    const std::string type = narrow ? "bf16" : "f32";
+    const auto height = plane ? "y" : fmt::format("{}*y + j - {}", stride, pad);
+    const Drawn d{
+        fmt::format(
+            "function f({0} D[N, {1}, {2}, B], {0} K[{3}{4}, B, C]) -> (f32 O) {{ O[n, {5}, {6}*x + i - {7}, c: N, {8}, {9}, C] = +(f32(D[n, y, x, b]) * f32(K[{10}i, b, c])); }}",
+            type, high, wide, plane ? "" : fmt::format("{}, ", taps), taps, height, stride, pad,
+            plane ? high : high * stride, wide * stride + random.between(0, 2), plane ? "" : "j, "),
+        {{"N", random.between(1, 3)}, {"B", narrow ? 32 * random.between(1, 2) : random.between(5, 40)},
+            {"C", narrow ? 8 * random.between(7, 9) : random.between(20, 70)}},
+        true};
+    CAPTURE(d.text);
+    Request request;
+    const auto stages = made_of(d, Until::Lowered, random.chance(2) ? "" : "no pairs\n", request);
+    REQUIRE(stages);
+    const std::string plan = print(*stages->plan);
+    CAPTURE(plan);
+    for (const Step& step : stages->lowered->steps) {
+      joined += step.groups.size() > 1;
+      on_cores += step.groups.size() > 1 && plan.find("  mma ") != std::string::npos;
+      numbered += !step.loops.tables.empty();
+    }
+    check_run(*stages, request, random);
+  }
+  CHECK(joined > 6);
+  CHECK(on_cores > 0);
+  CHECK(numbered > 0);
+}
+
 }  // namespace tilec::test
