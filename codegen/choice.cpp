@@ -111,7 +111,8 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
 
   choice.lowered = timed("lower", [&] {
     return poly::located(span, [&] {
-      return join_steps(share_kernels(lower(*choice.plan, fused->strides, request.target)), *choice.plan); });
+      return join_steps(share_kernels(lower(*choice.plan, fused->strides, request.target)), *choice.plan);
+    });
   });
   std::set<std::string> seen;                          // kernels: several steps may share one
   for (const Step& step : choice.lowered->steps)

@@ -91,7 +91,7 @@ class CoreOperands : protected StagedBlock {
   std::int64_t grouped(const Operand& x) const;
   // As `together`, of any type: a piece of 16 bytes in shared memory, or less, that is four bytes or more in memory.
   std::int64_t neighbours(const Operand& x) const;
-  // Whether it comes as words of four bytes, each an element that is converted where it is written.
+  // Whether it comes as words of four bytes, whose elements are converted where they are written.
   bool in_words(const Operand& x) const {
     return lang::bytes(type_of(x)) == 1 && type_of(x) != instruction_.operand && neighbours(x) > 1;
   }
