@@ -7,10 +7,8 @@
 #include "autodiff/graph.h"
 #include "codegen/choose/leaves.h"
 #include "codegen/clock.h"
-#include "codegen/equal_kernels.h"
 #include "codegen/fuse.h"
 #include "codegen/joined.h"
-#include "codegen/lower.h"
 #include "codegen/replay.h"
 #include "codegen/schedule.h"
 #include "poly/exact.h"
@@ -110,9 +108,7 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   if (until == Until::Plan) return choice;
 
   choice.lowered = timed("lower", [&] {
-    return poly::located(span, [&] {
-      return join_steps(share_kernels(lower(*choice.plan, fused->strides, request.target)), *choice.plan);
-    });
+    return poly::located(span, [&] { return launches(*choice.plan, fused->strides, request.target); });
   });
   std::set<std::string> seen;                          // kernels: several steps may share one
   for (const Step& step : choice.lowered->steps)

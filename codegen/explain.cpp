@@ -9,11 +9,9 @@
 #include <numeric>
 #include <set>
 
-#include "codegen/equal_kernels.h"
 #include "codegen/figures.h"
 #include "codegen/finishing.h"
 #include "codegen/joined.h"
-#include "codegen/lower.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/predict.h"
 #include "codegen/model/thresholds.h"
@@ -464,7 +462,7 @@ std::vector<std::size_t> launches_of(const Plan& plan, const Strides& strides, c
   std::vector<std::size_t> first(plan.groups.size());
   std::iota(first.begin(), first.end(), std::size_t{0});
   if (!has_threads(target)) return first;
-  for (const Step& step : join_steps(share_kernels(lower(plan, strides, target)), plan).steps)
+  for (const Step& step : launches(plan, strides, target).steps)
     for (const std::size_t group : step.groups) first[group] = step.groups[0];
   return first;
 }

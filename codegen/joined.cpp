@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "codegen/cover.h"
+#include "codegen/equal_kernels.h"
 #include "codegen/lower.h"
 #include "codegen/simt/grid.h"
 #include "codegen/spelling.h"
@@ -244,6 +245,10 @@ class Joiner {
 Lowered join_steps(Lowered package, const Plan& plan) {
   if (std::ranges::none_of(plan.groups, [](const Group& group) { return group.threads > 0; })) return package;
   return Joiner(std::move(package), plan).joined();
+}
+
+Lowered launches(const Plan& plan, const Strides& strides, const Target& target) {
+  return join_steps(share_kernels(lower(plan, strides, target)), plan);
 }
 
 }  // namespace tilec::codegen

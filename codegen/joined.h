@@ -19,9 +19,12 @@
 
 #include "codegen/lowered.h"
 #include "codegen/plan.h"
+#include "codegen/target.h"
 
 namespace tilec::codegen {
 
 Lowered join_steps(Lowered package, const Plan& plan);
+// What is launched: the plan lowered, its equal steps sharing kernels, and joined.
+Lowered launches(const Plan& plan, const Strides& strides, const Target& target);
 
 }  // namespace tilec::codegen

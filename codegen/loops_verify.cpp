@@ -181,15 +181,17 @@ class Verifier {
   void statement(const Barrier&, Inside) {}
   void statement(const Prefetch& x, Inside) { i64(x.offset), memory(x.view); }
 
-  void square(const std::string& name, bool holds, const char* what, Inside inside) {
-    require(inside.vector && memory(name).is_register && holds, "`{}` is {}, with {} registers over {} lanes", name, what,
+  void over_lanes(const std::string& name, bool fits, const char* what, Inside inside) const {
+    require(inside.vector && memory(name).is_register && fits, "`{}` is {}, with {} registers over {} lanes", name, what,
         memory(name).count, inside.lanes);
   }
+
   void statement(const Transpose& x, Inside inside) {
-    square(x.name, memory(x.name).count == inside.lanes, "transposed", inside);
+    over_lanes(x.name, memory(x.name).count == inside.lanes, "transposed", inside);
   }
+
   void statement(const Interleave& x, Inside inside) {
-    square(x.name, memory(x.name).count <= inside.lanes, "interleaved", inside);
+    over_lanes(x.name, memory(x.name).count <= inside.lanes, "interleaved", inside);
   }
 
   void statement(const FoldRows& x, Inside inside) {
@@ -210,6 +212,7 @@ class Verifier {
   }
 
   void statement(const Commit&, Inside) {}
+
   void statement(const Fragment& x, Inside inside) {
     i64(x.offset);
     const Memory_& array = memory(x.name);
@@ -223,13 +226,10 @@ class Verifier {
 
   void statement(const Pack& x, Inside inside) {
     expr(x.low), expr(x.high);
-    const Memory_& array = memory(x.name);
     require(x.low.type() == DType::F32 && x.high.type() == DType::F32 && lang::bytes(x.type) == 2 &&
             (x.parts == 1 || ((x.parts == 2 || x.parts == 3) && x.type == DType::BF16)),
         "{} parts of {} are packed in `{}`", x.parts, lang::name(x.type), x.name);
-    require(!inside.vector && array.is_register && array.type == DType::U32 && x.at >= 0 &&
-            x.at + (x.parts - 1) * x.step < array.count,
-        "`{}` has no registers for {} parts from {} on", x.name, x.parts, x.at);
+    registers(x.name, x.at, (x.parts - 1) * x.step + 1, DType::U32, inside);
   }
 
   void registers(const std::string& name, std::int64_t first, std::int64_t count, DType type, Inside inside) const {
@@ -239,6 +239,7 @@ class Verifier {
   }
 
   void statement(const Exchange& x, Inside inside) { registers(x.name, x.at, 2, DType::U32, inside); }
+
   void statement(const StorePacked& x, Inside inside) {
     i64(x.offset), registers(x.name, x.at, x.words, DType::U32, inside);
     require(!memory(x.view).is_register && lang::bytes(memory(x.view).type) == 2 && (x.words == 1 || x.words == 2),
@@ -270,9 +271,7 @@ class Verifier {
   }
 
   void statement(const Await& x, Inside inside) {
-    require(!inside.vector && memory(x.c).is_register, "`{}` is awaited", x.c);
-    require(x.at >= 0 && x.at + x.count <= memory(x.c).count, "`{}` has no {} registers from {} on to await", x.c,
-        x.count, x.at);
+    registers(x.c, x.at, x.count, memory(x.c).type, inside);
   }
 
   void statement(const CallStmt& x, Inside inside) {

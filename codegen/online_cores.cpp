@@ -288,7 +288,6 @@ class InHalves : public OnCores {
       if (m.known) m.registers = first.members_[first.by_tensor_.at(m.nest.target.tensor)].registers;
   }
 
-
   std::int64_t turns_at_once() const override { return halves_ ? 3 : OnCores::turns_at_once(); }
   Half half(int which) const {
     if (tall_ % 2 == 0) return {which * tall_ / 2, tall_ / 2, 0, depth_};

@@ -81,8 +81,7 @@ std::map<TensorId, LongRow> rows_to_keep(const Program& program, const Target& t
     if (rows < target.multiprocessors * model::shared_rows_of_a_multiprocessor) continue;
     for (const Access& read : s->reads) {
       const std::size_t lead = s->target.element.size();
-      const poly::Tensor& tensor = program.tensor(read.tensor);
-      const double bytes = elements(program, read.tensor) / rows * lang::bytes(tensor.dtype);
+      const double bytes = bytes_of(program, read.tensor) / rows;
       const double at_once = bytes * target.multiprocessors * model::threads::blocks_of_long_rows *
           rows_walked(program, read.tensor, lead, rows, target);
       if (at_once <= model::threads::kept_in_l2 || bytes > room || found.contains(read.tensor) ||
