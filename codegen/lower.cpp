@@ -9,6 +9,7 @@
 #include "codegen/finishing.h"
 #include "codegen/indirect.h"
 #include "codegen/leaf.h"
+#include "codegen/numbered.h"
 #include "codegen/online_leaf.h"
 #include "codegen/online_cores.h"
 #include "codegen/scan_leaf.h"
@@ -307,11 +308,8 @@ class GroupLowering {
     const Nest& nest = nests_[l];
     if (leaf.block() && leaf.block()->turned) return spell_turned(nest, leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
-    std::vector<std::string> order = leaf.outer;
-    if (!leaf.m().empty()) order.push_back(leaf.m());
-    if (!leaf.n.empty()) order.push_back(leaf.n);
     std::vector<Digit> digits;
-    for (const std::string& name : order) {
+    for (const std::string& name : numbered(nest, leaf)) {
       const std::size_t d = *nest.dim(name);
       const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(group_, nest, d);
       digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});

@@ -9,6 +9,7 @@
 #include "codegen/choose/leaf.h"
 #include "codegen/model/estimates.h"
 #include "codegen/model/thresholds.h"
+#include "codegen/numbered.h"
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "codegen/scan.h"
@@ -75,7 +76,7 @@ double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
   return loads;
 }
 
-// Sectors that a warp touches, whose threads are neighbours along n, then along m, then along what is around them.
+// Sectors that a warp touches, whose threads are neighbours as the elements are numbered.
 double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& leaf) {
   const auto each = static_cast<double>(f.stored);
   double left = static_cast<double>(model::threads::warp), apart_rows = 1, bytes = 0;
@@ -87,10 +88,10 @@ double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& 
     if (apart <= std::max(bytes + each, model::threads::sector)) bytes += apart * (count - 1);
     else apart_rows *= count;
   };
-  along(leaf.n, 1);
-  if (!leaf.is<forms::Reduce>()) {
-    if (!leaf.m().empty()) along(leaf.m(), leaf.rows);
-    for (auto d = leaf.outer.rbegin(); d != leaf.outer.rend() && left > 1; ++d) along(*d, 1);
+  if (leaf.is<forms::Reduce>()) along(leaf.n, 1);
+  else {
+    const std::vector<std::string> order = numbered(f.nest, leaf);
+    for (auto d = order.rbegin(); d != order.rend() && left > 1; ++d) along(*d, *d == leaf.m() ? leaf.rows : 1);
   }
   return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::threads::sector));
 }

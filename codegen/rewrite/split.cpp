@@ -35,13 +35,13 @@ using poly::Program;
 using poly::Range;
 using poly::Statement;
 
-// Whether parts of its fold can be folded again: no element is left out, the fold has no scale of its own, and no part
-// is empty, or what it holds then, 0, is what its sum begins with.
+// Whether parts of its fold can be folded again: the fold has no scale of its own, and no element is left out and no part
+// empty, or what these hold then, 0, is what its sum begins with.
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
   if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
-      !covers(r.program, s) || has_gate(s.value))
+      has_gate(s.value))
     return false;
-  return s.domain.size() == s.indices.size() ||
+  return (s.domain.size() == s.indices.size() && covers(r.program, s)) ||
       (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
 }
 

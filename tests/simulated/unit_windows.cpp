@@ -180,6 +180,36 @@ TEST_CASE("the gradient of a filter that mixes channels is cut along two indices
   }
 }
 
+// Channels of the last group are fewer, or its elements are none: no sum reaches these, and parts neither.
+TEST_CASE("the gradient of a filter of groups is cut, whose elements are several indices") {
+  const auto text = [](int channels) {
+    return fmt::format(
+        "function f(I[N, H, W, B], D[N, H, W, C]) -> (K) {{ K[j, i, k, {0}*g + c: 3, 3, {0}, C] = +(I[n, y + j - 1, x + i - 1, {0}*g + k] * D[n, y, x, {0}*g + c]), 0 <= c < {0}; }}",
+        channels);
+  };
+  const auto splits = [](const Stages& stages) {
+    return std::ranges::any_of(stages.plan->directives,
+        [](const Directive& one) { return std::holds_alternative<directives::Split>(one); });
+  };
+  Request request;
+  const auto large =
+      made_of({text(8), {{"N", 32}, {"H", 28}, {"W", 28}, {"B", 256}, {"C", 256}}, true}, Until::Plan, "", request);
+  REQUIRE(large);
+  CHECK(splits(*large));
+  Random random(17);
+  for (int n = 0; n < 6; ++n) {
+    const int channels = random.between(3, 9);
+    const Drawn d{text(channels),
+        {{"N", random.between(3, 5)}, {"H", 6}, {"W", random.between(7, 9)}, {"B", 3 * channels},
+            {"C", random.between(2 * channels, 3 * channels + 2)}},
+        true};
+    CAPTURE(d.text);
+    const auto stages = made_of(d, Until::Lowered, n % 2 ? "split K  over n  by 2\n" : "split K  over y  by 4\n", request);
+    REQUIRE(stages);
+    check_run(*stages, request, random);
+  }
+}
+
 TEST_CASE("scores within chunks are squares for blocks of threads") {
   Random random(11);
   const Drawn d{
