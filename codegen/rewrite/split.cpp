@@ -35,8 +35,8 @@ using poly::Program;
 using poly::Range;
 using poly::Statement;
 
-// Whether parts of its fold can be folded again: the fold has no scale of its own, and no element is left out and no part
-// empty, or what these hold then, 0, is what its sum begins with.
+// Whether parts of its fold can be folded again: the fold has no scale of its own, and no element is left out and no
+// part empty, or what these hold then, 0, is what its sum begins with.
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
   if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
       has_gate(s.value))
