@@ -116,14 +116,11 @@ double taps_at_once(const Facts& f, const Target& target) {
   return leaf ? static_cast<double>(leaf->rows) : 1;
 }
 
-// Of a staged contraction: blocks of its tiles for each part, of those tiles that cost least where many fill the
-// machine. Without parts few of a large result would, and smaller ones, which read more, would seem enough.
-std::optional<double> tiles_of_a_part(const Rewriting& r, const Nest& nest, double outputs) {
-  Target full = r.target;
-  full.multiprocessors = 1;
-  const Facts all = facts(nest, {}, full);
+// Blocks of the tiles of a staged contraction.
+std::optional<double> tiles_for(const Rewriting& r, const Nest& nest, const Target& target) {
+  const Facts all = facts(nest, {}, target);
   std::int64_t threads = 0;
-  const auto tile = staged_leaf(all, 0, full, threads);
+  const auto tile = staged_leaf(all, 0, target, threads);
   if (!tile) return std::nullopt;
   const auto all_of = [&](const std::vector<std::string>& indices) {
     double count = 1;
@@ -131,10 +128,21 @@ std::optional<double> tiles_of_a_part(const Rewriting& r, const Nest& nest, doub
     return count;
   };
   const auto tiles = [](double count, std::int64_t of) { return std::ceil(count / static_cast<double>(of)) / count; };
-  const auto cores = leaf_on_tensor_cores(r.program, all, 0, full);
+  const auto cores = leaf_on_tensor_cores(r.program, all, 0, target);
   const auto [height, width] =
       cores ? tile_of(*cores) : std::pair(threads / tile->lanes * tile->rows, tile->lanes * tile->vectors);
+  double outputs = 1;
+  for (const Dim& dim : nest.dims) if (!dim.reduction) outputs *= static_cast<double>(dim.extent);
   return outputs * tiles(all_of(tile->all_of_m()), height) * tiles(all_of(tile->all_of_n()), width);
+}
+
+// Blocks of each part: of the tiles that the sum has as it is, or of those that cost least where many fill the machine,
+// if these are fewer. Without parts few of a large result would, and smaller ones, which read more, would seem enough.
+std::optional<double> tiles_of_a_part(const Rewriting& r, const Nest& nest) {
+  Target full = r.target;
+  full.multiprocessors = 1;
+  const auto now = tiles_for(r, nest, r.target), best = tiles_for(r, nest, full);
+  return now && best ? std::min(*now, *best) : best;
 }
 
 // A block of threads folds one element, or has as many elements as threads, or a tile of a contraction.
@@ -142,7 +150,7 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const Nest nest = nest_of(s, r.strides);
   const Facts all = facts(nest, {}, r.target);
   const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
-  if (const auto blocks = tiles_of_a_part(r, nest, outputs))
+  if (const auto blocks = tiles_of_a_part(r, nest))
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / *blocks), each,
         model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors,
