@@ -10,6 +10,7 @@
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/chunks.h"
 #include "codegen/rewrite/halves.h"
+#include "codegen/scalar.h"
 #include "codegen/scan.h"
 #include "poly/count.h"
 #include "poly/intern.h"
@@ -79,7 +80,7 @@ std::optional<FactorChoice> in_chunks(
     }
     for (std::int64_t chunk = first; chunk <= std::min(last, extent(s, triangle->along) / 4); chunk *= 2) {
       const double cost = cost_of_states(s, *triangle, chunk, target) + (within + weights) * static_cast<double>(chunk);
-      if (cost < limit) best = FactorChoice{cost, {over}, false, chunk}, limit = cost;
+      if (cost < limit) best = FactorChoice{cost, cost, {over}, false, chunk}, limit = cost;
     }
   }
   return best;
@@ -109,17 +110,18 @@ std::optional<double> cost_apart(Program& program, const Statement& s, const Tar
 }
 
 FactorChoice choose_factors(Program& program, const Statement& s, const Target& target) {
-  FactorChoice best{computed_points(s), {}};
+  FactorChoice best{computed_points(s), 0, {}};
   if (const auto cost = cost_apart(program, s, target)) best.cost = std::min(best.cost, *cost);
+  best.time = best.cost;
   Indices sums;
   for (std::size_t k = 0; k < s.indices.size(); ++k) if (!is_output_index(s, k)) sums.push_back(k);
   if (sums.empty() || sums.size() > most_sums_tried || best.cost < 1) return best;
   const auto product = product_of(s);
   if (!product) return best;
   const std::size_t known = program.tensors.size();
-  double limit = best.cost * model::factored_share;
-  double product_limit = best.cost * (has_threads(target) ? model::threads::product_first : model::product_first);
-  Indices product_first;
+  const double limit = best.cost * model::factored_share,
+               product_limit = best.cost * (has_threads(target) ? model::threads::product_first : model::product_first);
+  std::optional<FactorChoice> factored, product_first;
   for (std::size_t subset = 1; subset < (std::size_t{1} << sums.size()); ++subset) {
     Indices summed;
     for (std::size_t n = 0; n < sums.size(); ++n) if (subset >> n & 1) summed.push_back(sums[n]);
@@ -127,17 +129,29 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
     if (!halves) continue;
     if (bytes_of(*halves) > static_cast<double>(model::largest_temporary)) continue;
     for (const HalfSum& part : halves->inner) program.tensors.push_back(part.temporary);
-    double cost = choose_factors(program, halves->outer, target).cost;
-    for (const HalfSum& part : halves->inner)
-      cost += elements(program, part.statement.target.tensor) * stored_element(target) +
-          choose_factors(program, part.statement, target).cost;
-    if (halves->as_many_points && cost <= product_limit) product_first = summed, product_limit = cost;
-    if (!halves->as_many_points && cost <= limit) best = {cost, summed}, limit = cost;
+    FactorChoice one = choose_factors(program, halves->outer, target);
+    one.summed = std::move(summed), one.quotients = false, one.chunk = 0;
+    for (const HalfSum& part : halves->inner) {
+      const FactorChoice inner = choose_factors(program, part.statement, target);
+      const double stored = elements(program, part.statement.target.tensor) * stored_element(target);
+      const bool wide = lang::bytes(part.temporary.dtype) > lang::bytes(compute_type(s.value.type()));
+      one.cost += stored + inner.cost, one.time += (wide ? 2 : 1) * (stored + inner.time);
+    }
     program.tensors.resize(known);
+    if (one.cost > (halves->as_many_points ? product_limit : limit)) continue;
+    if (halves->as_many_points) {
+      if (!product_first || one.cost <= product_first->cost) product_first = std::move(one);
+    } else if (!factored || one.time <= factored->time) {
+      factored = std::move(one);
+    }
   }
-  if (const auto chunks = in_chunks(program, s, *product, sums, limit - model::points_to_chunk, target)) return *chunks;
-  if (!best.summed.empty()) return best;
-  if (!product_first.empty()) return {best.cost, product_first};
+  const double least = factored ? factored->cost : limit;
+  if (auto chunks = in_chunks(program, s, *product, sums, least - model::points_to_chunk, target)) return *chunks;
+  if (factored) return *factored;
+  if (product_first) {
+    best.summed = std::move(product_first->summed);
+    return best;
+  }
   const auto halves = halves_of_sum(program, s, *product, static_cast<TensorId>(known), sums,
       {.quotients = true, .reciprocals = has_threads(target)});
   if (!halves || bytes_of(*halves) > static_cast<double>(model::largest_temporary)) return best;
@@ -148,7 +162,7 @@ FactorChoice choose_factors(Program& program, const Statement& s, const Target& 
         computed_with_quotients(part.statement);
   }
   program.tensors.resize(known);
-  if (cost <= model::factored_share * computed_with_quotients(s)) best = {best.cost, sums, true};
+  if (cost <= model::factored_share * computed_with_quotients(s)) best.summed = std::move(sums), best.quotients = true;
   return best;
 }
 

@@ -18,6 +18,7 @@ constexpr std::size_t most_sums_tried = 5;             // 2⁵ choices
 
 struct FactorChoice {
   double cost = 0;                                     // in points
+  double time = 0;                                     // the same, points of sums that must be f64 twice
   std::vector<std::size_t> summed;                     // taken first; empty: as it is
   bool quotients = false;                              // for these alone
   std::int64_t chunk = 0;                              // not 0: in chunks of so many of the one index (chunks.h)
