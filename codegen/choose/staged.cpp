@@ -44,6 +44,17 @@ std::int64_t registers(const ThreadTile& t, std::int64_t stage) {
   return t.words * ((1 + t.held) * t.rows * t.vectors + 2 * (t.rows + t.vectors) + on_its_way) + others;
 }
 
+constexpr std::int64_t word = 4;                       // bytes
+
+// Values of the reduction of which both buffers of a block are so large at most as those of a tile may be.
+std::int64_t stage_of(const ThreadTile& t) {
+  std::int64_t stage = model::threads::most_staged;
+  while (stage > model::threads::least_of_depth &&
+      2 * stage * t.words * word * (t.height() + t.width()) > model::threads::shared_of_tile)
+    stage /= 2;
+  return stage;
+}
+
 // Blocks that a multiprocessor holds, as its registers allow.
 double resident(const ThreadTile& t, std::int64_t stage) {
   return std::max(
@@ -69,7 +80,7 @@ double cycles(const ThreadTile& t, double blocks, const Target& target, const Mo
       static_cast<double>(t.height() * t.width()) * moved.result;
   // While a stage is multiplied the next one is on its way. Where little is multiplied, blocks wait for it; others of
   // the multiprocessor wait at the same time.
-  const double waited = moved.arrives / static_cast<double>(gpu::most_staged) / held;
+  const double waited = moved.arrives / static_cast<double>(stage_of(t)) / held;
   return turns * std::max({issued / gpu::issues * waits, shared, sectors / gpu::l2_bytes, waited});
 }
 
@@ -279,7 +290,6 @@ std::optional<TileSides> in_best_orders(
   const bool masked = std::ranges::any_of(nest.rows, [&](const Row& row) {
     return std::ranges::any_of(sides.m, [&](std::size_t d) { return row.form.coefficients[d] != 0; });
   });
-  constexpr std::int64_t word = 4;                     // bytes
   const std::int64_t words = std::max<std::int64_t>(1, lang::bytes(compute_type(nest.value->type())) / word);
   const auto held = sides.roles.joined ? static_cast<std::int64_t>(sides.roles.joined->own.size()) : 0;
   const bool asked = masked && (sides.roles.staged.size() > 1 || is_asked(nest, sides));
