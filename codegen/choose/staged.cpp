@@ -341,10 +341,10 @@ bool goes_across(const Facts& f, const Sides& sides) {
       (is_asked(f.nest, sides) ? 2 * model::threads::most_staged : model::threads::least_of_depth);
 }
 
-std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, Staged which) {
+std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, Staged which, double parts = 1) {
   const Nest& nest = f.nest;
   const bool small = which == Staged::AlsoSmall;
-  if (!small && points(f) < model::threads::least_to_stage) return std::nullopt;
+  if (!small && parts * points(f) < model::threads::least_to_stage) return std::nullopt;
   const std::vector<std::string> k = names(nest, reduction_order(f, std::nullopt));
   std::vector<std::size_t> outputs;
   for (std::size_t d = 0; d < f.extent.size(); ++d) if (!nest.dims[d].reduction) outputs.push_back(d);
@@ -369,7 +369,7 @@ std::optional<TileSides> sides_of_tile(const Facts& f, const Target& target, Sta
 }  // namespace
 
 std::optional<double> staged_cycles(const Facts& f, double parts, const Target& target) {
-  const auto sides = sides_of_tile(f, target, Staged::Large);
+  const auto sides = sides_of_tile(f, target, Staged::Large, parts);
   return sides ? std::optional(tile_of(*sides, parts, target).cycles) : std::nullopt;
 }
 

@@ -152,7 +152,7 @@ Parts parts_for_threads(const Rewriting& r, const Statement& s) {
   const double outputs = std::max(1.0, elements(r.program, s.target.tensor)), each = points(s) / outputs;
   if (const auto blocks = tiles_of_a_part(r, nest))
     return {std::ceil(model::threads::tiles_of_a_multiprocessor * r.target.multiprocessors / *blocks), each,
-        model::threads::least_of_a_tile_part, 2 * model::threads::least_of_a_tile_part};
+        model::threads::least_of_a_tile_part, model::threads::least_tile_to_cut};
   const double wanted = model::blocks_of_a_multiprocessor * r.target.multiprocessors,
                taps = taps_at_once(all, r.target);
   if (choose_leaf(all, 0).leaf.is<forms::Reduce>())
@@ -216,11 +216,15 @@ std::vector<CostOfCut> cuts_of_tiles(const Rewriting& r, const Statement& s, con
     double least = *whole * parts.points;
     Nest part = nest_of(s, r.strides, {s.indices[k]});
     const std::size_t d = *part.dim(s.indices[k]);
+    // Whether what is copied lies along it: parts that end within a piece are copied element by element.
+    const bool along = std::ranges::any_of(
+        part.reads, [&](const FlatAccess& read) { return std::abs(read.offset.coefficients[d]) == 1; });
     std::int64_t before = extent;
     for (std::int64_t wanted = 2; wanted <= extent; ++wanted) {
-      // As even as they can be, or, where that takes little more, of whole pieces of what is copied.
+      // As even as they can be, or, where that takes little more or they must, of whole pieces of what is copied.
       const std::int64_t even = ceil_divide(extent, wanted), pieces = ceil_divide(even, piece) * piece,
-                         chunk = 8 * pieces <= 9 * even ? pieces : even, count = ceil_divide(extent, chunk);
+                         within = along && even >= piece ? even / piece * piece : even,
+                         chunk = 8 * pieces <= 9 * even ? pieces : within, count = ceil_divide(extent, chunk);
       if (chunk >= before) continue;
       before = chunk;
       // Of one value of what bounds taps, a row would bound elements of the parts, and no tile computes these.
@@ -233,6 +237,7 @@ std::vector<CostOfCut> cuts_of_tiles(const Rewriting& r, const Statement& s, con
       if (!cycles) continue;
       const double cost = *cycles * each + all * moved + added;
       if (cost < model::threads::better_tile * least) best = CostOfCut{{k, chunk}, all, cost}, least = cost;
+      else if (best && cost > 2 * least) break;
     }
     if (best) cuts.push_back(*best);
   }
