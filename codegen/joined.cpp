@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "codegen/beside.h"
 #include "codegen/cover.h"
 #include "codegen/equal_kernels.h"
 #include "codegen/lower.h"
@@ -227,6 +228,10 @@ class Joiner {
       return std::pair(-points[a.kernel], std::string_view(a.kernel)) <
           std::pair(-points[b.kernel], std::string_view(b.kernel));
     });
+    if (auto body = beside(run)) {
+      one.loops.functions.back().body = std::move(*body);
+      return one;
+    }
     for (std::size_t k = 0, end = 0; k < run.size(); k = end) {
       while (end < run.size() && run[end].kernel == run[k].kernel) ++end;
       append(one, std::span(run).subspan(k, end - k), names);
