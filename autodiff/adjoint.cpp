@@ -14,6 +14,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "autodiff/apart.h"
 #include "autodiff/covers.h"
 #include "autodiff/derivative.h"
 #include "autodiff/graph.h"
@@ -170,25 +171,45 @@ bool forms_of(const Expr& condition, std::vector<Affine>& forms) {
   return form && is_number(apply->operands[1], 0);
 }
 
-// What `statement` leaves of a cotangent of its shape, where it is one that fill_tensor made: nothing where all forms
-// are >= 0, else what it reads.
-std::optional<std::vector<Affine>> masked(const Program& program, const Statement& statement) {
+// A cotangent without some elements: those of which all forms are >= 0, or some of those that a statement reached.
+struct Mask { TensorId cotangent; std::vector<Affine> forms; const Statement* mark; };
+
+// What makes an indicator that is 0 elsewhere.
+const Statement* marker(const Program& program, TensorId indicator) {
+  for (const poly::Node& node : program.nodes)
+    if (const auto* s = std::get_if<Statement>(&node); s && s->target.tensor == indicator) {
+      const auto* fill = std::get_if<poly::Number>(&s->fill);
+      return fill && is_number(*fill, 0) ? s : nullptr;
+    }
+  return nullptr;
+}
+
+// What `statement` leaves of a cotangent of its shape, where it is one that fill_tensor made.
+std::optional<Mask> masked(const Program& program, const Statement& statement) {
   const Apply* chosen = statement.value.as<Apply>();
   const std::size_t rank = statement.target.element.size();
-  const bool alike = statement.reads.size() == 1 && statement.reads[0].element == statement.target.element &&
+  const bool alike = !statement.reads.empty() && statement.reads.size() <= 2 &&
+      std::ranges::all_of(
+          statement.reads, [&](const Access& read) { return read.element == statement.target.element; }) &&
       statement.domain.size() == rank && statement.indices.size() == rank;
   if (!alike || statement.aggregation != Aggregation::Assign || !chosen || chosen->op != Op::Select ||
       !is_number(chosen->operands[1], 0))
     return std::nullopt;
-  const poly::Tensor &target = program.tensor(statement.target.tensor),
-                     &source = program.tensor(statement.reads[0].tensor);
   const Cast* cast = chosen->operands[2].as<Cast>();
-  const bool reads_it = (cast ? cast->operand : chosen->operands[2]).as<Read>() != nullptr;
-  if (!reads_it || target.shape != source.shape || target.dtype != source.dtype) return std::nullopt;
+  const auto* left = (cast ? cast->operand : chosen->operands[2]).as<Read>();
+  if (!left) return std::nullopt;
+  Mask mask{statement.reads[at(left->read)].tensor, {}, nullptr};
+  const poly::Tensor &target = program.tensor(statement.target.tensor), &source = program.tensor(mask.cotangent);
+  if (target.shape != source.shape || target.dtype != source.dtype) return std::nullopt;
   for (std::size_t d = 0; d < rank; ++d)
     if (statement.target.element[d].single_index() != d) return std::nullopt;
-  std::vector<Affine> forms;
-  return forms_of(chosen->operands[0], forms) ? std::optional(std::move(forms)) : std::nullopt;
+  const Expr& condition = chosen->operands[0];
+  if (forms_of(condition, mask.forms)) return mask;
+  const Apply* told = condition.as<Apply>();
+  const auto* indicator = told && told->op == Op::Ne ? told->operands[0].as<Read>() : nullptr;
+  if (!indicator || !is_number(told->operands[1], 0)) return std::nullopt;
+  mask.mark = marker(program, statement.reads[at(indicator->read)].tensor);
+  return mask.mark ? std::optional(std::move(mask)) : std::nullopt;
 }
 
 // No element has all of both >= 0: two of them add up to a number below 0.
@@ -205,14 +226,17 @@ bool are_apart(const std::vector<Affine>& some, const std::vector<Affine>& other
 // made, the one in front of their masks. In a chain of many, each would else wait for a copy of the whole.
 TensorId in_front_of_masks(const Program& gradient, const Statement& forward, TensorId cotangent) {
   const auto written = image(forward, gradient.tensor(forward.target.tensor).shape);
-  if (!written || written->empty()) return cotangent;
+  if (written && written->empty()) return cotangent;
+  const auto leaves_out = [&](const Mask& mask) {
+    return mask.mark ? apart(gradient, {&forward, mask.mark}).size() > 1 : !written || !are_apart(*written, mask.forms);
+  };
   for (auto node = gradient.nodes.rbegin(); node != gradient.nodes.rend(); ++node) {
     const std::vector<TensorId> made = targets(*node);
     if (std::ranges::count(made, cotangent) == 0) continue;
     const auto* statement = std::get_if<Statement>(&*node);
     const auto mask = statement ? masked(gradient, *statement) : std::nullopt;
-    if (!mask || !are_apart(*written, *mask)) break;
-    cotangent = statement->reads[0].tensor;
+    if (!mask || leaves_out(*mask)) break;
+    cotangent = mask->cotangent;
   }
   return cotangent;
 }

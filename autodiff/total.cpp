@@ -134,22 +134,27 @@ class Adding {
 
 // ---- slices
 
-// What a statement reaches where that is one element or a run of elements in each dimension.
+// What a statement reaches where that is one element, or a run of elements or of every so many-th, in each dimension.
 struct Run {
   Size low;
   std::optional<Size> extent;                          // none: one element, which is no dimension of the slice
+  std::int64_t step = 1;
   std::optional<std::size_t> row = {};                 // the domain's: 0 <= form < extent, and the element is
-                                                       // form + low
-  bool operator<(const Run& other) const { return std::tie(low, extent) < std::tie(other.low, other.extent); }
+                                                       // step*form + low
+  bool operator<(const Run& other) const {
+    return std::tie(low, extent, step) < std::tie(other.low, other.extent, other.step);
+  }
 };
 using Slice = std::vector<Run>;
 
 // By its look: which row is taken is a matter of what meets, not of what is right.
 bool is_count(const Size& size) {
-  return size.constant() >= 0 && std::all_of(size.terms().begin(), size.terms().end(), [](const Size::Term& term) {
-    return term.coefficient >= 0 && std::all_of(term.factors.begin(), term.factors.end(), [](const Size::Factor& f) {
-      return f.kind == Size::Kind::Name;
-    });
+  const auto counts = [](const Size::Factor& f) {
+    return f.kind == Size::Kind::Name ||
+        (f.kind == Size::Kind::Divide && is_count(f.arguments[0]) && f.arguments[1].value().value_or(0) > 0);
+  };
+  return size.constant() >= 0 && std::ranges::all_of(size.terms(), [&](const Size::Term& term) {
+    return term.coefficient >= 0 && std::ranges::all_of(term.factors, counts);
   });
 }
 
@@ -159,18 +164,26 @@ bool is_within(const Run& a, const Run& b) try {
   return false;                                        // too far to say
 }
 
+// How many times an index that the row counts the form is, but for constants.
+std::optional<std::int64_t> step_of(const poly::Affine& form, const poly::Affine& row) {
+  poly::Affine alone = row;
+  alone.constant = 0;
+  const auto index = alone.single_index();
+  const auto step = index ? form.coefficients[*index].value() : std::nullopt;
+  return step && *step > 0 && alone.times(*step).coefficients == form.coefficients ? step : std::nullopt;
+}
+
 // By the narrowest row that says so: others keep it, and what stands beside it, inside a tensor.
 std::optional<Run> run_of(const Statement& statement, const poly::Affine& element) {
   if (!element.divisor.is(1)) return std::nullopt;       // 2/2 is a constant, too
   if (element.is_constant()) return Run{element.constant, std::nullopt};
-  poly::Affine alone = element;
-  alone.constant = 0;
   std::optional<Run> run;
-  for (std::size_t r = 0; alone.single_index() && r < statement.domain.size(); ++r) {
+  for (std::size_t r = 0; r < statement.domain.size(); ++r) {
     const poly::Range& row = statement.domain[r];
-    if (!row.extent || !row.value.divisor.is(1) || row.value.coefficients != element.coefficients) continue;
-    const Run other{element.constant - row.value.constant, row.extent, r};
-    if (!run || is_within(other, *run)) run = other;
+    const auto step = row.extent ? step_of(element, row.value) : std::nullopt;
+    if (!step) continue;
+    const Run other{element.constant - row.value.constant * *step, row.extent, *step, r};
+    if (!run || other.step > run->step || (other.step == run->step && is_within(other, *run))) run = other;
   }
   return run;
 }
@@ -205,8 +218,9 @@ void cut_down(Program& program, const Part& part, Statement& writer, const Slice
   std::vector<poly::Affine> element;
   for (const Run& run : slice) {
     if (!run.row) continue;
-    poly::Range& row = writer.domain[*run.row];
-    row.extent = length_of(*row.extent);
+    const poly::Range row = writer.domain[*run.row];   // stays, since it may keep what is read inside a tensor
+    const Size length = length_of(*row.extent);
+    if (length != *row.extent) writer.domain.push_back({row.value, length});
     element.push_back(row.value);
   }
   writer.target.element = std::move(element);
@@ -244,7 +258,8 @@ Part joined(
   }
   std::vector<poly::Affine> element;
   for (std::size_t d = 0, next = 0; d < slice.size(); ++d) {
-    element.push_back(slice[d].extent ? sum.target.element[next++] : poly::Affine::of(0, sum.indices.size()));
+    element.push_back(slice[d].extent ? sum.target.element[next++].times(slice[d].step)
+                                      : poly::Affine::of(0, sum.indices.size()));
     element.back().constant = slice[d].low;
     sum.domain.push_back({element.back(), of.shape[d]});
   }

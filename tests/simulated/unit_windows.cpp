@@ -225,6 +225,28 @@ TEST_CASE("scores within chunks are squares for blocks of threads") {
   check_run(*stages, request, random);
 }
 
+TEST_CASE("maps of one grid that read the same elements are one thread's, and few blocks stay apart") {
+  Random random(23);
+  const auto text = [](const char* element, const char* other) {
+    return fmt::format(
+        "function f(X[N, D], C[M]) -> (Y) {{ E[n, {0}: N, D] = =(X[n, {0}] * C[i] - X[n, {1}]), 0 <= i < M; Y[n, {1}: N, D] = =(X[n, {1}] * C[i] + X[n, {0}]) default E; }}",
+        element, other);
+  };
+  const auto kernels = [&](const std::string& of, int rows, int width) {
+    CAPTURE(of);
+    Request request;
+    const Drawn d{of, {{"N", rows}, {"D", width}, {"M", 33}}, true};
+    const auto stages = made_of(d, Until::Lowered, "", request);
+    REQUIRE(stages);
+    REQUIRE(stages->lowered->steps.size() == 1);
+    check_run(*stages, request, random);
+    return stages->lowered->steps[0].loops.functions.back().body.size();
+  };
+  CHECK(kernels(text("2*i", "2*i + 1"), 4000, 66) == 1);
+  CHECK(kernels(text("i", "i + 33"), 4001, 66) == 1);
+  CHECK(kernels(text("2*i", "2*i + 1"), 40, 66) == 2);
+}
+
 TEST_CASE("classes of one block each, of which two differ by numbers, are three blocks") {
   Random random(19);
   Request request;
