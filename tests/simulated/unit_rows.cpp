@@ -17,9 +17,10 @@ using backends::Random;
 
 // What is planned, and how it is spelled; what it computes is checked.
 struct Made { std::string plan, text; };
-Made run(const std::string& text, const Sizes& sizes, Random& random) {
+Made run(const std::string& text, const Sizes& sizes, Random& random, const std::string& given = "") {
   CAPTURE(text);
-  const Request request = request_for(sizes, *runtime::target_here("cuda"));
+  Request request = request_for(sizes, *runtime::target_here("cuda"));
+  if (!given.empty()) request.plan = PlanText{given};
   lang::Diagnostics diagnostics;
   const auto stages = codegen::compile(parsed(text), request, Until::Lowered, diagnostics);
   REQUIRE(stages);
@@ -69,6 +70,31 @@ TEST_CASE("threads that scan have several values in one access, where they are a
       CHECK(holds(made.plan, "scan Y"));
       CHECK((columns != 256 || holds(made.text, "__builtin_assume_aligned(")));
     }
+}
+
+TEST_CASE("narrow elements of a thread are one access, and those that are left are read one by one") {
+  Random random(7);
+  struct Case { std::string text, leaf; std::int64_t columns; int wide; };
+  const Case cases[] = {
+      {"f(bf16 X[M, N]) -> (bf16 Y) { Y[i, j: M, N/2] = =(bf16(f32(X[i, j]) * f32(X[i, j + div(N, 2)]))); }",
+          "over i  m j  block 8x1", 48, 3},
+      {"f(f16 X[M, N], f32 S[M], f16 B[N]) -> (f16 Y) { Y[i, j: M, N] = =(f16(f32(X[i, j]) * S[i] + f32(B[j]))); }",
+          "over i  m j  block 8x1", 36, 3},
+      {"f(bf16 X[M, N], f32 B[N]) -> (i8 Y) { Y[i, j: M, N - 3] = =(i8(f32(X[i, j]) * B[j + 3])); }",
+          "over i  m j  block 4x1", 44, 1},
+      {"f(u8 X[M, N]) -> (bf16 Y) { Y[i, j: M, N] = =(bf16(X[i, j]) * 0.5); }", "m i_j  block 8x1", 77, 2},
+      {"f(f16 X[M, N]) -> (f16 Y) { Y[i, j: M, N] = =(X[i, j]), j <= i; }", "over i  m j  block 4x1", 40, 0}};
+  for (const Case& c : cases) {
+    const Made made = run("function " + c.text, {{"M", 19}, {"N", c.columns}}, random,
+        fmt::format("group Y  threads 128\n  map Y  {}  lanes 128\n", c.leaf));
+    const std::string words = "__builtin_assume_aligned(";
+    int wide = 0;
+    for (std::size_t at = made.text.find(words); at != std::string::npos; at = made.text.find(words, at + 1)) ++wide;
+    CHECK(wide == c.wide);
+  }
+  const Made chosen = run("function f(bf16 X[N]) -> (bf16 Y) { Y[i: N] = =(bf16(2.0 * f32(X[i]))); }",
+      {{"N", 300001}}, random);
+  CHECK(holds(chosen.plan, "m i  block 2x1"));
 }
 
 TEST_CASE("parts of sums of few columns are cut along a second index, and added up by warps") {
