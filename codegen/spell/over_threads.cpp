@@ -105,8 +105,8 @@ class OverThreads {
     if (around_.limits.contains(m) || nest_.target.offset.coefficients[m] != 1) return wide;
     std::map<TensorId, std::int64_t> widths;
     const auto ask = [&](std::size_t number, const FlatAccess& access) {
-      const std::int64_t width = neighbours_of(storage_, access, m, leaf_.rows);
-      if (width == 1 || leaf_.rows % width || around_.base.contains(number) || around_.views.contains(number)) return;
+      const std::int64_t width = neighbours_of(storage_, access, m, leaf_.rows & -leaf_.rows);
+      if (width == 1 || around_.base.contains(number) || around_.views.contains(number)) return;
       wide.bytes[number] = width * lang::bytes(type_of(access));
       std::int64_t& widest = widths[access.tensor];
       widest = std::max(widest, width);

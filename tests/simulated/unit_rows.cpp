@@ -97,6 +97,34 @@ TEST_CASE("narrow elements of a thread are one access, and those that are left a
   CHECK(holds(chosen.plan, "m i  block 2x1"));
 }
 
+TEST_CASE("integers between launches are as narrow as they are proven to be") {
+  Random random(8);
+  const char* const first =
+      "function f(X[M, K], D[M]) -> (Y) {{ Mx[i: M] = >(X[i, k]); F[i: M] = <(X[i, k] == Mx[i] & D[i] > 0.0 ? k + {} : {}); Y[i, k: M, K] = =(F[i] == k + {} ? D[i] : (F[i] > 70000 ? 2.0 : 0.0)); }}";
+  const char* const count =
+      "function f(X[M, K]) -> (Y) { C[i: M] = +(X[i, k] > 0.0 ? i64(1) : i64(0)); Y[i, k: M, K] = =(X[i, k] * f32(C[i])); }";
+  const std::string none = "9223372036854775807";
+  struct Case { std::string text; std::int64_t columns; std::string type; };
+  const Case cases[] = {{fmt::format(fmt::runtime(first), 0, none, 0), 255, "unsigned char"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 256, "unsigned short"},
+      {fmt::format(fmt::runtime(first), 0, 255, 0), 256, "unsigned char"},
+      {fmt::format(fmt::runtime(first), 0, 0, 0), 257, "unsigned short"},
+      {fmt::format(fmt::runtime(first), -128, -1, -128), 256, "signed char"},
+      {fmt::format(fmt::runtime(first), -129, -1, -129), 256, "short"},
+      {fmt::format(fmt::runtime(first), -1, none, -1), 256, "long long"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 65535, "unsigned short"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 65536, "unsigned int"}, {count, 255, "unsigned char"},
+      {count, 256, "unsigned short"}};
+  for (const Case& c : cases)
+    for (const bool apart : {true, false}) {
+      if (!apart && c.columns != 255) continue;
+      const Made made = run(
+          c.text, {{"M", c.columns > 300 ? 2 : 9}, {"K", c.columns}}, random, apart ? "no share\nno split\n" : "");
+      const std::string name = c.text.find("F[") != std::string::npos ? "F" : "C";
+      CHECK((!apart || holds(made.text, fmt::format(", {}* __restrict__ {}", c.type, name))));
+    }
+}
+
 TEST_CASE("parts of sums of few columns are cut along a second index, and added up by warps") {
   Random random(6);
   const Made made = run("function f(X[N, H, W, C]) -> (S) { S[c: C] = +(X[n, y, x, c]); }",
