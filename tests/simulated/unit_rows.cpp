@@ -97,6 +97,24 @@ TEST_CASE("narrow elements of a thread are one access, and those that are left a
   CHECK(holds(chosen.plan, "m i  block 2x1"));
 }
 
+TEST_CASE("steps of a sum read neighbours at once, and those that are left one by one") {
+  Random random(9);
+  struct Case { std::string text; bool wide; };
+  const Case cases[] = {{"f(A[K, N], X[K]) -> (Y) { Y[j: N] = +(A[i, j] * X[i]); }", true},
+      {"f(bf16 A[K, N], bf16 X[K]) -> (f32 Y) { Y[j: N] = +(f32(A[i, j]) * f32(X[i])); }", true},
+      {"f(A[K, N], X[K]) -> (Y) { Y[j: N] = >(A[i, j] - X[i + 4]); }", true},
+      {"f(A[K, N], X[K]) -> (Y) { Y[j: N] = +(A[i, j] * X[i + 3]); }", false},
+      {"f(A[N, 84], B[N, 84], X[84]) -> (Y) { Y[i, j: N, N] = +(A[i, k] * B[j, k] * X[k]); }", true},
+      {"f(i8 A[N, 84], B[84, N]) -> (Y) { Y[i, j: N, N] = +(f32(A[i, k]) * B[k, j]); }", true}};
+  for (const Case& c : cases)
+    for (const int columns : {5, 131}) {
+      if (columns > 100 && c.text.find("84") != std::string::npos) continue;
+      const Made made = run("function " + c.text, {{"N", columns}, {"K", 91}}, random);
+      CHECK((columns < 100 || holds(made.plan, "contract Y")));
+      CHECK((!holds(made.plan, "contract Y") || holds(made.text, "__builtin_assume_aligned(") == c.wide));
+    }
+}
+
 TEST_CASE("integers between launches are as narrow as they are proven to be") {
   Random random(8);
   const char* const first =
