@@ -11,6 +11,7 @@
 #include "codegen/joined.h"
 #include "codegen/narrow.h"
 #include "codegen/replay.h"
+#include "codegen/reshapes.h"
 #include "codegen/schedule.h"
 #include "poly/exact.h"
 #include "poly/fit.h"
@@ -98,6 +99,7 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   });
   if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
+  drop_reshapes(*fused);
   if (has_threads(request.target)) narrow(*fused);     // which memory holds, rather than a cache
   choice.plan = timed("schedule", [&] { return poly::located(span, [&] {
     Plan plan = schedule(*fused, request.target);

@@ -115,6 +115,26 @@ TEST_CASE("steps of a sum read neighbours at once, and those that are left one b
     }
 }
 
+TEST_CASE("reshapes of which one shape cuts the other take no launch") {
+  Random random(10);
+  struct Case { std::string text; std::int64_t launches; };
+  const Case cases[] = {
+      {"f(X[N, C, M, 5]) -> (Y) { R = reshape(X, N, C/9, 3, 3, M, 5); S[n, c, y, a, x, b: N, C/9, M, 3, 5, 3] = =(R[n, c, a, b, y, x]); Y = reshape(S, N, C/9, 3*M, 15); }",
+          1},
+      {"f(X[M, 7, N]) -> (Y) { T[b, t: M, 7] = >(X[b, t, c]); E[b, t, c: M, 7, N] = =(exp(X[b, t, c] - T[b, t])); S[b, t: M, 7] = +(E[b, t, c]); P[b, t, c: M, 7, N] = =(E[b, t, c] / S[b, t]); Y = reshape(P, 7*M*N); }",
+          1},
+      {"f(X[M, 7, N]) -> (Y) { A = X * 2.0; R = reshape(A, 7*M, N); Y[i, j: 7*M, N] = +(R[i, k]), k <= j; }", 2},
+      {"f(X[M, 7, N]) -> (Y) { A = reshape(X, 7*M, N); B = reshape(A, N, 7*M); Y = B + 1.0; }", 3},
+      {"f(X[M, 7, N]) -> (Y) { A[b, t + 1, c: M, 9, N] = =(X[b, t, c]); Y = reshape(A, 9*M, N); }", 2}};
+  for (const Case& c : cases) {
+    const Made made = run("function " + c.text, {{"M", 4}, {"N", 6}, {"C", 18}}, random);
+    std::int64_t launches = 0;
+    for (std::size_t at = made.plan.find("group "); at != std::string::npos; at = made.plan.find("group ", at + 1))
+      ++launches;
+    CHECK(launches == c.launches);
+  }
+}
+
 TEST_CASE("integers between launches are as narrow as they are proven to be") {
   Random random(8);
   const char* const first =
