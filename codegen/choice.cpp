@@ -9,7 +9,9 @@
 #include "codegen/clock.h"
 #include "codegen/fuse.h"
 #include "codegen/joined.h"
+#include "codegen/narrow.h"
 #include "codegen/replay.h"
+#include "codegen/reshapes.h"
 #include "codegen/schedule.h"
 #include "poly/exact.h"
 #include "poly/fit.h"
@@ -91,12 +93,14 @@ std::optional<Chosen> choose(const Program& reduced, const Request& request, Unt
   const auto given = given_in(lines, diagnostics);
   if (!given) return std::nullopt;
   const Heard heard{timings, request.keeps_rewrites ? &choice.rewrites : nullptr};
-  const std::optional<Fused> fused = poly::located(span, [&] {
+  std::optional<Fused> fused = poly::located(span, [&] {
     return fuse(
         reduced, strides_of(reduced, request), request.output_strides, request.target, *given, heard, diagnostics);
   });
   if (!fused || !offsets_fit(fused->program, fused->strides, diagnostics)) return std::nullopt;
   // From here on no sum of a kernel leaves 64 bits.
+  drop_reshapes(*fused);
+  if (has_threads(request.target)) narrow(*fused);     // which memory holds, rather than a cache
   choice.plan = timed("schedule", [&] { return poly::located(span, [&] {
     Plan plan = schedule(*fused, request.target);
     choose_leaves(plan, fused->strides, request.target);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "codegen/choose/leaf.h"
+#include "codegen/choose/neighbours.h"
 #include "codegen/choose/threads.h"
 #include "codegen/finishing.h"
 #include "codegen/fits/leaf_to_fit.h"
@@ -160,6 +161,7 @@ Compute chosen_leaf(
   const Facts turn = facts_in(group, nest, target);
   Compute leaf = choose_leaf(turn, chosen.node).leaf;
   if (has_threads(target)) for_threads(leaf, turn, group.threads, target);
+  if (group.loops.empty()) join_neighbours(leaf, turn, plan.program, target);
   if (chosen.is<forms::Fill>()) leaf.form = forms::Fill{*leaf.block()};
   const auto* contract = leaf.as<forms::Contract>();
   if (chosen.streams() && !(contract && (contract->chunk || contract->taps)) && leaf.set_streams())

@@ -315,7 +315,7 @@ class GroupLowering {
       digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});
     }
     const Kind turns = group_.loops.empty() && (group_.body.size() == 1 || finishing_) ? Kind::Block : Kind::Serial;
-    return spell_over_threads(nest, leaf, digits, surroundings(l), group_.threads, turns, names_,
+    return spell_over_threads(nest, leaf, digits, storage_, surroundings(l), turns, names_,
         [&](const Compute& one, const Surroundings& around) {
           return scan_or_leaf(nest, one, storage_, around, names_);
         });

@@ -8,6 +8,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/choose/leaf.h"
+#include "codegen/choose/neighbours.h"
 #include "codegen/choose/pass_tile.h"
 #include "codegen/choose/short_rows.h"
 #include "codegen/choose/staged.h"
@@ -353,7 +354,9 @@ void place(Group& group, Why& why, const poly::Program& program, const Nest& nes
   }
   const Facts turn = facts(nest, group.loops, target);
   add_leaf(group, why, choose_leaf(turn, node));
-  if (has_threads(target)) for_threads(group.body.back(), turn, group.threads, target);
+  if (!has_threads(target)) return;
+  for_threads(group.body.back(), turn, group.threads, target);
+  if (group.loops.empty()) join_neighbours(group.body.back(), turn, program, target);
 }
 
 Group fill_group(const Fused& fused, Why& why, int node, const Target& target) {

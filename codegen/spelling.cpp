@@ -22,8 +22,12 @@ std::string Names::fresh(const std::string& stem) {
 }
 
 std::int64_t neighbours_of(const Storage& storage, const FlatAccess& access, std::size_t d, std::int64_t most) {
+  return neighbours_of(access, d, lang::bytes(storage.plan.program.tensor(access.tensor).dtype), most);
+}
+
+std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t element_bytes, std::int64_t most) {
   if (access.offset.coefficients[d] != 1) return 1;
-  std::int64_t w = std::min(most, most_access_bytes / lang::bytes(storage.plan.program.tensor(access.tensor).dtype));
+  std::int64_t w = std::min(most, most_access_bytes / element_bytes);
   const auto halve = [&](std::int64_t c) { while (c % w) w /= 2; };
   halve(access.offset.constant);
   for (std::size_t x = 0; x < access.offset.coefficients.size(); ++x)

@@ -58,6 +58,7 @@ struct Surroundings {
                                                        // another
   std::int64_t threads = 0;                            // lanes are this many threads of a block; 0: lanes of a vector
   const Finishing* finishing = nullptr;                // what is computed of each sum, and written in its place
+  std::map<std::size_t, std::string> held = {};        // read or target → registers that are the block's rows of it
 };
 inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 
@@ -65,6 +66,7 @@ inline constexpr std::size_t target_access = static_cast<std::size_t>(-1);
 // number, as far as strides say.
 inline constexpr std::int64_t most_access_bytes = 16;
 std::int64_t neighbours_of(const Storage& storage, const FlatAccess& access, std::size_t d, std::int64_t most);
+std::int64_t neighbours_of(const FlatAccess& access, std::size_t d, std::int64_t element_bytes, std::int64_t most);
 // Whether so many elements of a tensor are one access.
 Expr aligned(const Storage& storage, Names& names, Body& body, TensorId tensor, std::int64_t elements);
 

@@ -222,8 +222,11 @@ inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a threa
 inline constexpr double elements_of_a_value = 64;
 inline constexpr int heaviest_again = 3 * function_operations;
 inline constexpr double small_sum = 1 << 20;           // bytes that are summed in next to no time beside a launch
+inline constexpr std::int64_t narrow_bytes = 4;        // elements of less take as many instructions to load and store
+                                                       // as others: a thread has neighbours of them
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
+inline constexpr std::int64_t held_of_steps = 32;      // registers of a thread: what steps of a sum read at once
 inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read;
                                                        // so few of these that twice as many load no less than that
 inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency

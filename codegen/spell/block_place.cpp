@@ -95,6 +95,10 @@ Views views_of(Body& body, const BlockPlace& at) {
   };
   Views views;
   for (std::size_t r = 0; r < leaf.nest.reads.size(); ++r) {
+    if (const auto held = leaf.around.held.find(r); held != leaf.around.held.end()) {
+      views.push_back(held->second);
+      continue;
+    }
     const FlatAccess& read = leaf.nest.reads[r];
     std::size_t same = 0;
     while (same < r &&

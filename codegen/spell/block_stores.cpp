@@ -112,6 +112,10 @@ Body spell_stores(const BlockPlace& at, const Accumulators& sums, const PartOfSu
     append(requests, stores.finished(*l.around.finishing));
     return requests;
   }
+  if (const auto held = l.around.held.find(target_access); held != l.around.held.end()) {
+    append(requests, stores.stores(held->second, false));
+    return requests;
+  }
   const std::string name = l.names.fresh("o");
   Body body{stmt(View{name, l.storage.name(l.nest.target.tensor), at.corner(target_access, l.nest.target.offset)})};
   const bool always = part.later && part.later->as<Constant>();

@@ -10,6 +10,7 @@
 #include "codegen/scalar.h"
 #include "codegen/spell/asked.h"
 #include "codegen/spell/block_stores.h"
+#include "codegen/spell/wide_steps.h"
 
 namespace tilec::codegen {
 
@@ -146,8 +147,40 @@ class BlockSums {
     return body;
   }
 
-  // A loop whose views move along.
+  // Several steps at once where they read neighbours, then those that are left.
   Body looped_steps(const BlockPlace& at, std::size_t d, const Interval& range) {
+    const std::int64_t count = const_or(range.hi - range.lo, 0);
+    const auto wide = wide_steps(at, d, range.lo, count);
+    if (!wide) return moving_steps(at, d, range);
+    Body body;
+    const Expr may = may_be_wide(body, at, *wide), end = range.lo + Expr(count / wide->steps * wide->steps);
+    Body widely = steps_at_once(at, d, {range.lo, end}, *wide);
+    if (count % wide->steps) append(widely, moving_steps(at, d, {end, range.hi}));
+    body.push_back(stmt(If{may, std::move(widely), moving_steps(at, d, range)}));
+    return body;
+  }
+
+  Body steps_at_once(const BlockPlace& at, std::size_t d, const Interval& range, const WideSteps& wide) {
+    const std::string index = l_.names.fresh(l_.nest.dims[d].name + "_w");
+    return l_.with(d, range.lo, [&] {
+      Body same;
+      const Views views = views_of(same, at);
+      const KnownValues before = hoisted(same, at, views, d);
+      Body inner;
+      const std::vector<KnownValues> known = read_widely(inner, at, views, before, wide);
+      for (std::int64_t u = 0; u < wide.steps; ++u)
+        append(inner, l_.with(d, range.lo + var(index) * Expr(wide.steps) + Expr(u), [&] {
+          EdgeValues edges;
+          return step(values_of(at, views, known[static_cast<std::size_t>(u)], d, Expr(u)), edges);
+        }));
+      const Expr turns((const_or(range.hi, 0) - const_or(range.lo, 0)) / wide.steps);
+      same.push_back(stmt(For{index, Kind::Serial, turns, advance(at, views, d, wide.steps), std::move(inner)}));
+      return same;
+    });
+  }
+
+  // A loop whose views move along.
+  Body moving_steps(const BlockPlace& at, std::size_t d, const Interval& range) {
     const std::string& stem = l_.nest.dims[d].name;
     const std::string lo = l_.names.fresh(stem + "_lo"), turns = l_.names.fresh(stem + "_n");
     Body body;

@@ -57,6 +57,12 @@ def test_tensors_of_any_strides_and_addresses(gpu):
                     close(big.sum() - out.sum(), around, rtol=1e-4, atol=1e-4)      # nothing else was written
             close(rows(X), of_rows)
         assert len(f._calls._known) <= 16
+        narrow = tilec.compile("function n(bf16 X[M, N], bf16 B[N]) -> (bf16 Y) { Y[i, j: M, N] = =(bf16(f32(X[i, j]) + f32(B[j]))); }", target="cuda")
+        narrow = narrow.with_plan("group Y  threads 128\\n  map Y  over i  m j  block 8x1  lanes 128\\n")
+        halves = torch.rand(1024, dtype=torch.bfloat16)
+        for x, b, y in [(0, 0, 0), (1, 0, 0), (8, 4, 0), (0, 8, 2)]:                # neighbours that are one access where all begin at multiples
+            x, b, y = halves[x:][:480].view(10, 48), halves[b:][:48], torch.zeros(512, dtype=torch.bfloat16)[y:][:480].view(10, 48)
+            close(narrow(x, b, out=y), x + b)
         for m, k, n in [(0, 4, 5), (3, 0, 5), (3, 4, 0)]:                           # without elements
             for a in (torch.rand(m, k), torch.rand(k, m).t()):
                 for _ in range(2):

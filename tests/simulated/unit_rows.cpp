@@ -17,9 +17,10 @@ using backends::Random;
 
 // What is planned, and how it is spelled; what it computes is checked.
 struct Made { std::string plan, text; };
-Made run(const std::string& text, const Sizes& sizes, Random& random) {
+Made run(const std::string& text, const Sizes& sizes, Random& random, const std::string& given = "") {
   CAPTURE(text);
-  const Request request = request_for(sizes, *runtime::target_here("cuda"));
+  Request request = request_for(sizes, *runtime::target_here("cuda"));
+  if (!given.empty()) request.plan = PlanText{given};
   lang::Diagnostics diagnostics;
   const auto stages = codegen::compile(parsed(text), request, Until::Lowered, diagnostics);
   REQUIRE(stages);
@@ -68,6 +69,97 @@ TEST_CASE("threads that scan have several values in one access, where they are a
           {{"M", 3}, {"N", columns}}, random);
       CHECK(holds(made.plan, "scan Y"));
       CHECK((columns != 256 || holds(made.text, "__builtin_assume_aligned(")));
+    }
+}
+
+TEST_CASE("narrow elements of a thread are one access, and those that are left are read one by one") {
+  Random random(7);
+  struct Case { std::string text, leaf; std::int64_t columns; int wide; };
+  const Case cases[] = {
+      {"f(bf16 X[M, N]) -> (bf16 Y) { Y[i, j: M, N/2] = =(bf16(f32(X[i, j]) * f32(X[i, j + div(N, 2)]))); }",
+          "over i  m j  block 8x1", 48, 3},
+      {"f(f16 X[M, N], f32 S[M], f16 B[N]) -> (f16 Y) { Y[i, j: M, N] = =(f16(f32(X[i, j]) * S[i] + f32(B[j]))); }",
+          "over i  m j  block 8x1", 36, 3},
+      {"f(bf16 X[M, N], f32 B[N]) -> (i8 Y) { Y[i, j: M, N - 3] = =(i8(f32(X[i, j]) * B[j + 3])); }",
+          "over i  m j  block 4x1", 44, 1},
+      {"f(u8 X[M, N]) -> (bf16 Y) { Y[i, j: M, N] = =(bf16(X[i, j]) * 0.5); }", "m i_j  block 8x1", 77, 2},
+      {"f(f16 X[M, N]) -> (f16 Y) { Y[i, j: M, N] = =(X[i, j]), j <= i; }", "over i  m j  block 4x1", 40, 0}};
+  for (const Case& c : cases) {
+    const Made made = run("function " + c.text, {{"M", 19}, {"N", c.columns}}, random,
+        fmt::format("group Y  threads 128\n  map Y  {}  lanes 128\n", c.leaf));
+    const std::string words = "__builtin_assume_aligned(";
+    int wide = 0;
+    for (std::size_t at = made.text.find(words); at != std::string::npos; at = made.text.find(words, at + 1)) ++wide;
+    CHECK(wide == c.wide);
+  }
+  const Made chosen = run("function f(bf16 X[N]) -> (bf16 Y) { Y[i: N] = =(bf16(2.0 * f32(X[i]))); }",
+      {{"N", 300001}}, random);
+  CHECK(holds(chosen.plan, "m i  block 2x1"));
+}
+
+TEST_CASE("steps of a sum read neighbours at once, and those that are left one by one") {
+  Random random(9);
+  struct Case { std::string text; bool wide; };
+  const Case cases[] = {{"f(A[K, N], X[K]) -> (Y) { Y[j: N] = +(A[i, j] * X[i]); }", true},
+      {"f(bf16 A[K, N], bf16 X[K]) -> (f32 Y) { Y[j: N] = +(f32(A[i, j]) * f32(X[i])); }", true},
+      {"f(A[K, N], X[K]) -> (Y) { Y[j: N] = >(A[i, j] - X[i + 4]); }", true},
+      {"f(A[K, N], X[K]) -> (Y) { Y[j: N] = +(A[i, j] * X[i + 3]); }", false},
+      {"f(A[N, 84], B[N, 84], X[84]) -> (Y) { Y[i, j: N, N] = +(A[i, k] * B[j, k] * X[k]); }", true},
+      {"f(i8 A[N, 84], B[84, N]) -> (Y) { Y[i, j: N, N] = +(f32(A[i, k]) * B[k, j]); }", true}};
+  for (const Case& c : cases)
+    for (const int columns : {5, 131}) {
+      if (columns > 100 && c.text.find("84") != std::string::npos) continue;
+      const Made made = run("function " + c.text, {{"N", columns}, {"K", 91}}, random);
+      CHECK((columns < 100 || holds(made.plan, "contract Y")));
+      CHECK((!holds(made.plan, "contract Y") || holds(made.text, "__builtin_assume_aligned(") == c.wide));
+    }
+}
+
+TEST_CASE("reshapes of which one shape cuts the other take no launch") {
+  Random random(10);
+  struct Case { std::string text; std::int64_t launches; };
+  const Case cases[] = {
+      {"f(X[N, C, M, 5]) -> (Y) { R = reshape(X, N, C/9, 3, 3, M, 5); S[n, c, y, a, x, b: N, C/9, M, 3, 5, 3] = =(R[n, c, a, b, y, x]); Y = reshape(S, N, C/9, 3*M, 15); }",
+          1},
+      {"f(X[M, 7, N]) -> (Y) { T[b, t: M, 7] = >(X[b, t, c]); E[b, t, c: M, 7, N] = =(exp(X[b, t, c] - T[b, t])); S[b, t: M, 7] = +(E[b, t, c]); P[b, t, c: M, 7, N] = =(E[b, t, c] / S[b, t]); Y = reshape(P, 7*M*N); }",
+          1},
+      {"f(X[M, 7, N]) -> (Y) { A = X * 2.0; R = reshape(A, 7*M, N); Y[i, j: 7*M, N] = +(R[i, k]), k <= j; }", 2},
+      {"f(X[M, 7, N]) -> (Y) { A = reshape(X, 7*M, N); B = reshape(A, N, 7*M); Y = B + 1.0; }", 3},
+      {"f(X[M, 7, N]) -> (Y) { A[b, t + 1, c: M, 9, N] = =(X[b, t, c]); Y = reshape(A, 9*M, N); }", 2}};
+  for (const Case& c : cases) {
+    const Made made = run("function " + c.text, {{"M", 4}, {"N", 6}, {"C", 18}}, random);
+    std::int64_t launches = 0;
+    for (std::size_t at = made.plan.find("group "); at != std::string::npos; at = made.plan.find("group ", at + 1))
+      ++launches;
+    CHECK(launches == c.launches);
+  }
+}
+
+TEST_CASE("integers between launches are as narrow as they are proven to be") {
+  Random random(8);
+  const char* const first =
+      "function f(X[M, K], D[M]) -> (Y) {{ Mx[i: M] = >(X[i, k]); F[i: M] = <(X[i, k] == Mx[i] & D[i] > 0.0 ? k + {} : {}); Y[i, k: M, K] = =(F[i] == k + {} ? D[i] : (F[i] > 70000 ? 2.0 : 0.0)); }}";
+  const char* const count =
+      "function f(X[M, K]) -> (Y) { C[i: M] = +(X[i, k] > 0.0 ? i64(1) : i64(0)); Y[i, k: M, K] = =(X[i, k] * f32(C[i])); }";
+  const std::string none = "9223372036854775807";
+  struct Case { std::string text; std::int64_t columns; std::string type; };
+  const Case cases[] = {{fmt::format(fmt::runtime(first), 0, none, 0), 255, "unsigned char"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 256, "unsigned short"},
+      {fmt::format(fmt::runtime(first), 0, 255, 0), 256, "unsigned char"},
+      {fmt::format(fmt::runtime(first), 0, 0, 0), 257, "unsigned short"},
+      {fmt::format(fmt::runtime(first), -128, -1, -128), 256, "signed char"},
+      {fmt::format(fmt::runtime(first), -129, -1, -129), 256, "short"},
+      {fmt::format(fmt::runtime(first), -1, none, -1), 256, "long long"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 65535, "unsigned short"},
+      {fmt::format(fmt::runtime(first), 0, none, 0), 65536, "unsigned int"}, {count, 255, "unsigned char"},
+      {count, 256, "unsigned short"}};
+  for (const Case& c : cases)
+    for (const bool apart : {true, false}) {
+      if (!apart && c.columns != 255) continue;
+      const Made made = run(
+          c.text, {{"M", c.columns > 300 ? 2 : 9}, {"K", c.columns}}, random, apart ? "no share\nno split\n" : "");
+      const std::string name = c.text.find("F[") != std::string::npos ? "F" : "C";
+      CHECK((!apart || holds(made.text, fmt::format(", {}* __restrict__ {}", c.type, name))));
     }
 }
 
