@@ -30,7 +30,7 @@ SIMULATED = ROOT / "build/tests/simulated"
 SECTOR = 32
 TILEC = ROOT / "build/cli/tilec"
 HEADING = re.compile(
-    r'// (\d+) x (\d+) x (\d+) blocks of (\d+) threads\s+extern "C" __global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\('
+    r'// (\d+) x (\d+) x (\d+) blocks of (\d+) threads\s+extern "C" __global__ void (?:__launch_bounds__\([\d, ]+\) )?(\w+)\('
 )
 LABEL, INSTRUCTION = re.compile(r"\s*(\.L\w+):"), re.compile(
     r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z0-9_.a-z]+)\s*(.*?)\s*;"

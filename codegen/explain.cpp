@@ -329,7 +329,8 @@ std::string block_of(const Compute& leaf) {
       : leaf.n;
   return leaf.m().empty()
       ? columns
-      : fmt::format("{} of {} by {}", plural(static_cast<double>(leaf.rows), "row", "rows"), leaf.m(), columns);
+      : fmt::format("{} of {} by {}", plural(static_cast<double>(leaf.rows), "row", "rows"),
+            fmt::join(leaf.all_of_m(), " and "), columns);
 }
 
 // How a leaf of each form runs. `side`: its lanes in words.

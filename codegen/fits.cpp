@@ -147,7 +147,7 @@ Misfit leaf_fault(const Plan& plan, const Group& group, const Compute& leaf, con
   if (finishes(group) && !leaf.is<forms::Staged>() && !leaf.is<forms::TensorCores>() &&
       !(own && !own->chunk && !own->taps && group.loops.empty()))
     return "only sums of which a block of threads has a tile, with `stage` or `mma`, or each thread elements of its own are finished";
-  for (const auto& fault : {surrounding_fault, walk_fault, role_fault, form_fault, size_fault, part_fault})
+  for (const auto& fault : {surrounding_fault, walk_fault, rows_fault, role_fault, form_fault, size_fault, part_fault})
     if (Misfit why = fault(given)) return why;
   return has_threads(target) ? thread_fault(given) : std::nullopt;
 }

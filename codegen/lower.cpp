@@ -36,6 +36,14 @@ namespace {
 
 using lang::InternalError;
 
+// Values of m that a block has.
+std::int64_t rows_of_m(const Nest& nest, const Compute& leaf) {
+  std::int64_t rows = leaf.rows;
+  if (const auto* own = leaf.as<forms::Contract>())
+    for (const std::string& name : own->outside) rows /= nest.dims[*nest.dim(name)].extent;
+  return rows;
+}
+
 // The Gather, Scatter or Sort that a group is.
 const poly::Intrinsic* alone(const Plan& plan, const Group& group) {
   const auto* intrinsic =
@@ -311,7 +319,7 @@ class GroupLowering {
     std::vector<Digit> digits;
     for (const std::string& name : numbered(nest, leaf)) {
       const std::size_t d = *nest.dim(name);
-      const std::int64_t step = name == leaf.m() ? leaf.rows : 1, left = left_of(group_, nest, d);
+      const std::int64_t step = name == leaf.m() ? rows_of_m(nest, leaf) : 1, left = left_of(group_, nest, d);
       digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});
     }
     const Kind turns = group_.loops.empty() && (group_.body.size() == 1 || finishing_) ? Kind::Block : Kind::Serial;

@@ -89,7 +89,9 @@ const std::string& Compute::m() const {
 std::vector<std::string> Compute::all_of_m() const {
   const auto* staged = as<forms::Staged>();
   const auto* cores = as<forms::TensorCores>();
-  std::vector<std::string> all = staged ? staged->outside : cores ? cores->outside : std::vector<std::string>();
+  const auto* own = as<forms::Contract>();
+  std::vector<std::string> all;
+  if (staged || cores || own) all = staged ? staged->outside : cores ? cores->outside : own->outside;
   if (!m().empty()) all.push_back(m());
   return all;
 }

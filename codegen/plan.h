@@ -55,6 +55,8 @@ struct Contract : Block {
   std::int64_t taps = 0;                               // how many of the first of k stand outside the blocks, where
                                                        // they bound one a value at a time: its bounds are exact
   bool stream = false;                                 // as of a map, where each element is written once
+  std::vector<std::string> outside = {};               // simt: output dimensions of which a block has all, as of m: its
+                                                       // rows are their values and those of m, m innermost
   bool operator==(const Contract&) const = default;
 };
 // simt: a Contract whose operands go through shared memory, `depth` of the reduction a turn.
@@ -168,7 +170,7 @@ struct Compute {
   const forms::Block* block() const;                   // null: its form has none
   forms::Block* block();
   const std::string& m() const;                        // empty: none
-  std::vector<std::string> all_of_m() const, all_of_n() const;  // outermost first; but for a staged leaf at most one
+  std::vector<std::string> all_of_m() const, all_of_n() const;  // outermost first
   bool across() const;                                 // whether its stages go through all of k as one
   bool set_m(const std::string& m);                    // false: its form has none
   bool streams() const {

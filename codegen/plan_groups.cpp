@@ -73,9 +73,7 @@ class LeafReader {
     if (leaf_.is<forms::Finish>() && (loops_ || block_)) unfit("a leaf that finishes sums has no parts");
     if (auto* online = leaf_.as<forms::Online>()) pass(*online);
     else if (depth_ || cores_) stage();
-    else if (!outside_.empty() || !outside_n_.empty())
-      unfit(fmt::format("`{}` is one index, unless the leaf is staged", outside_.empty() ? "n" : "m"));
-    else if (across_) unfit("stages go `across` reductions, and the leaf has none");
+    else alone();
     if (!fault_) return GivenLeaf{leaf_, loops_, block_, line_.span(), misfit_};
     fault = *fault_;
     return std::nullopt;
@@ -228,6 +226,13 @@ class LeafReader {
         (cores_ && (cores_->warps_m > 1 || cores_->warps_n > 1 || cores_->buffers != 2)) || !leaf_.ahead.empty() ||
         across_)
       unfit("a leaf of a pass has one form only");
+  }
+
+  void alone() {
+    if (!outside_n_.empty()) unfit("`n` is one index, unless the leaf is staged");
+    else if (auto* own = leaf_.as<forms::Contract>()) own->outside = outside_;
+    else if (!outside_.empty()) unfit("`m` is one index, unless the leaf is a `contract`");
+    if (across_) unfit("stages go `across` reductions, and the leaf has none");
   }
 
   // A staged leaf is a contract that has nothing else.

@@ -330,8 +330,9 @@ std::string alone_where_spilled(std::string source, const std::vector<KernelStat
     if (name == std::string::npos) continue;
     constexpr std::string_view bounds = "__launch_bounds__(";
     const std::size_t begin = source.rfind(bounds, name);
-    if (begin == std::string::npos || source.find_first_not_of("0123456789", begin + bounds.size()) != name) continue;
-    source.insert(name, ", 1");
+    if (begin == std::string::npos || source.find_first_not_of("0123456789, ", begin + bounds.size()) != name) continue;
+    const std::size_t end = std::min(name, source.find(',', begin));
+    source.replace(end, name - end, ", 1");
   }
   return source;
 }

@@ -50,13 +50,15 @@ void scan_for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const
 }
 
 // The reduction along which a read goes as it goes along m, as a window does: by so many of its steps for each value of
-// m.
-struct Slide { std::size_t k; std::int64_t steps; };
+// m, or by so many values of m for each of its steps.
+struct Slide { std::size_t k; std::int64_t steps, values; };
 std::optional<Slide> slide(const Facts& f, const FlatAccess& read, std::size_t m) {
   for (std::size_t k = 0; k < f.extent.size(); ++k) {
     const std::int64_t apart = stride(read, k), moved = stride(read, m);
     if (f.nest.dims[k].reduction && apart && moved && moved % apart == 0 && std::abs(moved / apart) < f.extent[k])
-      return Slide{k, std::abs(moved / apart)};
+      return Slide{k, std::abs(moved / apart), 1};
+    if (f.nest.dims[k].reduction && apart && moved && apart % moved == 0 && std::abs(apart / moved) < f.extent[m])
+      return Slide{k, 1, std::abs(apart / moved)};
   }
   return std::nullopt;
 }
@@ -67,8 +69,8 @@ double loads_of_rows(const Facts& f, const FlatAccess& read, std::size_t m, std:
   const auto window = slide(f, read, m);
   if (!stride(read, m)) return 1 / of;
   if (!window) return 1;
-  return (of * static_cast<double>(window->steps) + static_cast<double>(f.extent[window->k] - window->steps)) /
-      (of * static_cast<double>(f.extent[window->k]));
+  const auto steps = static_cast<double>(window->steps), all = static_cast<double>(f.extent[window->k]);
+  return (of * steps + (all - steps) * std::min(of, static_cast<double>(window->values))) / (of * all);
 }
 double loads_of_rows(const Facts& f, std::size_t m, std::int64_t rows) {
   double loads = 0;
@@ -137,6 +139,105 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
       break;
     }
   return true;
+}
+
+// Loads of a read for each step of the reductions and element of what a thread has.
+double loads_of_thread(const Facts& f, const FlatAccess& read, const Compute& leaf) {
+  const auto m = f.nest.dim(leaf.m());
+  if (!m) return 1;
+  std::int64_t rows = leaf.rows;
+  double others = 1;
+  if (const auto* contract = leaf.as<forms::Contract>())
+    for (const std::string& name : contract->outside) {
+      const std::size_t d = *f.nest.dim(name);
+      rows /= f.extent[d];
+      if (!stride(read, d)) others *= static_cast<double>(f.extent[d]);
+    }
+  return loads_of_rows(f, read, *m, rows) / others;
+}
+double loads_of_thread(const Facts& f, const Compute& leaf) {
+  double loads = 0;
+  for (const FlatAccess& read : f.nest.reads) loads += loads_of_thread(f, read, leaf);
+  return loads;
+}
+
+// Whether a thread may have all values of the output d.
+bool may_have_all(const Facts& f, std::size_t d, std::size_t n) {
+  return !f.nest.dims[d].reduction && !f.fixed[d] && f.extent[d] == f.nest.dims[d].extent && d != n &&
+      !share_row(f.nest, d, n);
+}
+
+// The reduction along which a window goes whose taps an output counts: of which a row has other values for each tap, or
+// which slides as it does.
+std::optional<std::size_t> reduction_of_taps(const Facts& f, std::size_t output) {
+  for (const Row& row : f.nest.rows)
+    for (std::size_t k = 0; k < f.extent.size(); ++k)
+      if (row.form.coefficients[output] && row.form.coefficients[k] && f.nest.dims[k].reduction) return k;
+  for (const FlatAccess& read : f.nest.reads)
+    if (const auto window = slide(f, read, output)) return window->k;
+  return std::nullopt;
+}
+
+// Whether all rows that bound a reduction are of this output: else parts of it are not all as long.
+bool bounds_by(const Facts& f, std::size_t k, std::size_t output) {
+  return std::ranges::all_of(f.nest.rows,
+      [&](const Row& row) { return !row.form.coefficients[k] || row.form.coefficients[output]; });
+}
+
+// The leaf with all taps of other directions, too, those of `first` before others; they go through `first`'s reduction
+// innermost.
+Compute with_all(const Facts& f, const Compute& leaf, std::size_t first) {
+  Compute all = leaf;
+  auto& outside = all.as<forms::Contract>()->outside;
+  const std::size_t n = *f.nest.dim(leaf.n);
+  const auto add = [&](const std::string& name) {
+    Compute more = all;
+    const std::size_t d = *f.nest.dim(name);
+    more.rows *= f.extent[d];
+    if (more.rows > model::threads::most_taps || f.extent[d] < 2 || !may_have_all(f, d, n)) return;
+    auto& names = more.as<forms::Contract>()->outside;
+    names.insert(names.begin(), name);
+    std::erase(more.outer, name);
+    if (loads_of_thread(f, more) <= model::threads::less_of_window * loads_of_thread(f, all)) all = std::move(more);
+  };
+  add(f.nest.dims[first].name);
+  if (outside.empty()) return leaf;
+  for (const std::string& name : leaf.outer)
+    if (name != f.nest.dims[first].name && reduction_of_taps(f, *f.nest.dim(name))) add(name);
+  const auto at = std::ranges::find(all.k, f.nest.dims[*reduction_of_taps(f, first)].name);
+  std::rotate(at, at + 1, all.k.end());
+  return all;
+}
+
+// Where a leaf has all taps of one direction, and those of another may be its thread's, too: the output that counts
+// these, for each one that does.
+std::vector<std::size_t> other_directions(const Facts& f, const Compute& leaf) {
+  std::vector<std::size_t> found;
+  if (!leaf.is<forms::Contract>() || leaf.m().empty() || leaf.n.empty() || leaf.k.size() < 2 || bounds_elements(f.nest))
+    return found;
+  const std::size_t m = *f.nest.dim(leaf.m()), n = *f.nest.dim(leaf.n);
+  if (leaf.rows != f.nest.dims[m].extent || !may_have_all(f, m, n) || !reduction_of_taps(f, m) ||
+      !(identity_is_fill(f.nest) || always_reached(f.nest)))
+    return found;
+  for (const std::string& name : leaf.outer)
+    if (const auto k = reduction_of_taps(f, *f.nest.dim(name)); k && k != reduction_of_taps(f, m))
+      found.push_back(*f.nest.dim(name));
+  return found;
+}
+
+// What does not move along the taps of the other direction is then read once. Their reduction has few values, in the
+// end: neighbours of what they read are in registers as the other one's loop goes on.
+void have_all_taps(Compute& leaf, const Facts& f, double elements, double threads) {
+  Compute best = leaf;
+  for (const std::size_t d : other_directions(f, leaf)) {
+    const std::int64_t steps = f.nest.dims[*reduction_of_taps(f, d)].extent;
+    if (steps < 2 || steps > model::threads::most_side_by_side || !bounds_by(f, *reduction_of_taps(f, d), d)) continue;
+    Compute all = with_all(f, leaf, d);
+    if (elements / static_cast<double>(all.rows) < threads || loads_of_thread(f, all) >= loads_of_thread(f, best))
+      continue;
+    best = std::move(all);
+  }
+  leaf = std::move(best);
 }
 
 }  // namespace
@@ -217,6 +318,7 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   const double threads_wanted = window ? enough / model::threads::rows_that_hide : enough;
   while (leaf.rows > 1 && elements / static_cast<double>(leaf.rows) < threads_wanted) leaf.rows /= 2;
   if (!leaf.m().empty() && leaf.rows == 1) leaf.outer.push_back(leaf.m()), leaf.set_m("");
+  if (window) have_all_taps(leaf, f, elements, enough / model::threads::taps_that_hide);
   if (!leaf.block() || !leaf.k.empty() || leaf.rows > 1) return;
   // Elements of a thread whose operands are on their way together: of a row while it has as many, of all while others
   // wait to begin.
@@ -234,14 +336,39 @@ std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Targ
   return leaf.is<forms::Contract>() ? std::optional(std::move(leaf)) : std::nullopt;
 }
 
+std::optional<PartOfTaps> part_of_taps(const Facts& f, const Compute& leaf, const Target& target) {
+  std::optional<PartOfTaps> best;
+  double least = 0;
+  for (const std::size_t d : other_directions(f, leaf)) {
+    const std::size_t k = *reduction_of_taps(f, d);
+    const Compute all = with_all(f, leaf, d);
+    const auto& outside = all.as<forms::Contract>()->outside;
+    const std::int64_t extent = f.nest.dims[k].extent;
+    if (outside.empty() || extent <= model::threads::most_side_by_side) continue;
+    std::int64_t steps = 0;
+    for (const std::int64_t some : model::threads::side_by_side)
+      if (!steps && extent % some == 0) steps = some;
+    double threads = static_cast<double>(extent) / static_cast<double>(std::max<std::int64_t>(1, steps));
+    for (std::size_t o = 0; o < f.extent.size(); ++o)
+      if (!f.nest.dims[o].reduction && std::ranges::find(outside, f.nest.dims[o].name) == outside.end() &&
+          f.nest.dims[o].name != all.m())
+        threads *= static_cast<double>(f.nest.dims[o].extent);
+    if (!steps || threads * model::threads::taps_that_hide <
+            model::threads::wanted_of_a_multiprocessor * target.multiprocessors)
+      continue;
+    if (const double loads = loads_of_thread(f, all); !best || loads < least)
+      best = PartOfTaps{f.nest.dims[k].name, steps}, least = loads;
+  }
+  return best;
+}
+
 double cycles_of_threads(const Facts& f, double parts, const Target& target) {
   Compute leaf = choose_leaf(f, 0).leaf;
   for_threads(leaf, f, threads_of_a_block, target);
   if (leaf.n.empty()) return points(f);
-  const auto m = f.nest.dim(leaf.m());
   double loads = 0, sectors = 0, values = 1;
   for (const FlatAccess& read : f.nest.reads) {
-    const double each = m ? loads_of_rows(f, read, *m, leaf.rows) : 1;
+    const double each = loads_of_thread(f, read, leaf);
     loads += each, sectors += each * sectors_of_warp(f, read, leaf);
   }
   for (std::size_t d = 0; d < f.extent.size(); ++d)

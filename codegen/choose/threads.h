@@ -18,6 +18,11 @@ namespace tilec::codegen {
 inline constexpr std::int64_t threads_of_a_block = 128;
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// Into parts of how many values of which reduction the sum of a filter's gradient is cut so that threads have the taps
+// of all directions: few, side by side. The leaf: as threads have it now. None: there is no such direction, or too few
+// threads would be left.
+struct PartOfTaps { std::string index; std::int64_t steps; };
+std::optional<PartOfTaps> part_of_taps(const Facts& f, const Compute& leaf, const Target& target);
 // The leaf of a fold whose threads have elements of their own, all reductions of each; none where blocks fold together.
 std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Target& target);
 // Cycles of a contraction, in so many parts, whose threads have outputs of their own, or whose blocks fold them: what

@@ -20,6 +20,7 @@ namespace {
 
 // beyond any register file
 constexpr std::int64_t most_rows = 32, most_vectors = 16, most_accumulators = 128, most_lanes = 64;
+constexpr std::int64_t most_rows_of_all = 64;          // of several indices: accumulators of a thread
 
 Misfit reduce_fault(const LeafToFit& g) {
   if (g.leaf.n.empty()) return std::string("`reduce` has no index `n` for its lanes");
@@ -107,6 +108,28 @@ Misfit walk_fault(const LeafToFit& g) {
   return std::nullopt;
 }
 
+// Of rows that go along several output dimensions: a thread has all of them, whatever reductions bound them.
+Misfit rows_fault(const LeafToFit& g) {
+  if (!g.contract || g.contract->outside.empty()) return std::nullopt;
+  if (!has_threads(g.target)) return std::string("`m` is one index, unless the leaf is staged");
+  std::int64_t rows = 1;
+  for (const std::string& index : g.leaf.all_of_m()) {
+    if (g.reduces(index)) return fmt::format("`{}` is reduced and stands behind `m`", index);
+    if (std::ranges::any_of(g.group.loops, [&](const Loop& loop) { return loop.index == index; }))
+      return fmt::format("a thread has all of `{}`, so there are no turns over it", index);
+    if (!g.leaf.n.empty() && share_row(g.nest, *g.nest.dim(index), *g.nest.dim(g.leaf.n)))
+      return fmt::format("which points there are depends on `{}` and `{}` together, so they make no block", index,
+          g.leaf.n);
+    rows *= g.dim(index)->extent;
+  }
+  if (g.leaf.rows != rows)
+    return fmt::format("{} have {} values, and a thread has all of them, not {}",
+        fmt::join(g.leaf.all_of_m(), ", "), rows, g.leaf.rows);
+  if (bounds_elements(g.nest) || !(identity_is_fill(g.nest) || always_reached(g.nest)))
+    return fmt::format("not all elements of `{}` have points, so `m` is one index", g.name());
+  return std::nullopt;
+}
+
 Misfit role_fault(const LeafToFit& g) {
   for (const std::string& index : g.leaf.outer)
     if (g.reduces(index)) return fmt::format("`{}` is reduced and stands behind `over`", index);
@@ -137,9 +160,10 @@ Misfit size_fault(const LeafToFit& g) {
   if (g.leaf.lanes > 1 && !has_threads(g.target) &&
       (!std::has_single_bit(static_cast<std::uint64_t>(g.leaf.lanes)) || g.leaf.lanes > most_lanes))
     return fmt::format("{} lanes are no power of two up to {}", g.leaf.lanes, most_lanes);
-  if (g.leaf.rows > most_rows || g.leaf.vectors > (g.cores ? most_products : most_vectors) ||
+  const std::int64_t most = g.contract && !g.contract->outside.empty() ? most_rows_of_all : most_rows;
+  if (g.leaf.rows > most || g.leaf.vectors > (g.cores ? most_products : most_vectors) ||
       g.leaf.rows * g.leaf.vectors > most_accumulators)
-    return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", g.leaf.rows, g.leaf.vectors, most_rows,
+    return fmt::format("a block of {}x{} is beyond {}x{} or {} accumulators", g.leaf.rows, g.leaf.vectors, most,
         most_vectors, most_accumulators);
   if (g.leaf.n.empty() && !has_threads(g.target) && (g.leaf.lanes > 1 || g.leaf.vectors > 1))
     return std::string("without an index `n` there is one lane and one vector");

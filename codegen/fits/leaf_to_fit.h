@@ -32,6 +32,7 @@ struct LeafToFit {
 // On any target.
 Misfit surrounding_fault(const LeafToFit& leaf);       // of the loops around it
 Misfit walk_fault(const LeafToFit& leaf);              // something walks each index, once
+Misfit rows_fault(const LeafToFit& leaf);              // whether a block may have rows of several indices
 Misfit role_fault(const LeafToFit& leaf);              // which indices may stand where
 Misfit form_fault(const LeafToFit& leaf);
 Misfit size_fault(const LeafToFit& leaf);              // of a block

@@ -115,7 +115,8 @@ Misfit thread_fault(const LeafToFit& g) {
   if (g.leaf.lanes != g.group.threads) return fmt::format("the lanes are the {} threads of a block", g.group.threads);
   const bool map = g.leaf.block() && !g.leaf.block()->turned && g.leaf.k.empty();
   const std::int64_t vectors = g.leaf.is<forms::Reduce>() || map ? 4 : 1;
-  if (g.leaf.vectors > vectors || g.leaf.rows > 8) return fmt::format("a thread has a block of 8x{} at most", vectors);
+  const bool all = g.contract && !g.contract->outside.empty();  // as many as they are: rows_fault
+  if (g.leaf.vectors > vectors || (g.leaf.rows > 8 && !all)) return fmt::format("a thread has a block of 8x{} at most", vectors);
   return std::nullopt;
 }
 

@@ -227,6 +227,17 @@ inline constexpr std::int64_t narrow_bytes = 4;        // elements of less take 
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
 inline constexpr std::int64_t held_of_steps = 32;      // registers of a thread: what steps of a sum read at once
+inline constexpr std::int64_t most_taps = 49;          // of a thread that has all of a window: accumulators
+// Values of a step of a window that slides, held in registers; steps that its elements are apart at most.
+inline constexpr std::int64_t most_loaded = 96, most_dilated = 4;
+// Of a thread that has all taps: steps of the shorter direction side by side; parts at the border, which lack some.
+inline constexpr std::int64_t most_side_by_side = 8, borders_apart = 4;
+inline constexpr double worth_taps = 2;                // elements that are read, of those of such parts
+inline constexpr std::int64_t side_by_side[] = {4, 5, 6, 7, 3, 8, 2};  // of so many, the first that divides
+inline constexpr double taps_that_hide = 5;            // as rows_that_hide: as much as two dozen loads at a time
+// Loads one behind the other in a loop, for which threads should have so many registers, whatever the blocks of a
+// multiprocessor.
+inline constexpr std::int64_t loads_together = 16, registers_for_loads = 128;
 inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read;
                                                        // so few of these that twice as many load no less than that
 inline constexpr double rows_that_hide = 2;            // of a thread, whose loads hide each other's latency

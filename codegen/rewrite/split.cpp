@@ -289,6 +289,22 @@ std::optional<Cut> cut_of_lanes(const Rewriting& r, const Statement& s, const Pa
   return slides ? std::optional(Cut{*k, 1}) : std::nullopt;
 }
 
+// Of a sum that is a part already: parts so short that threads have the taps of all directions, if those are few beside
+// what is read.
+std::optional<Cut> cut_of_taps(const Rewriting& r, const Statement& s) {
+  if (!has_threads(r.target) || !folds_in_parts(r, s) || is_staged(r, s)) return std::nullopt;
+  const Nest nest = nest_of(s, r.strides);
+  const Facts all = facts(nest, {}, r.target);
+  const auto leaf = leaf_with_taps(all, r.target);
+  const auto part = leaf ? part_of_taps(all, *leaf, r.target) : std::nullopt;
+  const auto k = part ? index_of(s, part->index) : std::nullopt;
+  if (!k || is_cut(r, s, *k)) return std::nullopt;
+  double read = 0;
+  for (const Access& access : s.reads) read += elements(r.program, access.tensor);
+  const double made = elements(r.program, s.target.tensor) * static_cast<double>(extent(s, *k) / part->steps);
+  return model::threads::worth_taps * made > read ? std::nullopt : std::optional(Cut{*k, part->steps});
+}
+
 // Which reduction index to cut into chunks, and how long they are. By shapes and the kind of machine alone, so that
 // results do not depend on threads. `is_part`: shorter parts are no further launch.
 std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part = false) {
@@ -446,6 +462,10 @@ void split_reductions(Rewriting& r) {
     for (bool again = true; again && cut;) {
       again = has_threads(r.target) && (cut->chunk == 1 || is_staged(r, std::get<Statement>(r.program.nodes[n])));
       split(r, n, *cut);
+      if (const auto taps = cut_of_taps(r, std::get<Statement>(r.program.nodes[n]))) {
+        split(r, n, *taps);
+        break;
+      }
       if (again) cut = cut_of(r, std::get<Statement>(r.program.nodes[n]), true);
     }
     ++n;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/model/thresholds.h"
 
 namespace tilec::codegen::simt {
 
@@ -40,6 +41,41 @@ std::string Kernel::alone(const ViewParameter& v) const {
   return cuda_ ? "__restrict__ " : "restrict ";
 }
 
+namespace {
+
+bool loads(const Expr& e) {
+  const auto* converted = e.as<Convert>();
+  return converted ? loads(converted->operand) : e.as<Load>() != nullptr;
+}
+
+// Loads that stand one behind the other at the begin of a loop, the most of all loops.
+std::int64_t loads_of_a_turn(const Body& body) {
+  std::int64_t most = 0;
+  for (const Stmt& s : body) {
+    if (const auto* both = std::get_if<If>(&s.node))
+      most = std::max({most, loads_of_a_turn(both->then), loads_of_a_turn(both->otherwise)});
+    const auto* loop = std::get_if<For>(&s.node);
+    if (!loop) continue;
+    const auto last = std::ranges::find_if(loop->body, [](const Stmt& inside) {
+      const auto* let = std::get_if<Let>(&inside.node);
+      return !let || !loads(let->value);
+    });
+    most = std::max(most, loop->kind == Kind::Serial ? last - loop->body.begin() : 0);
+    most = std::max(most, loads_of_a_turn(loop->body));
+  }
+  return most;
+}
+
+// Blocks that are enough of a multiprocessor, so that registers are free for loads that are on their way together: the
+// assembler would ask for them where they are needed, with more threads beside them. 0: it says how many.
+std::int64_t blocks_for_loads(const Body& body, std::int64_t threads) {
+  if (loads_of_a_turn(body) < model::threads::loads_together) return 0;
+  return std::max<std::int64_t>(1,
+      static_cast<std::int64_t>(model::threads::registers) / (model::threads::registers_for_loads * threads));
+}
+
+}  // namespace
+
 std::string Kernel::signature() {
   std::vector<std::string> list;
   for (const ViewParameter& v : function_.views) {
@@ -56,9 +92,11 @@ std::string Kernel::signature() {
   const std::int64_t threads = threads_ * grid_.together;
   const std::string comment = fmt::format("\n// {} x {} x {} blocks of {} threads\n", grid_.extent[0],
       grid_.extent[1], grid_.extent[2], threads);
-  if (cuda_)
-    return fmt::format(
-        "{}extern \"C\" __global__ void __launch_bounds__({}) {}({})", comment, threads, name, fmt::join(list, ", "));
+  if (cuda_) {
+    const std::int64_t blocks = blocks_for_loads(function_.body, threads);
+    return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}{}) {}({})", comment, threads,
+        blocks ? fmt::format(", {}", blocks) : "", name, fmt::join(list, ", "));
+  }
   return fmt::format("{}__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void {}({})", comment, threads_, name,
       fmt::join(list, ", "));
 }

@@ -26,9 +26,15 @@ Expr BlockPlace::corner(std::size_t access, const Form& offset) const {
   return base == leaf.around.base.end() ? sum : sum - base->second;
 }
 
+std::int64_t BlockPlace::of_row(const Form& f, std::int64_t i) const {
+  std::int64_t sum = 0;
+  for (const auto& [d, value] : leaf.values_of_row(i, tile.rows)) sum += value * f.coefficients[d];
+  return sum;
+}
+
 Expr BlockPlace::inside_tile(const Form& f, std::int64_t i, std::int64_t v) const {
   Expr sum(std::int64_t{0});
-  if (in_m(f)) sum = sum + Expr(i * f.coefficients[static_cast<std::size_t>(leaf.m)]);
+  if (in_m(f)) sum = sum + Expr(of_row(f, i));
   if (in_n(f))
     sum = sum + (Expr(v * leaf.compute.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(leaf.n)]);
   return sum;
@@ -36,7 +42,8 @@ Expr BlockPlace::inside_tile(const Form& f, std::int64_t i, std::int64_t v) cons
 
 Expr BlockPlace::index_value(const Form& f, std::int64_t i, std::int64_t v) const {
   Expr sum = leaf.points.known_part(f);
-  if (tile.blocked_m) sum = sum + (tile.m0 + Expr(i)) * Expr(f.coefficients[static_cast<std::size_t>(leaf.m)]);
+  if (tile.blocked_m)
+    sum = sum + tile.m0 * Expr(f.coefficients[static_cast<std::size_t>(leaf.m)]) + Expr(of_row(f, i));
   if (tile.blocked_n)
     sum = sum +
         (tile.n0 + Expr(v * leaf.compute.lanes) + lane()) * Expr(f.coefficients[static_cast<std::size_t>(leaf.n)]);
@@ -130,9 +137,11 @@ OwnRanges own_ranges(Body& body, const BlockPlace& at, std::size_t d) {
   const std::string& stem = leaf.nest.dims[d].name;
   std::vector<Interval> rows;
   for (std::int64_t i = 0; i < at.tile.rows; ++i) {
-    leaf.points.fix(static_cast<std::size_t>(leaf.m), at.tile.m0 + Expr(i));
+    const auto values = leaf.values_of_row(i, at.tile.rows);
+    for (const auto& [of, value] : values)
+      leaf.points.fix(of, static_cast<int>(of) == leaf.m ? at.tile.m0 + Expr(value) : Expr(value));
     const Interval range = leaf.points.bounds(d);
-    leaf.points.release(static_cast<std::size_t>(leaf.m));
+    for (const auto& [of, value] : values) leaf.points.release(of);
     rows.push_back({named(leaf.names, body, stem + "_lo", range.lo), named(leaf.names, body, stem + "_end", range.hi)});
   }
   Interval any = rows.front(), all = any;

@@ -37,12 +37,14 @@ struct BlockPlace {
 
   Expr lane() const { return lane_name.empty() ? Expr(std::int64_t{0}) : var(lane_name); }
 
-  bool in_m(const Form& f) const { return tile.blocked_m && f.coefficients[static_cast<std::size_t>(leaf.m)] != 0; }
+  bool in_m(const Form& f) const { return tile.blocked_m && leaf.moves_along_rows(f); }
   bool in_n(const Form& f) const { return tile.blocked_n && f.coefficients[static_cast<std::size_t>(leaf.n)] != 0; }
   // Element offset of an access at the tile's corner, with every fixed dimension in place; from there, of row i and
   // vector v.
   Expr corner(std::size_t access, const Form& offset) const;
   Expr inside_tile(const Form& f, std::int64_t i, std::int64_t v) const;
+  // How far row i lies behind the first one.
+  std::int64_t of_row(const Form& f, std::int64_t i) const;
   // What the form is at row i and vector v.
   Expr index_value(const Form& f, std::int64_t i, std::int64_t v) const;
 

@@ -7,14 +7,36 @@
 #include <utility>
 
 #include "codegen/model/estimates.h"
+#include "codegen/model/thresholds.h"
 #include "codegen/scalar.h"
 #include "codegen/spell/asked.h"
 #include "codegen/spell/block_stores.h"
+#include "codegen/spell/few_steps.h"
+#include "codegen/spell/sliding_loads.h"
 #include "codegen/spell/wide_steps.h"
 
 namespace tilec::codegen {
 
 namespace {
+
+// Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a
+// step loads: rows of a window read elements again that the step before read, which then stay in registers of their
+// own.
+bool holds_steps(const BlockPlace& at, std::size_t d) {
+  const SpelledLeaf& l = at.leaf;
+  std::int64_t held = at.tile.rows * at.tile.vectors, shared = 0;
+  for (const FlatAccess& read : l.nest.reads) {
+    if (at.in_n(read.offset)) {
+      held += at.in_m(read.offset) ? 2 : at.tile.vectors;
+      continue;
+    }
+    if (!at.in_m(read.offset)) continue;
+    const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(l.m)]),
+                       moved = std::abs(read.offset.coefficients[d]);
+    if (row && moved && moved % row == 0) shared += std::max<std::int64_t>(0, at.tile.rows - moved / row);
+  }
+  return shared == 0 || held + shared < l.storage.registers;
+}
 
 class BlockSums {
  public:
@@ -23,19 +45,34 @@ class BlockSums {
 
   // The reductions of k from `level` on. `later` gets requests that stand among the stores.
   Body reduce(const BlockPlace& at, std::size_t level, Body& later) {
+    if (level == 0 && !few_ && has_few_steps(at))
+      return spell_few_steps(
+          at, [&](const BlockPlace& of, StepsOfRows rows) { return steps_of(of, std::move(rows), later); });
     if (level < l_.k.size() && at.tile.staggered && at.tile.blocked_m && bounds_rows(l_.k[level]))
       return staggered(at, level, later);
     return reduce_all(at, level, later);
   }
 
  private:
+  Body steps_of(const BlockPlace& at, StepsOfRows present, Body& later) {
+    few_ = l_.k.back();
+    present_ = std::move(present);
+    Body body = reduce(at, 0, later);
+    few_.reset();
+    present_.clear();
+    return body;
+  }
+  bool has(std::int64_t row, std::int64_t step) const {
+    return present_.empty() || present_[static_cast<std::size_t>(row)][static_cast<std::size_t>(step)];
+  }
+
   // Whether rows of the domain bound d by m, and all else is known.
   bool bounds_rows(std::size_t d) const {
-    const auto m = static_cast<std::size_t>(l_.m);
+    if (few_ == d) return false;
     return std::ranges::any_of(l_.nest.rows, [&](const Row& row) {
-      if (!row.form.coefficients[m] || !row.form.coefficients[d]) return false;
+      if (!l_.moves_along_rows(row.form) || !row.form.coefficients[d]) return false;
       for (std::size_t k = 0; k < l_.nest.dims.size(); ++k)
-        if (k != m && k != d && row.form.coefficients[k] && !l_.points.at(k)) return false;
+        if (!l_.is_of_rows(k) && k != d && row.form.coefficients[k] && !l_.points.at(k)) return false;
       return true;
     });
   }
@@ -70,12 +107,38 @@ class BlockSums {
     if (level >= l_.k.size()) return one_step(at, later);
     const std::size_t d = l_.k[level];
     if (is_told(at, d)) return told_loop(at, d, [&] { return reduce(at, level + 1, later); });
+    if (auto sliding = sliding_steps(at, level, later)) return *std::move(sliding);
     if (level + 1 == l_.k.size()) return innermost(at, d);
     return l_.loop(d, l_.points.bounds(d), [&] {
       Body body = requests_.outside(at, level);
       append(body, reduce(at, level + 1, later));
       return body;
     });
+  }
+
+  // Turns of as many steps as a window is long, where its taps are rows; each step goes through the few steps inside.
+  std::optional<Body> sliding_steps(const BlockPlace& at, std::size_t level, Body& later) {
+    const std::size_t d = l_.k[level];
+    const bool last = level + 1 == l_.k.size(), around = level + 2 == l_.k.size() && few_ == l_.k.back();
+    if (l_.outside.empty() || plain_ || l_.flag || !(last ? present_.empty() : around)) return std::nullopt;
+    const Inside inside = last ? Inside{} : Inside{l_.k.back(), l_.points.bounds(l_.k.back())};
+    auto slides = SlidingLoads::of(
+        at, d, inside, [&](std::int64_t row, std::int64_t step) { return has(row, step); });
+    if (!slides) return std::nullopt;
+    return spell_sliding(
+        at, *std::move(slides),
+        [&](const Views& views, const LoadedValues& loaded, std::int64_t v) {
+          EdgeValues edges;
+          StepValues values = values_of(at, views, {}, inside.dim, Expr(v));
+          values.use(loaded);
+          return step(std::move(values), edges, std::nullopt, v);
+        },
+        [&] {
+          plain_ = true;
+          Body rest = reduce_asked(at, level, later);
+          plain_ = false;
+          return rest;
+        });
   }
 
   Body one_step(const BlockPlace& at, Body& later) {
@@ -93,30 +156,14 @@ class BlockSums {
     const Expr count = range.hi - range.lo;
     const std::int64_t known = const_or(count, 0);
     if (is_const(count) && known <= 0) return {};
-    if (!is_const(count) || known > model::blocks::unrolled_steps ||
-        known * at.tile.rows * at.tile.vectors > model::blocks::unrolled_block || is_asked_by(at, d) ||
-        !holds_steps(at, d))
+    const bool few = few_ == d ||
+        (known * at.tile.rows * at.tile.vectors <= model::blocks::unrolled_block && holds_steps(at, d));
+    const std::int64_t most = few_ == d ? model::threads::most_side_by_side : model::blocks::unrolled_steps;
+    if (!is_const(count) || known > most || !few || is_asked_by(at, d))
       return looped_steps(at, d, range);
-    if (at.tile.border) return l_.with(d, range.lo, [&] { return border_steps(at, d, range.lo, known); });
+    if (at.tile.border || !present_.empty())
+      return l_.with(d, range.lo, [&] { return border_steps(at, d, range.lo, known); });
     return unrolled_steps(at, d, range);
-  }
-
-  // Whether registers hold what steps of d that stand side by side have in common, beside the accumulators and what a
-  // step loads: rows of a window read elements again that the step before read, which then stay in registers of their
-  // own.
-  bool holds_steps(const BlockPlace& at, std::size_t d) const {
-    std::int64_t held = at.tile.rows * at.tile.vectors, shared = 0;
-    for (const FlatAccess& read : l_.nest.reads) {
-      if (at.in_n(read.offset)) {
-        held += at.in_m(read.offset) ? 2 : at.tile.vectors;
-        continue;
-      }
-      if (!at.in_m(read.offset)) continue;
-      const std::int64_t row = std::abs(read.offset.coefficients[static_cast<std::size_t>(l_.m)]),
-                         moved = std::abs(read.offset.coefficients[d]);
-      if (moved && moved % row == 0) shared += std::max<std::int64_t>(0, at.tile.rows - moved / row);
-    }
-    return shared == 0 || held + shared < l_.storage.registers;
   }
 
   // Few steps side by side.
@@ -142,7 +189,9 @@ class BlockSums {
     EdgeValues edges;
     for (std::int64_t u = 0; u < count; ++u) {
       if (at.tile.guarded) edges.clear();              // what is under the guard of a step ends with it
-      append(body, l_.with(d, first + Expr(u), [&] { return step(values_of(at, views, {}, d, Expr(u)), edges); }));
+      append(body, l_.with(d, first + Expr(u), [&] {
+        return step(values_of(at, views, {}, d, Expr(u)), edges, std::nullopt, u);
+      }));
     }
     return body;
   }
@@ -237,11 +286,13 @@ class BlockSums {
   }
 
   // One step of the fold for all accumulators. `mask`: the tile's guard where it was computed before.
-  Body step(StepValues values, EdgeValues& edges, std::optional<Expr> mask = {}) {
+  // `u`: which of few steps side by side.
+  Body step(StepValues values, EdgeValues& edges, std::optional<Expr> mask = {}, std::int64_t u = 0) {
     const BlockPlace& at = values.at();
     Body body;
     if (at.tile.border) values.ask_rows(body, edges);
     for (std::int64_t i = 0; i < at.tile.rows; ++i) {
+      if (!has(i, u)) continue;
       Body of_border;
       for (std::int64_t v = 0; v < at.tile.vectors; ++v)
         values.fold(body, at.tile.border ? of_border : body, sums_, i, v);
@@ -253,6 +304,10 @@ class BlockSums {
   }
 
   SpelledLeaf& l_;
+  std::optional<std::size_t> few_ = std::nullopt;      // a reduction of few steps, of which it is known which ones
+                                                       // rows have, or they are asked
+  StepsOfRows present_ = {};                           // those; empty: all
+  bool plain_ = false;                                 // steps load what they read
   const BlockRequests& requests_;
   const Accumulators& sums_;
   const KnownValues& common_;

@@ -13,6 +13,13 @@ namespace tilec::codegen {
 
 namespace {
 
+// The one block that has all values of what rows go along, each with ranges of its own.
+BlockTile all_rows(const SpelledLeaf& l, const Interval& range, BlockTile tile) {
+  tile.m0 = range.lo, tile.rows = l.compute.rows;
+  tile.blocked_m = tile.staggered = true;
+  return tile;
+}
+
 class Blocks {
  public:
   Blocks(SpelledLeaf& leaf, bool cleared, const InBlock& block) : l_(leaf), cleared_(cleared), block_(block) {}
@@ -29,6 +36,7 @@ class Blocks {
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
     const Interval range = l_.points.bounds(dim);
+    if (d == l_.m && !l_.outside.empty()) return inside(all_rows(l_, range, tile));
     const std::optional<Interval> inner = cleared_ ? std::nullopt : l_.points.interior(dim, range);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == l_.n && l_.compute.lanes > 1) return guarded(dim, range, *inner, tile, inside);

@@ -1,5 +1,7 @@
 #include "codegen/spell/spelled_leaf.h"
 
+#include <algorithm>
+
 #include "codegen/product.h"
 #include "codegen/scalar.h"
 #include "lang/diagnostic.h"
@@ -21,6 +23,7 @@ SpelledLeaf::SpelledLeaf(
   m = find(leaf.m());
   if (leaf.block()) block = *leaf.block();
   if (const auto* own = leaf.as<forms::Contract>()) contract = *own;
+  for (const std::string& name : contract.outside) outside.push_back(static_cast<std::size_t>(find(name)));
   n = find(leaf.n);
   for (const std::string& name : leaf.outer) outer.push_back(static_cast<std::size_t>(find(name)));
   for (const std::string& name : leaf.k) k.push_back(static_cast<std::size_t>(find(name)));
@@ -30,6 +33,28 @@ SpelledLeaf::SpelledLeaf(
   scaled = has_scale(nest.aggregation, type);
   flag = !around.reached && !always_reached(nest) && !identity_is_fill(nest);
   if (!flag) conditions = codegen::conditions(nest);
+}
+
+bool SpelledLeaf::is_of_rows(std::size_t d) const {
+  return static_cast<int>(d) == m || std::ranges::find(outside, d) != outside.end();
+}
+
+bool SpelledLeaf::moves_along_rows(const Form& form) const {
+  return (m >= 0 && form.coefficients[static_cast<std::size_t>(m)] != 0) ||
+      std::ranges::any_of(outside, [&](std::size_t d) { return form.coefficients[d] != 0; });
+}
+
+std::vector<std::pair<std::size_t, std::int64_t>> SpelledLeaf::values_of_row(std::int64_t i, std::int64_t rows) const {
+  std::int64_t others = 1;
+  for (const std::size_t d : outside) others *= nest.dims[d].extent;
+  const std::int64_t of_m = rows / others;
+  std::vector<std::pair<std::size_t, std::int64_t>> values{{static_cast<std::size_t>(m), i % of_m}};
+  i /= of_m;
+  for (auto d = outside.rbegin(); d != outside.rend(); ++d) {
+    values.emplace_back(*d, i % nest.dims[*d].extent);
+    i /= nest.dims[*d].extent;
+  }
+  return values;
 }
 
 std::optional<bool> SpelledLeaf::answer(const poly::Expr& asked) const {

@@ -30,6 +30,7 @@ struct SpelledLeaf {
   forms::Block block;                                  // those of its form; of others, that they have none of it
   forms::Contract contract;
   int m = -1, n = -1;
+  std::vector<std::size_t> outside;                    // other dimensions of the rows of a block, which has all of them
   std::vector<std::size_t> outer, k;
   std::vector<std::pair<std::size_t, std::int64_t>> ahead;  // dimensions, and how many of their values, blocks or steps
   DType type, target_type;
@@ -45,6 +46,10 @@ struct SpelledLeaf {
   // A loop over values of d, each of which is fixed inside.
   Body loop(std::size_t d, const Interval& range, const std::function<Body()>& inside);
 
+  bool is_of_rows(std::size_t d) const;                // m, or one of `outside`
+  bool moves_along_rows(const Form& form) const;
+  // Which value of each dimension of the rows row i of so many has, from the block's first value of m on.
+  std::vector<std::pair<std::size_t, std::int64_t>> values_of_row(std::int64_t i, std::int64_t rows) const;
   std::optional<bool> answer(const poly::Expr& asked) const;  // of a condition that was asked
   // What the fold takes of points here: the value without the choices whose conditions were asked.
   const poly::Expr& value() const;

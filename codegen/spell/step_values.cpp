@@ -23,8 +23,9 @@ void StepValues::ask_rows(Body& body, EdgeValues& edges) {
     const auto too = [&](const Expr& e) { all = all ? both(*all, e) : e; };
     if (at_.tile.end) too(less(at_.tile.m0 + Expr(i), *at_.tile.end));
     for (const Row& row : l_.nest.rows) {
-      if (!row.form.coefficients[m]) continue;
-      Expr value = l_.points.known_part(row.form) + (at_.tile.m0 + Expr(i)) * Expr(row.form.coefficients[m]);
+      if (!l_.moves_along_rows(row.form)) continue;
+      Expr value = l_.points.known_part(row.form) + at_.tile.m0 * Expr(row.form.coefficients[m]) +
+          Expr(at_.of_row(row.form, i));
       if (at_.in_n(row.form))
         value = value + (at_.tile.n0 + at_.lane()) * Expr(row.form.coefficients[static_cast<std::size_t>(l_.n)]);
       too(l_.points.holds(row, value));
@@ -118,6 +119,9 @@ Expr StepValues::load(Body& body, std::size_t r, std::int64_t i, std::int64_t v)
   const DType type = l_.storage.plan.program.tensor(l_.nest.reads[r].tensor).dtype;
   if (!at_.tile.guarded && at_.turns(f)) return Load{square(body, r, v), Expr(i), compute_type(type)};
   const Load plain{views_[r], unrolled(at_.inside_tile(f, i, v), f), type};
+  if (loaded_ && is_const(plain.offset))
+    if (const auto known = loaded_->find({plain.view, const_or(plain.offset, 0)}); known != loaded_->end())
+      return known->second;
   if (at_.tile.border) return load_inside(body, f, plain, i, v);
   if (!at_.in_n(f) || !at_.masked(v)) return plain;
   auto [loads, value] = load_under(at_.mask(v), plain, compute_type(type));

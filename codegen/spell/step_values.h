@@ -23,6 +23,8 @@ namespace tilec::codegen {
 
 // Values that were computed already: by node, row and vector (-1: the same for all).
 using KnownValues = std::map<std::tuple<const void*, std::int64_t, std::int64_t>, Expr>;
+// Loads that were made already: by view and offset.
+using LoadedValues = std::map<std::pair<std::string, std::int64_t>, Expr>;
 // What steps of a block at the border have in common, and what holds it.
 using EdgeValues = std::vector<std::pair<Expr, Expr>>;
 
@@ -32,6 +34,8 @@ class StepValues {
   StepValues(BlockPlace at, const Views& views, KnownValues known = {},
       std::optional<std::size_t> unrolled = {}, Expr u = Expr(std::int64_t{0}));
 
+  // In the place of loads: they outlive this.
+  void use(const LoadedValues& loaded) { loaded_ = &loaded; }
   // Of a block at the border: which rows have a point in this step.
   void ask_rows(Body& body, EdgeValues& edges);
   // What row i and vector v add to their accumulator, behind `body`, which has the values.
@@ -64,6 +68,7 @@ class StepValues {
   std::map<std::pair<std::string, std::int64_t>, std::string> squares_ = {};  // by view and vector
   std::vector<Expr> inside_ = {};                      // of each row at the border, whether it has a point
   EdgeValues* edges_ = nullptr;
+  const LoadedValues* loaded_ = nullptr;
 };
 
 // Operations on values that stay the same while d and all dimensions without a value run, before these loops: nothing

@@ -119,8 +119,8 @@ TEST_CASE("pixels of a convolution are one m of a staged leaf, which others have
   const auto groups = codegen::parse_groups(print(plan), plan.program, message);
   REQUIRE(groups);
   CHECK(*groups == plan.groups);
-  CHECK_FALSE(codegen::parse_groups("group O\n  contract O  m y x  n c  k d", plan.program, message));
-  CHECK(message == "`m` is one index, unless the leaf is staged");
+  CHECK_FALSE(codegen::parse_groups("group O\n  map O  m y x  n c", plan.program, message));
+  CHECK(message == "`m` is one index, unless the leaf is a `contract`");
   CHECK_FALSE(codegen::parse_groups("group O\n  contract O  m y  n x c  k d", plan.program, message));
   CHECK(message == "`n` is one index, unless the leaf is staged");
 }

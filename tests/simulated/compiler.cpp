@@ -44,7 +44,7 @@ std::string without_asm(const std::string& text) {
 // alone: parameters that are __restrict__
 struct Heading { std::string name, bound; std::size_t at; unsigned long long alone; };
 std::vector<Heading> headings(const std::string& text) {
-  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)\)\s+)?(\w+)\s*\()");
+  static const std::regex kernel(R"(__global__\s+void\s+(?:__launch_bounds__\((\d+)[\d, ]*\)\s+)?(\w+)\s*\()");
   std::vector<Heading> found;
   for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) {
     const auto at = static_cast<std::size_t>(m->position()), from = at + m->str().size();

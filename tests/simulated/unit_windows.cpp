@@ -103,6 +103,52 @@ TEST_CASE("threads and blocks that have some taps each of a filter's gradient ar
   CHECK(columns > 3);
 }
 
+// As chosen where images are large; where they are small, parts of any length, and either direction innermost.
+TEST_CASE("threads that have all taps of both directions keep what steps of the window share, and leave out the border") {
+  Request request;
+  const auto large = made_of(
+      {"function f(I[N, H, W, C], D[N, H, W, C]) -> (K) { K[j, i, c: 3, 3, C] = +(I[n, y + j - 1, x + i - 1, c] * D[n, y, x, c]); }",
+          {{"N", 32}, {"H", 56}, {"W", 56}, {"C", 128}}, true},
+      Until::Plan, "", request);
+  REQUIRE(large);
+  CHECK(print(*large->plan).find("contract K_parts_parts  over x_s n_s  m i j  n c  k y x  block 9x1") !=
+      std::string::npos);
+  Random random(23);
+  int held = 0, masked = 0;
+  for (int n = 0; n < 16; ++n) {
+    const bool deep = n % 6 == 5;
+    const int taps = random.between(2, deep ? 3 : 5), columns = random.between(2, deep ? 3 : 5);
+    const auto pixel = [&](const char* out, const char* tap, int many) {
+      const int apart = random.between(1, 2);
+      return fmt::format("{} * {} + {} * {} - {}", random.between(1, 2), out, apart, tap,
+          random.between(0, apart * (many - 1)));
+    };
+    const std::string z = deep ? "z + d - 1, " : "";
+    const Drawn d{
+        fmt::format(
+            "function f(I[N, {0}H, W, C], D[N, {1}9, 11, C]) -> (K) {{ K[{2}j, i, c: {3}{4}, {5}, C] = +(I[n, {6}{7}, {8}, c] * D[n, {9}y, x, c]); }}",
+            deep ? "4, " : "", deep ? "4, " : "", deep ? "d, " : "", deep ? "3, " : "", taps, columns, z,
+            pixel("y", "j", taps), pixel("x", "i", columns), deep ? "z, " : ""),
+        {{"N", 2}, {"C", random.between(1, 40)}, {"H", random.between(9, 14)}, {"W", random.between(9, 14)}}, true};
+    const bool by_x = random.chance(2);
+    const std::string plan = fmt::format(
+        "split K  over n  by 1\nsplit K_parts  over {0}  by {1}\ngroup K_parts_parts  threads 128\n"
+        "  contract K_parts_parts  over {0}_s n_s  m {2}{3}  n c  k {4}{5}  block {6}x1  lanes 128\n",
+        by_x ? "x" : "y", random.between(2, 5), deep ? "d " : "", by_x ? "i j" : "j i", deep ? "z " : "",
+        by_x ? "y x" : "x y", taps * columns * (deep ? 3 : 1));
+    CAPTURE(d.text);
+    CAPTURE(plan);
+    const auto stages = made_of(d, Until::Lowered, plan, request);
+    if (!stages) continue;                             // a tap that sees nothing
+    const std::string text = print(stages->lowered->steps.front().loops);
+    held += text.find("register held") != std::string::npos;
+    masked += text.find("register edge") != std::string::npos;
+    check_run(*stages, request, random, false);
+  }
+  CHECK(held > 3);
+  CHECK(masked > 3);
+}
+
 TEST_CASE("a stage begins and ends where strides say, at multiples of nothing") {
   Random random(7);
   const Drawn d{
