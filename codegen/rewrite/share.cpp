@@ -91,6 +91,8 @@ class Sharing {
 
   std::variant<Shared, std::string> made() {
     if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
+    if (directive_.rows.empty() && !has_threads(r_.target))
+      return std::string("without `rows` one block of threads has all of them, which a CPU has not");
     if (std::set<std::string>(directive_.rows.begin(), directive_.rows.end()).size() < directive_.rows.size())
       return std::string("a row is named twice");
     for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;
