@@ -14,6 +14,7 @@
 #include "codegen/online_cores.h"
 #include "codegen/scan_leaf.h"
 #include "codegen/sort.h"
+#include "codegen/spell/beside.h"
 #include "codegen/spell/over_threads.h"
 #include "codegen/staged.h"
 #include "codegen/tensor_cores.h"
@@ -96,6 +97,21 @@ bool is_ragged(const Group& group, const Nest& nest, std::size_t d) {
   return false;
 }
 
+// What a leaf of several has of a sum in each turn of the loop.
+std::optional<PartOfTurn> part_of(
+    const Plan& plan, const Group& group, const Strides& strides, const Compute& leaf, const Loop& loop) {
+  const auto* s = std::get_if<poly::Statement>(&plan.program.nodes[static_cast<std::size_t>(leaf.node)]);
+  return s && !leaf.is<forms::Fill>() && group.body.size() > 1
+      ? part_of_turn(*s, loop, turn_strides(plan.program, group, strides, s->target.tensor))
+      : std::nullopt;
+}
+
+// Whether some statement has a part of its sum for each turn of the loop.
+bool is_summed(const Plan& plan, const Group& group, const Strides& strides, const Loop& loop) {
+  return std::ranges::any_of(
+      group.body, [&](const Compute& leaf) { return part_of(plan, group, strides, leaf, loop).has_value(); });
+}
+
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer,
@@ -131,9 +147,10 @@ class GroupLowering {
     if (!group_.tile.empty()) return tiles();
     if (finishes(group_)) return finishing_.emplace(nests_, storage_, names_), spread_over_threads(0);
     Body turn;
-    for (std::size_t l = 0; l < group_.body.size(); ++l) {
+    for (std::size_t l = 0, together = 1; l < group_.body.size(); l += together) {
+      if (group_.threads && !walked_) together = leaves_beside(group_.body, nests_, storage_, l);
       if ((l > 0 || walked_) && group_.threads) turn.push_back(stmt(Barrier{}));
-      append(turn, group_.threads ? spread_over_threads(l) : one_leaf(l, surroundings(l)));
+      append(turn, group_.threads ? spread_over_threads(l, together) : one_leaf(l, surroundings(l)));
     }
     if (walked_) turn = in_parts(std::move(turn));
     Body whole = kept_.allocate();
@@ -166,7 +183,7 @@ class GroupLowering {
         if (!group_.body[l].is<forms::Finish>() || !makes(nests_, read.tensor)) add(read.tensor, Direction::In);
       const auto* contract = group_.body[l].as<forms::Contract>();
       const bool adds = (contract && (contract->chunk || contract->taps)) || !group_.tile.empty() ||
-          (walked_ && part(group_.body[l], *walked_));
+          (walked_ && part_of(plan_, group_, strides_, group_.body[l], *walked_));
       add(nests_[l].target.tensor,
           (adds && !is_kept(group_, nests_[l].target.tensor)) || intrinsic ? Direction::InOut : Direction::Out);
     }
@@ -196,7 +213,8 @@ class GroupLowering {
       inner = counts[l] ? inner / counts[l] : 0;
       Expr index = quotient(rest, inner);
       const Loop& loop = loops[l];
-      if (group_.tile.empty() && is_summed(loop)) body.push_back(stmt(Let{turns_.turn.at(loop.index), index}));
+      if (group_.tile.empty() && is_summed(plan_, group_, strides_, loop))
+        body.push_back(stmt(Let{turns_.turn.at(loop.index), index}));
       if (!loop.walk) body.push_back(stmt(Let{first(loop.index), index * Expr(loop.step)}));
       else body.push_back(stmt(Let{turn_start_, index * Expr(loop.step)}));
       rest = remainder(rest, inner);
@@ -260,16 +278,6 @@ class GroupLowering {
     return {stmt(For{step_, Kind::Serial, count, {}, std::move(body)})};
   }
 
-  // Whether some statement has a part of its sum for each turn of the loop.
-  bool is_summed(const Loop& loop) const {
-    return std::ranges::any_of(group_.body, [&](const Compute& leaf) { return part(leaf, loop).has_value(); });
-  }
-  std::optional<PartOfTurn> part(const Compute& leaf, const Loop& loop) const {
-    const auto* s = std::get_if<poly::Statement>(&plan_.program.nodes[static_cast<std::size_t>(leaf.node)]);
-    return s && !leaf.is<forms::Fill>() && group_.body.size() > 1
-        ? part_of_turn(*s, loop, turn_strides(plan_.program, group_, strides_, s->target.tensor))
-        : std::nullopt;
-  }
 
   Surroundings surroundings(std::size_t l) const {
     const Nest& nest = nests_[l];
@@ -285,7 +293,7 @@ class GroupLowering {
         around.limits.emplace(*d,
             loop.walk ? part_of_walk(begin, loop, nest.dims[*d].extent)
                       : values_from(begin, loop.step, nest.dims[*d].extent));
-      const auto sum = part(group_.body[l], loop);
+      const auto sum = part_of(plan_, group_, strides_, group_.body[l], loop);
       if (!sum) continue;
       Expr& base = around.base.try_emplace(target_access, Expr(std::int64_t{0})).first->second;
       base = base - var(turns_.turn.at(loop.index)) * Expr(sum->stride);
@@ -310,8 +318,8 @@ class GroupLowering {
     return scan_or_leaf(nests_[l], group_.body[l], storage_, around, names_);
   }
 
-  // SIMT: a reduction over threads is one leaf a block, other leaves are spread over threads.
-  Body spread_over_threads(std::size_t l) {
+  // SIMT: a reduction over threads is one leaf a block, other leaves are spread over threads, so many together.
+  Body spread_over_threads(std::size_t l, std::size_t together = 1) {
     const Compute& leaf = group_.body[l];
     const Nest& nest = nests_[l];
     if (leaf.block() && leaf.block()->turned) return spell_turned(nest, leaf, storage_, names_);
@@ -325,7 +333,13 @@ class GroupLowering {
     const Kind turns = group_.loops.empty() && (group_.body.size() == 1 || finishing_) ? Kind::Block : Kind::Serial;
     return spell_over_threads(nest, leaf, digits, storage_, surroundings(l), turns, names_,
         [&](const Compute& one, const Surroundings& around) {
-          return scan_or_leaf(nest, one, storage_, around, names_);
+          return all_beside(together, [&](std::size_t k) {
+            Compute own = one;
+            own.node = group_.body[l + k].node;
+            Surroundings there = surroundings(l + k);
+            there.fixed = around.fixed, there.limits = around.limits;
+            return scan_or_leaf(nests_[l + k], own, storage_, there, names_);
+          });
         });
   }
 

@@ -82,6 +82,9 @@ class Reasons {
         d.sums.size() == 1 ? fmt::format("{} is", d.sums.front()) : fmt::format("{} are", fmt::join(d.sums, ", ")),
         d.tensor);
   }
+  std::string operator()(const directives::Center& d) const {
+    return fmt::format("its squares are those of distances to a mean of each part, which need not wait for {}", d.sum);
+  }
   std::string operator()(const directives::Copy& d) const {
     if (d.bits)
       return fmt::format("{} are rounded to {} bits once, and lie along what {} sums, as tensor cores take them{}",
@@ -108,6 +111,8 @@ class Reasons {
         d.tensors.front(), fmt::join(d.tensors.begin() + 1, d.tensors.end(), ", "));
   }
   std::string operator()(const directives::Share& d) const {
+    if (d.rows.empty())
+      return fmt::format("one launch, of one block: {} are too little for more", fmt::join(d.tensors, ", "));
     return fmt::format("one launch: a turn computes some {} of {}, and finds in cache what it has just written",
         d.rows.size() == 1 ? d.rows.front() : fmt::format("{}", fmt::join(d.rows, ", ")), fmt::join(d.tensors, ", "));
   }

@@ -145,12 +145,29 @@ std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Tar
   return threads_of_a_block * elements_of_a_thread(rows, target);
 }
 
+// How many rows give each thread of a block an element, where rows of columns have fewer: what folds there goes down a
+// column. 1: they have as many.
+std::int64_t rows_of_short_columns(const Fused& fused, const Fused::Set& set, const Target& target) {
+  const double rows = rows_of(fused.program, set);
+  double most = 1;
+  for (const int node : set.nodes) {
+    const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+    const double columns = elements(fused.program, s.target.tensor) / rows;
+    if (scan_of(s) || columns < model::threads::warp) return 1;
+    most = std::max(most, columns);
+  }
+  const double blocks = model::blocks_of_a_multiprocessor * target.multiprocessors,
+               whole = std::min(static_cast<double>(threads_of_a_block) / most, rows / blocks);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(whole));
+}
+
 // Loops of a fused group. A turn has enough rows to be worth its start, a part of it as many as the first-level cache
 // holds; contractions want blocks of rows, columns strips of them that the second-level cache holds.
 std::vector<Loop> row_loops(
     const Fused& fused, const Fused::Set& set, const std::vector<TensorId>& locals, const Target& target) {
   std::vector<Loop> loops;
   for (const std::string& index : set.indices) loops.push_back({index, 1});
+  if (loops.empty()) return loops;                     // one block has all of it
   const double rows = rows_of(fused.program, set);
   double row_bytes = 1;
   for (const TensorId id : locals)
@@ -159,9 +176,10 @@ std::vector<Loop> row_loops(
     if (set.parts) loops.back().step = set.parts;
     if (set.parts > 1) loops.back().walk = 1;
     if (has_short_rows(fused, set, target)) loops.back().step = model::threads::short_rows_of_a_block;
-    else if (!set.parts && lie_side_by_side(fused, set))
-      loops.back().step = std::clamp<std::int64_t>(
-          static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1, rows_of_a_turn(fused, set, target));
+    else if (!set.parts)
+      loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1,
+          lie_side_by_side(fused, set) ? rows_of_a_turn(fused, set, target)
+                                       : rows_of_short_columns(fused, set, target));
     return loops;
   }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
@@ -260,7 +278,7 @@ double bytes_read_again(const poly::Program& program, const Fused::Set& set, dou
 // Threads of the blocks that have a turn each of statements that share rows.
 std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   if (has_short_rows(fused, set, target)) return model::threads::short_rows_of_a_block;
-  const Loop& last = group.loops.back();
+  const Loop last = group.loops.empty() ? Loop{{}, 1} : group.loops.back();
   const double rows = rows_of(fused.program, set) / static_cast<double>(last.part()),
                turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;

@@ -131,6 +131,22 @@ struct RowSet {
     });
   }
 
+  // Whether it sums, on a GPU, over the points of each sum of the set, of which one reads a large tensor as it does:
+  // the first cache has what a thread read just now.
+  bool sums_alike(const Statement& s, std::size_t rows) const {
+    if (!has_threads(target) || rows != count || !reduces(s) || contracts(program, s)) return false;
+    const auto reads_with = [&](const Statement& other) {
+      return std::ranges::any_of(s.reads, [&](const Access& read) {
+        return bytes_of(program, read.tensor) >= model::threads::bytes_of_a_launch &&
+            std::ranges::find(other.reads, read) != other.reads.end();
+      });
+    };
+    return std::ranges::all_of(nodes, [&](int node) {
+      const Statement& other = *statement(node);
+      return reduces(other) && other.domain == s.domain && other.target.element == s.target.element;
+    }) && std::ranges::any_of(nodes, [&](int node) { return reads_with(*statement(node)); });
+  }
+
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a
   // kernel that grows without end is one that no other step can share.
   bool heavy() const {
@@ -370,6 +386,7 @@ class RowSets {
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && rows != open_.count) return false;
     if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
+    if (!dependent && s.kernel_name.empty() && open_.sums_alike(s, rows) && !folds_elements(rewriting_, s)) return true;
     if (has_threads(target_) &&
         !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;

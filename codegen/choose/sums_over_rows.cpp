@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/choose/threads.h"
 #include "codegen/model/thresholds.h"
 #include "codegen/part.h"
 #include "codegen/rewrite.h"
@@ -78,9 +79,12 @@ bool SumsOverRows::walks_in_time(const std::vector<Member>& all, double saved) c
     for (const Access& read : member.statement->reads) moved.insert(read.tensor);
   }
   for (const TensorId id : moved) bytes += bytes_to_read_again(id);
+  // A row shorter than a block leaves threads of it idle, and less is on its way from memory.
   const double steps =
-      static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size()));
-  return longest >= static_cast<double>(model::threads::warp) && steps * model::threads::bytes_of_a_step <= bytes;
+                   static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size())),
+               idle = std::max(1.0, static_cast<double>(threads_of_a_block) / longest);
+  return longest >= static_cast<double>(model::threads::warp) &&
+      steps * idle * model::threads::bytes_of_a_step <= bytes;
 }
 
 std::int64_t SumsOverRows::part_size(const std::vector<std::int64_t>& extents) const {

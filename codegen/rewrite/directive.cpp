@@ -31,6 +31,7 @@ struct Printer {
     text += fmt::format("  {} {}", key, fmt::join(list, " "));
   }
   void unless_0(const char* key, std::int64_t number, bool = true) { if (number != 0) part(key, number); }
+  void unless_none(const char* key, const Names& names) { if (!names.empty()) part(key, names); }
 };
 
 // Reads parts in the order in which they are printed. After the first fault it reads nothing.
@@ -75,6 +76,7 @@ struct Reader {
       numbers.push_back(*value);
     }
   }
+  void unless_none(const char* word, Names& names) { if (!fault && line.peek() == word) part(word, names); }
   // Of several that may be missing, those that are named.
   void unless_0(const char* word, std::int64_t& value, bool last = true) {
     if (!fault && line.more() && (last || line.peek() == word)) part(word, value);
@@ -99,7 +101,7 @@ template <std::size_t at = 0> std::optional<Directive> start(std::string_view wo
 
 using enum RewriteStage;
 constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Sums, Sums, Sums, Seeks, Online, Scans, Scans,
-    Scans, Pairs, Splits, Copies, Copies, Copies, Panels, Finishes, Rows};
+    Scans, Pairs, Splits, Splits, Copies, Copies, Copies, Panels, Finishes, Rows};
 static_assert(std::size(stages) == std::variant_size_v<AnyDirective>);
 
 template <std::size_t... at> std::string words_in_order(std::index_sequence<at...>) {

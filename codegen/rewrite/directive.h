@@ -23,6 +23,8 @@
 //   pairs dA  over n                    sums over n for each pair of elements of its operands first, which windows then
 //                                       share (pairs.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
+//   center V  by M                      squares of X - m that V sums, where m waits for the sum M of X, are those of
+//                                       distances to a mean of the part that V sums (center.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
@@ -31,7 +33,8 @@
 //   box's own (tile.h)
 //   panels B  in C  along j  by 64      C reads a copy of B that lies in panels of 64 of j (operands.h)
 //   finish S Y                          Y is computed by the threads that have the sums S, one launch (finish.h)
-//   share S E Y  rows i                 one launch, whose turns have some rows i of all three (rows.h)
+//   share S E Y  rows i                 one launch, whose turns have some rows i of all three; without
+//                                       rows one block has all of them (rows.h)
 //
 // They stand in the order in which they are applied, each over what those before it made; tensors and indices are
 // called as that Program prints them. A word `read 1` chooses among several reads of one tensor.
@@ -157,6 +160,12 @@ struct Split {
   void parts(auto& io) { io.head(tensor), io.part("over", index), io.part("by", size); }
   bool operator==(const Split&) const = default;
 };
+struct Center {
+  static constexpr const char* word = "center";
+  std::string tensor, sum;
+  void parts(auto& io) { io.head(tensor), io.part("by", sum); }
+  bool operator==(const Center&) const = default;
+};
 struct Copy {
   static constexpr const char* word = "copy";
   std::string operand, reader;
@@ -201,10 +210,11 @@ struct Finish {
 };
 struct Share {
   static constexpr const char* word = "share";
-  Names tensors, rows;                                 // what the statements compute; indices of the first one
+  Names tensors, rows;                                 // what the statements compute; indices of the first one; none:
+                                                       // one block of a GPU has all of them
   std::int64_t size = 0;                               // sums over the last of `rows` have parts of so many; 0: there
                                                        // are none
-  void parts(auto& io) { io.head(tensors), io.part("rows", rows), io.unless_0("parts", size); }
+  void parts(auto& io) { io.head(tensors), io.unless_none("rows", rows), io.unless_0("parts", size); }
   bool operator==(const Share&) const = default;
 };
 
@@ -213,8 +223,8 @@ struct Share {
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
     directives::Reach, directives::Gates, directives::Logs, directives::Factor, directives::Chunks, directives::Seek,
     directives::Online, directives::Terms, directives::Blocks, directives::Windows, directives::Pairs,
-    directives::Split, directives::Copy, directives::Stage, directives::Tile, directives::Panels, directives::Finish,
-    directives::Share>;
+    directives::Split, directives::Center, directives::Copy, directives::Stage, directives::Tile,
+    directives::Panels, directives::Finish, directives::Share>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose

@@ -83,9 +83,11 @@ void compact_reads(Statement& s) {
   s.reads = std::move(kept);
 }
 
+}  // namespace
+
 Statement inlined(const Program& program, const Statement& producer, Statement consumer) {
   const TensorId id = producer.target.tensor;
-  std::map<int, Expr> with;
+  std::map<int, poly::Expr> with;
   const std::size_t original = consumer.reads.size(), count = consumer.indices.size();
   for (std::size_t r = 0; r < original; ++r) {
     if (consumer.reads[r].tensor != id) continue;
@@ -106,6 +108,8 @@ Statement inlined(const Program& program, const Statement& producer, Statement c
   compact_reads(consumer);
   return consumer;
 }
+
+namespace {
 
 bool fits_inlined(const Statement& producer, const Statement& consumer) {
   const auto uses = static_cast<int>(std::count_if(consumer.reads.begin(), consumer.reads.end(),

@@ -8,4 +8,7 @@
 #include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
 void inline_elementwise(Rewriting& r);
+// The consumer, which computes what it reads of the producer.
+poly::Statement inlined(
+    const poly::Program& program, const poly::Statement& producer, poly::Statement consumer);
 }  // namespace tilec::codegen

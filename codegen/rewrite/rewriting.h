@@ -77,6 +77,7 @@ Refusal apply(Rewriting& r, const directives::Blocks& directive);
 Refusal apply(Rewriting& r, const directives::Windows& directive);
 Refusal apply(Rewriting& r, const directives::Split& directive);
 Refusal apply(Rewriting& r, const directives::Pairs& directive);
+Refusal apply(Rewriting& r, const directives::Center& directive);
 Refusal apply(Rewriting& r, const directives::Copy& directive);
 Refusal apply(Rewriting& r, const directives::Stage& directive);
 Refusal apply(Rewriting& r, const directives::Tile& directive);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/choose/row_sets.h"
+#include "codegen/choose/tails.h"
 #include "codegen/part.h"
 #include "codegen/plan.h"
 #include "codegen/rewrite.h"
@@ -60,19 +61,19 @@ std::vector<Fused::Set> sets_of_sums(Rewriting& r, const std::vector<Statement>&
   return sets;
 }
 
-// Sums of parts that were cut in two (split.h), nothing else: the first adds up what the second adds up.
+// Sums of parts that were cut in two (split.h): the first adds up what the second adds up.
 bool sums_of_parts(const Rewriting& r, const Fused::Set& first, const Fused::Set& second) {
   if (!has_threads(r.target) || first.nodes.size() != 1 || second.nodes.size() != 1) return false;
   const auto of = [&](const Fused::Set& set) {
     return std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(set.nodes.front())]);
   };
   const auto adds_parts = [&](const Statement* s) {
-    return s && reduces(*s) && s->reads.size() == 1 && s->value.as<poly::Read>() && !s->target.element.empty() &&
-        r.parts.contains(s->reads.front().tensor);
+    const auto is_part = [&](const poly::Access& read) { return r.parts.contains(read.tensor); };
+    return s && reduces(*s) && !s->target.element.empty() && std::ranges::any_of(s->reads, is_part);
   };
   const Statement *some = of(first), *rest = of(second);
-  return adds_parts(some) && adds_parts(rest) && !finished(r, rest->target.tensor) &&
-      rest->reads.front().tensor == some->target.tensor;
+  return adds_parts(some) && adds_parts(rest) && !finished(r, rest->target.tensor) && rest->reads.size() == 1 &&
+      rest->value.as<poly::Read>() && rest->reads.front().tensor == some->target.tensor;
 }
 
 }  // namespace
@@ -95,6 +96,7 @@ void share_rows(Rewriting& r) {
     sets.push_back(one.set);
     for (Fused::Set& set : sets_of_sums(r, behind)) sets.push_back(std::move(set));
   }
+  if (has_threads(r.target)) join_tails(r, sets);
   put_in_order(r.program, sets);
 }
 
@@ -148,6 +150,7 @@ std::vector<Fused::Set> sets_of(const Rewriting& r) {
     set.parts = rows->parts;
     set.loops.emplace_back();
     for (const std::string& index : rows->indices) set.loops.back().push_back(*index_of(*s, index));
+    if (rows->indices.empty()) continue;
     set.strips = set.strips || lies_along(r.program, r.strides, *s, set.loops.back().back(), r.target);
   }
   return sets;

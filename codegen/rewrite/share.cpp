@@ -37,16 +37,36 @@ bool bounded(const Statement& s, std::size_t k) {
       [&](const poly::Range& row) { return mentions(row.value, k) && !reduces(row.value); });
 }
 
+// An index of its own, all values of which have an element.
+bool is_whole(const Statement& s, std::size_t k) { return !bounded(s, k) && s.domain[k].value.constant.is(0); }
+
+// Of a dimension of a map that is in groups, D*g + d with 0 <= d < D: g, by which groups are rows.
+std::optional<std::size_t> index_of_groups(const Statement& s, const Affine& e, const poly::Size& size) {
+  std::vector<std::size_t> both;
+  for (std::size_t k = 0; k < s.indices.size(); ++k) if (mentions(e, k)) both.push_back(k);
+  if (both.size() != 2 || !e.divisor.is(1) || !e.constant.is(0)) return std::nullopt;
+  if (e.coefficients[both[0]].is(1)) std::swap(both[0], both[1]);
+  const auto [g, d] = std::pair(both[0], both[1]);
+  const std::int64_t step = e.coefficients[g].get();
+  const bool tiles = step > 1 && e.coefficients[d].is(1) && is_whole(s, g) && is_whole(s, d) &&
+      extent(s, d) == step && extent(s, g) * step == size.get();
+  return tiles ? std::optional(g) : std::nullopt;
+}
+
 Leads leads(const Program& program, const Statement& s, bool first_only) {
   const poly::Tensor& tensor = program.tensor(s.target.tensor);
   Leads found;
+  const auto is_new = [&](std::size_t k) {
+    return std::none_of(found.begin(), found.end(), [&](const Lead& other) { return other.index == k; });
+  };
   for (std::size_t d = 0; d < s.target.element.size(); ++d) {
-    if (s.target.element[d].is_constant() && tensor.shape[d].is(1)) continue;
-    const auto k = plain_index(s.target.element[d]);
-    const bool lead = k && !bounded(s, *k) &&
-        std::none_of(found.begin(), found.end(), [&](const Lead& other) { return other.index == *k; }) &&
-        s.domain[*k].value.constant.is(0) && s.domain[*k].extent == tensor.shape[d];
+    const Affine& e = s.target.element[d];
+    if (e.is_constant() && tensor.shape[d].is(1)) continue;
+    const auto k = plain_index(e),
+               g = first_only && !reduces(s) ? index_of_groups(s, e, tensor.shape[d]) : std::nullopt;
+    const bool lead = k && is_whole(s, *k) && is_new(*k) && s.domain[*k].extent == tensor.shape[d];
     if (lead) found.push_back({d, *k});
+    else if (g && is_new(*g)) return found.push_back({d, *g}), found;
     else if (first_only) break;
   }
   return found;
@@ -71,6 +91,8 @@ class Sharing {
 
   std::variant<Shared, std::string> made() {
     if (directive_.tensors.size() < 2) return std::string("one statement shares its launch with nobody");
+    if (directive_.rows.empty() && !has_threads(r_.target))
+      return std::string("without `rows` one block of threads has all of them, which a CPU has not");
     if (std::set<std::string>(directive_.rows.begin(), directive_.rows.end()).size() < directive_.rows.size())
       return std::string("a row is named twice");
     for (const std::string& name : directive_.tensors) if (const Refusal why = add(name)) return *why;

@@ -25,7 +25,8 @@ namespace tilec::codegen {
 // A dimension of a target that is an index of its own over the whole extent.
 struct Lead { std::size_t dim, index; };
 using Leads = std::vector<Lead>;
-// The target's first such dimensions; where there is one element only, none.
+// The target's first such dimensions, of a map up to one in groups, `D*g + d`, whose row is g; where there is one
+// element only, none.
 Leads leads_of(const poly::Program& program, const poly::Statement& s);
 // All of them.
 Leads open_leads(const poly::Program& program, const poly::Statement& s);

@@ -18,6 +18,7 @@
 #include "codegen/product.h"
 #include "codegen/ranges.h"
 #include "codegen/rewrite.h"
+#include "codegen/rewrite/center.h"
 #include "codegen/rewrite/online.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/share.h"
@@ -329,7 +330,12 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part =
     if (is_reduced(s, k) && codegen::extent(s, k) > 1 && (!longest || after(k, *longest))) longest = k;
   if (!longest) return std::nullopt;
   const std::int64_t extent = s.domain[*longest].extent->get();
-  const double chunks = std::min({parts.points / parts.least, parts.wanted, static_cast<double>(extent)});
+  // Of parts that read each value once, fewer: their threads have several on their way, and all of them are added up
+  // again.
+  const double wanted = is_part && threads && !alone && !contracts(r.program, s)
+      ? std::ceil(parts.wanted / static_cast<double>(model::threads::elements_at_once))
+      : parts.wanted;
+  const double chunks = std::min({parts.points / parts.least, wanted, static_cast<double>(extent)});
   if (chunks < 2) return std::nullopt;
   const double chunk = static_cast<double>(extent) / chunks;
   return Cut{*longest,
@@ -471,6 +477,7 @@ void split_reductions(Rewriting& r) {
     ++n;
     if (const auto few = cut_of_few_columns(r, std::get<Statement>(r.program.nodes[n]))) split(r, n, *few), ++n;
   }
+  center_squares(r);
 }
 
 Refusal apply(Rewriting& r, const directives::Split& directive) {

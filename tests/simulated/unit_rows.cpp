@@ -170,4 +170,34 @@ TEST_CASE("parts of sums of few columns are cut along a second index, and added 
   CHECK((holds(made.plan, "split S_parts") && holds(made.plan, "share S_parts_1 S")));
 }
 
+TEST_CASE("squares of distances to a mean are summed beside the values, and what adds both up is one launch") {
+  Random random(7);
+  const std::string sums = "M[c: C] = +(X[b, p, c] / (N * P)); V[c: C] = +((X[b, p, c] - M[c]) * (X[b, p, c] - M[c]))";
+  const std::pair<std::string, Sizes> centered[] = {
+      {"f(X[N, P, C]) -> (V) { " + sums + "; }", {{"N", 40}, {"P", 96}, {"C", 70}}},
+      {"f(f16 X[N, P, C]) -> (f32 V) { M[c: C] = +(2.0 * f32(X[b, p, c])); V[c: C] = +(0.5 * ((f32(X[b, p, c]) - M[c] / 7680) * (f32(X[b, p, c]) - M[c] / 7680))); }",
+          {{"N", 40}, {"P", 96}, {"C", 33}}},
+      {"f(X[N, P, C]) -> (V) { M[n, c: N, C] = +(X[n, p, c] / P); V[n, c: N, C] = +((X[n, p, c] - M[n, c]) * (X[n, p, c] - M[n, c]) / P); }",
+          {{"N", 3}, {"P", 837}, {"C", 45}}},
+      {"f(X[N, P, C], G[C]) -> (D) { " + sums + "; D[c: C] = =(G[c] / sqrt(V[c] + 0.1)); }",
+          {{"N", 32}, {"P", 196}, {"C", 64}}}};
+  for (const auto& [text, sizes] : centered) CHECK(holds(run("function " + text, sizes, random).plan, "center V_parts"));
+  // a part of another length, or values that are not the same
+  const std::pair<std::string, Sizes> others[] = {
+      {"f(X[N, P, C]) -> (V) { " + sums + "; }", {{"N", 1}, {"P", 5003}, {"C", 70}}},
+      {"f(X[N, P, C], Z[N, P, C]) -> (V) { M[c: C] = +(Z[b, p, c]); V[c: C] = +((X[b, p, c] - M[c]) * (X[b, p, c] - M[c])); }",
+          {{"N", 40}, {"P", 96}, {"C", 70}}}};
+  for (const auto& [text, sizes] : others) CHECK(!holds(run("function " + text, sizes, random).plan, "center"));
+}
+
+TEST_CASE("what goes on from a few sums is computed where they are") {
+  Random random(8);
+  const std::pair<std::string, std::string> tails[] = {
+      {"f(X[N, C], W[C]) -> (L) { S[] = +(X[n, c] * X[n, c]); T[] = +(W[c]); L[] = =(sqrt(S[]) / (T[] * T[] + 1)); }", "share S T L\n"},
+      {"f(X[N, C], W[C]) -> (Y) { S[c: C] = +(X[n, c]); T[c: C] = =(S[c] * W[c]); Y[c: C] = =(T[c] * T[c] + S[c]); }",
+          "share S_parts_1 S "}};
+  for (const auto& [text, words] : tails)
+    CHECK(holds(run("function " + text, {{"N", 7001}, {"C", 66}}, random).plan, words));
+}
+
 }  // namespace tilec::test
