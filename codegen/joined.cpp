@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include "codegen/beside.h"
 #include "codegen/cover.h"
 #include "codegen/equal_kernels.h"
 #include "codegen/lower.h"
+#include "codegen/same_grid.h"
 #include "codegen/simt/grid.h"
 #include "codegen/spelling.h"
 
@@ -228,7 +228,7 @@ class Joiner {
       return std::pair(-points[a.kernel], std::string_view(a.kernel)) <
           std::pair(-points[b.kernel], std::string_view(b.kernel));
     });
-    if (auto body = beside(run)) {
+    if (auto body = in_one_thread(run)) {
       one.loops.functions.back().body = std::move(*body);
       return one;
     }

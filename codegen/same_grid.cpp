@@ -1,4 +1,4 @@
-#include "codegen/beside.h"
+#include "codegen/same_grid.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -65,7 +65,7 @@ bool read_together(const Step& a, const Step& b) {
 
 }  // namespace
 
-std::optional<Body> beside(const std::vector<Step>& steps) {
+std::optional<Body> in_one_thread(const std::vector<Step>& steps) {
   if (steps.size() > most_kernels) return std::nullopt;
   std::vector<OfThread> all;
   for (const Step& step : steps) {

@@ -15,6 +15,6 @@
 namespace tilec::codegen {
 
 // None where they have nothing in common, or need what the threads of a block have together, or blocks would be few.
-std::optional<Body> beside(const std::vector<Step>& steps);
+std::optional<Body> in_one_thread(const std::vector<Step>& steps);
 
 }  // namespace tilec::codegen
