@@ -74,18 +74,20 @@ struct RowSet {
     return true;
   }
 
+  double rows_in_all(std::size_t rows) const {
+    double all = 1;
+    for (std::size_t r = 0; r < rows; ++r) all *= static_cast<double>(extent(r));
+    return all;
+  }
   bool fill_machine(std::size_t rows) const {
-    double blocks = 1;
-    for (std::size_t r = 0; r < rows; ++r)
-      blocks *= static_cast<double>(statement(nodes.front())->domain[leads[0][r].index].extent->get());
-    return blocks >= model::blocks_of_a_multiprocessor * target.multiprocessors;
+    return rows_in_all(rows) >= model::blocks_of_a_multiprocessor * target.multiprocessors;
   }
 
   // Whether blocks for so many rows, fewer than the GPU has multiprocessors, move what it alone reads and writes in a
   // longer time than a launch of its own takes: a map of whole images behind the sums of their groups.
   bool has_few_blocks(const Statement& s, std::size_t rows) const {
-    double blocks = 1, bytes = 0;
-    for (std::size_t r = 0; r < rows; ++r) blocks *= static_cast<double>(extent(r));
+    const double blocks = rows_in_all(rows);
+    double bytes = 0;
     if (!has_threads(target) || blocks >= target.multiprocessors) return false;
     std::set<TensorId> own{s.target.tensor};
     for (const Access& read : s.reads) own.insert(read.tensor);
@@ -129,6 +131,20 @@ struct RowSet {
       return read.element == s.target.element && bytes_from_memory(program, read.tensor, target) > 0 &&
           touched(read.tensor);
     });
+  }
+
+  // Whether it is a map on a GPU, as all of the set are, that reads large rows which they read: the first cache has
+  // what a block read just now. It writes other elements of a result, as halves or every second one of a row.
+  bool maps_next(const Statement& s, std::size_t rows) const {
+    const auto is_map = [](const Statement& one) { return one.aggregation == Aggregation::Assign && !reduces(one); };
+    if (!has_threads(target) || !is_map(s) || !s.kernel_name.empty() || !fill_machine(rows) ||
+        points(s) < model::threads::warp * rows_in_all(rows) ||
+        bytes_of_a_row(program, members(rows)).of(1) > model::threads::bytes_of_first_cache)
+      return false;
+    return std::ranges::all_of(nodes, [&](int node) { return is_map(*statement(node)); }) &&
+        std::ranges::any_of(s.reads, [&](const Access& read) {
+             return bytes_from_memory(program, read.tensor, target) > 0 && touched(read.tensor);
+           });
   }
 
   // A set that computes this much for an element gains nothing more from what a longer one would keep in cache, and a
@@ -368,6 +384,7 @@ class RowSets {
   // work is left to fewer cores. A step of an unrolled recurrence begins a set of its own, whose kernel is that of the
   // step before.
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
+    if (!dependent && is_next_class(s) && open_.maps_next(s, rows)) return true;
     if (!dependent && rows != open_.count) return false;
     if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
     if (has_threads(target_) &&

@@ -226,6 +226,7 @@ inline constexpr std::int64_t narrow_bytes = 4;        // elements of less take 
                                                        // as others: a thread has neighbours of them
 inline constexpr double waves_of_maps = 4;             // of threads that are left where a thread has several elements
 inline constexpr std::int64_t most_rows = 8;           // elements of a thread
+inline constexpr double bytes_of_first_cache = 8192;   // of a row, that a block finds there when it reads it again
 inline constexpr std::int64_t held_of_steps = 32;      // registers of a thread: what steps of a sum read at once
 inline constexpr double less_of_window = 0.9;          // of what other rows load, for rows that share what they read;
                                                        // so few of these that twice as many load no less than that
