@@ -321,15 +321,37 @@ class OfElement {
 
 }  // namespace
 
-Expr Finishing::value(Body& body, const Nest& nest, const Known& made,
-    const std::function<Expr(const Form&)>& place) const {
+bool Finishing::is_pair(const FlatAccess& read, std::size_t d) const {
+  return nests_.front().dims[d].extent % 2 == 0 && neighbours_of(storage_, read, d, 2) == 2 &&
+      std::ranges::none_of(nests_, [&](const Nest& nest) { return nest.target.tensor == read.tensor; });
+}
+
+Finishing::Pairs Finishing::read_pairs(Body& body, std::size_t d, const Place& place, const Known& known) const {
+  Pairs pairs;
+  for (std::size_t n = 1; n < nests_.size(); ++n)
+    for (const FlatAccess& read : nests_[n].reads) {
+      if (!is_pair(read, d) || known.contains(read.tensor)) continue;
+      const DType type = storage_.plan.program.tensor(read.tensor).dtype;
+      const std::string x = names_.fresh("x"), view = names_.fresh("v");
+      body.push_back(stmt(Allocate{x, type, 2, Memory::Register}));
+      body.push_back(stmt(View{view, storage_.name(read.tensor), place(read.offset, 0), 2 * lang::bytes(type)}));
+      for (std::int64_t c = 0; c < 2; ++c) body.push_back(stmt(Store{x, i64(c), Load{view, i64(c), type}}));
+      pairs.emplace(&read, x);
+    }
+  return pairs;
+}
+
+Expr Finishing::value(Body& body, const Nest& nest, const Known& made, const std::function<Expr(const Form&)>& place,
+    const Pairs& pairs, std::size_t at) const {
   OfElement of(
       body, names_, nest,
       [&](const FlatAccess& read) {
         const auto known = made.find(read.tensor);
         if (known != made.end()) return known->second;
-        return Expr(Load{
-            storage_.name(read.tensor), place(read.offset), storage_.plan.program.tensor(read.tensor).dtype});
+        const DType type = storage_.plan.program.tensor(read.tensor).dtype;
+        const auto pair = pairs.find(&read);
+        if (pair != pairs.end()) return Expr(Load{pair->second, i64(static_cast<std::int64_t>(at)), type});
+        return Expr(Load{storage_.name(read.tensor), place(read.offset), type});
       },
       place);
   Expr all = of(*nest.value);
@@ -338,8 +360,10 @@ Expr Finishing::value(Body& body, const Nest& nest, const Known& made,
 }
 
 std::vector<Finishing::Written> Finishing::values(
-    Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known) const {
+    Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known,
+    std::optional<std::size_t> pairs_along) const {
   std::vector<Written> written;
+  const Pairs pairs = pairs_along && sums.size() == 2 ? read_pairs(body, *pairs_along, place, known) : Pairs();
   for (const Nest& nest : nests_) if (writes(nest)) written.push_back({&nest.target, {}});
   for (std::size_t x = 0; x < sums.size(); ++x) {
     Known made = known;
@@ -349,7 +373,7 @@ std::vector<Finishing::Written> Finishing::values(
       const DType type = storage_.plan.program.tensor(id).dtype;
       const Expr value = &nest == &nests_.front()
           ? sums[x]
-          : this->value(body, nest, made, [&](const Form& form) { return place(form, x); });
+          : this->value(body, nest, made, [&](const Form& form) { return place(form, x); }, pairs, x);
       const Expr stored = convert(convert(value, compute_type(type)), type);
       if (nests_.size() > 1) made.emplace(id, convert(stored, compute_type(type)));
       if (writes(nest)) written[at++].values.push_back(stored);
@@ -370,14 +394,16 @@ std::vector<Finishing::Together> Finishing::side_by_side(Body& body, std::size_t
 Body Finishing::stores(const std::vector<Expr>& sums, const Place& place, const std::vector<Together>& together,
     const Known& known, std::int64_t at) const {
   Body body;
-  const std::vector<Written> all = values(body, sums, place, known);
+  const std::vector<Written> all = values(
+      body, sums, place, known, together.empty() ? std::nullopt : together.front().reads_along);
   for (std::size_t t = 0; t < all.size(); ++t) {
     const auto& [target, values] = all[t];
     if (together[t].by != By::Elements) {
       append(body, words(*target, values, place, together[t], at));
       continue;
     }
-    const auto& [width, aligned, by, packed] = together[t];
+    const std::int64_t width = together[t].width;
+    const std::optional<Expr>& aligned = together[t].aligned;
     const std::string& name = storage_.name(target->tensor);
     for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(width)) {
       const auto some = [&](std::int64_t alignment) {
@@ -432,9 +458,15 @@ Body Finishing::in_pairs(std::size_t d, const std::function<Body(const std::vect
     append(body, write(all));
     return body;
   }
+  std::set<TensorId> read;
+  for (std::size_t n = 1; n < nests_.size(); ++n)
+    for (const FlatAccess& one : nests_[n].reads)
+      if (is_pair(one, d) && read.insert(one.tensor).second)
+        pairs = both(*pairs, aligned(storage_, names_, body, one.tensor, 2));
   const auto known = [&](bool aligned) {
     std::vector<Together> some = all;
     for (Together& one : some) {
+      if (aligned) one.reads_along = d;
       if (one.aligned) one.aligned = Constant{DType::Bool, aligned};
       if (!aligned) one.by = By::Elements;
     }
@@ -481,7 +513,7 @@ Body Finishing::exchanged(
 Body Finishing::stores(
     const Expr& sum, const std::function<Expr(const Form&)>& place, const Known& known) const {
   Body body;
-  for (const Written& one : values(body, {sum}, [&](const Form& form, std::size_t) { return place(form); }, known))
+  for (const Written& one : values(body, {sum}, [&](const Form& form, std::size_t) { return place(form); }, known, {}))
     body.push_back(stmt(Store{storage_.name(one.target->tensor), place(one.target->offset), one.values.front()}));
   return body;
 }

@@ -70,6 +70,7 @@ class Finishing {
     std::optional<Expr> aligned = {};
     By by = By::Elements;
     std::string packed = {};
+    std::optional<std::size_t> reads_along = {};       // a dimension along which pairs of what is read are one access
   };
   // Of each target: how many neighbours along dimension d, where threads have `most` of them side by side.
   std::vector<Together> side_by_side(Body& body, std::size_t d, std::int64_t most) const;
@@ -99,14 +100,18 @@ class Finishing {
  private:
   struct Written { const FlatAccess* target; std::vector<Expr> values; };  // of each element, in the target's type
   // All that is to be written where these are the sums.
-  std::vector<Written> values(
-      Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known) const;
+  std::vector<Written> values(Body& body, const std::vector<Expr>& sums, const Place& place, const Known& known,
+      std::optional<std::size_t> pairs_along) const;
+  // Registers that hold pairs of what is read; by read.
+  using Pairs = std::map<const FlatAccess*, std::string>;
+  Pairs read_pairs(Body& body, std::size_t d, const Place& place, const Known& known) const;
+  bool is_pair(const FlatAccess& read, std::size_t d) const;
   // Two neighbours of 16 bits as a word.
   Body words(const FlatAccess& target, const std::vector<Expr>& values, const Place& place, const Together& together,
       std::int64_t at) const;
   // Of a statement, at an element at which these are known.
-  Expr value(Body& body, const Nest& nest, const Known& made,
-      const std::function<Expr(const Form&)>& place) const;
+  Expr value(Body& body, const Nest& nest, const Known& made, const std::function<Expr(const Form&)>& place,
+      const Pairs& pairs = {}, std::size_t at = 0) const;
 
   const std::vector<Nest>& nests_;
   const Storage& storage_;
