@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "codegen/model/thresholds.h"
+#include "codegen/online_boxes.h"
 #include "codegen/online_leaf.h"
 #include "codegen/online_cores.h"
 #include "codegen/scalar.h"
@@ -142,7 +143,11 @@ double registers_of(const Compute& leaf, const MatrixInstruction& i, bool produc
 
 // As above, by multiplications of tensor cores, what warps read of shared memory, and instructions of elements. A
 // multiprocessor has `most` blocks at most.
-struct CyclesOnCores { double cycles, resident; };
+struct CyclesOnCores {
+  double cycles, resident;
+  double read;                                         // that the second cache takes for what all blocks copy of columns
+  double with_copies() const { return std::max(cycles + model::pass::of_copies * read, read); }
+};
 CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests,
     const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
     std::int64_t threads, std::int64_t depth, const Target& target,
@@ -154,6 +159,7 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
   double blocks = std::ceil(rows / height), multiplied = 0, accesses = 0, issued = 0,
          registers = model::threads::other_registers + model::pass::other_registers;
   for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
+  double copied = 0;                                   // bytes of a column
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const Compute& leaf = leaves[l];
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
@@ -169,6 +175,13 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
         (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
     // Each warp's columns, by ldmatrix; the block's, out of memory and into shared memory.
     const double lines = width * static_cast<double>(lang::bytes(i.operand)) / model::pass::line_bytes;
+    const auto copies = [&](std::size_t other) {
+      const bool folds = parts[other].role != OnlinePart::Product && parts[other].role != OnlinePart::Sum;
+      return !folds && same_columns(nests[other], parts[other], nests[l], parts[l]);
+    };
+    std::size_t before = 0;
+    while (before < l && !copies(before)) ++before;
+    if (before == l) copied += lines * model::pass::line_bytes;
     accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
     registers += registers_of(leaf, i, product, product ? width : static_cast<double>(depth * split.of_row));
   }
@@ -180,7 +193,7 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
       model::threads::registers / (registers * static_cast<double>(threads)),
       model::pass::threads / static_cast<double>(threads), most}));
   if (resident < 1 || registers > static_cast<double>(most_registers))
-    return {std::numeric_limits<double>::infinity(), 0};
+    return {std::numeric_limits<double>::infinity(), 0, 0};
   const double elements = height * std::ceil(over / static_cast<double>(depth)) * static_cast<double>(depth);
   // Of an element, with its share of what a thread does once a turn.
   const double each = i.from_shared() ? model::pass::of_element_in_groups +
@@ -200,24 +213,27 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
               (model::threads::of_one_block - 1) *
                   (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
   const double turns = std::ceil(over / static_cast<double>(depth));
-  return {waves * (one * hidden + turns * model::pass::of_turn / together), resident};
+  const double read = blocks * over * copied /
+      (model::threads::l2_bytes * static_cast<double>(target.multiprocessors));
+  return {waves * (one * hidden + turns * model::pass::of_turn / together), resident, read};
 }
 
-// Of all sweeps. Of blocks side by side one is in its first sweep while another is in its second; a block alone has as
+// Of all sweeps, with what the second cache takes for them. Of blocks side by side one is in its first sweep while another is in its second; a block alone has as
 // few registers left for others in both.
 double cycles_of_sweeps(const poly::Program& program, const std::vector<Nest>& nests,
     const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
     std::int64_t threads, std::int64_t depth, const Target& target) {
   const CyclesOnCores all = cycles_on_cores(program, nests, leaves, parts, i, threads, depth, target);
-  if (!leaves.front().as<forms::Online>()->twice || all.resident < 1) return all.cycles;
+  if (!leaves.front().as<forms::Online>()->twice || all.resident < 1) return all.with_copies();
   std::vector<Nest> own_nests;
   std::vector<Compute> own_leaves;
   std::vector<OnlinePart> own_parts;
   for (const std::size_t l : first_sweep(nests, parts).members)
     own_nests.push_back(nests[l]), own_leaves.push_back(leaves[l]), own_parts.push_back(parts[l]);
   const double most = all.resident < 2 ? all.resident : std::numeric_limits<double>::infinity();
-  return all.cycles +
-      cycles_on_cores(program, own_nests, own_leaves, own_parts, i, threads, depth, target, most).cycles;
+  const CyclesOnCores first =
+      cycles_on_cores(program, own_nests, own_leaves, own_parts, i, threads, depth, target, most);
+  return CyclesOnCores{all.cycles + first.cycles, all.resident, all.read + first.read}.with_copies();
 }
 
 }  // namespace
