@@ -248,8 +248,9 @@ bool reads_copy(const Rewriting& r, const Statement& s) {
 Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(node)]);
   if (!s || tiled(r, s->target.tensor) || in_pass(r, s->target.tensor) || finished(r, s->target.tensor)) return {};
-  // blocks of threads want whole contractions
-  if (has_threads(r.target) && reuses(*s) && !folds_elements(r, *s)) return {};
+  // Blocks of threads want whole contractions; a part of a sum that goes through its largest operand once is none.
+  const bool streams = r.parts.contains(s->target.tensor) && !contracts(r.program, *s);
+  if (has_threads(r.target) && reuses(*s) && !streams && !folds_elements(r, *s)) return {};
   for (std::size_t k = 0; k < s->indices.size(); ++k)
     if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
   if (const auto* fill = std::get_if<TensorId>(&s->fill);
