@@ -132,8 +132,8 @@ struct RowSet {
     });
   }
 
-  // Whether it sums, on a GPU, over the points of each sum of the set, of which one reads a tensor as it does, of so many
-  // bytes or more: the first cache has what a thread read just now.
+  // Whether it sums, on a GPU, over the points of each sum of the set, of which one reads a tensor as it does, of so
+  // many bytes or more: the first cache has what a thread read just now.
   bool sums_alike(const Statement& s, std::size_t rows, double bytes) const {
     if (!has_threads(target) || rows != count || !reduces(s) || contracts(program, s) || !s.kernel_name.empty())
       return false;
