@@ -83,7 +83,7 @@ class Reasons {
         d.tensor);
   }
   std::string operator()(const directives::Center& d) const {
-    return fmt::format("its squares are those of distances to a mean of each part, which need not wait for {}", d.sum);
+    return fmt::format("its squares are those of distances to the first value of each part, which need not wait for {}", d.sum);
   }
   std::string operator()(const directives::Copy& d) const {
     if (d.bits)

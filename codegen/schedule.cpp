@@ -145,17 +145,23 @@ std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Tar
   return threads_of_a_block * elements_of_a_thread(rows, target);
 }
 
-// How many rows give each thread of a block an element, where rows of columns have fewer: what folds there goes down a
-// column. 1: they have as many.
-std::int64_t rows_of_short_columns(const Fused& fused, const Fused::Set& set, const Target& target) {
+// How many columns a row has, where what folds there goes down a column; 0: a warp or a block folds together.
+double columns_of_a_row(const Fused& fused, const Fused::Set& set) {
   const double rows = rows_of(fused.program, set);
-  double most = 1;
+  double most = 0;
   for (const int node : set.nodes) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
     const double columns = elements(fused.program, s.target.tensor) / rows;
-    if (scan_of(s) || columns < model::threads::warp) return 1;
+    if (scan_of(s) || columns < model::threads::warp) return 0;
     most = std::max(most, columns);
   }
+  return most;
+}
+
+// How many such rows give each thread of a block an element, where one has fewer.
+std::int64_t rows_of_short_columns(const Fused& fused, const Fused::Set& set, const Target& target) {
+  const double rows = rows_of(fused.program, set), most = columns_of_a_row(fused, set);
+  if (most == 0) return 1;
   const double blocks = model::blocks_of_a_multiprocessor * target.multiprocessors,
                whole = std::min(static_cast<double>(threads_of_a_block) / most, rows / blocks);
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(whole));
@@ -298,7 +304,12 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
     return few;
   // What is read again and again should still be in the second cache: so few rows are under way where they are long.
   const double again = std::max(longest * lang::bytes(lang::DType::F32), bytes_read_again(fused.program, set, rows));
-  return threads_of_rows(turns, longest, std::max(bytes, again), blocks);
+  const std::int64_t threads = threads_of_rows(turns, longest, std::max(bytes, again), blocks);
+  // More than columns would have nothing to do.
+  const auto columns =
+      static_cast<std::int64_t>(columns_of_a_row(fused, set) * static_cast<double>(set.parts ? 1 : last.step));
+  const std::int64_t warps = ceil_divide(columns, model::threads::warp);
+  return columns ? std::min(threads, std::max(threads_of_a_block, warps * model::threads::warp)) : threads;
 }
 
 // Sums over the rows of a turn that shared memory holds beside the others, of as many blocks as one multiprocessor

@@ -90,7 +90,8 @@ struct RowSet {
     std::set<TensorId> own{s.target.tensor};
     for (const Access& read : s.reads) own.insert(read.tensor);
     for (const TensorId id : own)
-      if (!touched(id)) bytes += bytes_of(program, id);
+      if (!touched(id))
+        bytes += std::min(bytes_of(program, id), points(s) * lang::bytes(program.tensor(id).dtype));
     return bytes * (target.multiprocessors / blocks - 1) > model::threads::bytes_of_a_launch;
   }
 
@@ -131,13 +132,14 @@ struct RowSet {
     });
   }
 
-  // Whether it sums, on a GPU, over the points of each sum of the set, of which one reads a large tensor as it does:
-  // the first cache has what a thread read just now.
-  bool sums_alike(const Statement& s, std::size_t rows) const {
-    if (!has_threads(target) || rows != count || !reduces(s) || contracts(program, s)) return false;
+  // Whether it sums, on a GPU, over the points of each sum of the set, of which one reads a tensor as it does, of so
+  // many bytes or more: the first cache has what a thread read just now.
+  bool sums_alike(const Statement& s, std::size_t rows, double bytes) const {
+    if (!has_threads(target) || rows != count || !reduces(s) || contracts(program, s) || !s.kernel_name.empty())
+      return false;
     const auto reads_with = [&](const Statement& other) {
       return std::ranges::any_of(s.reads, [&](const Access& read) {
-        return bytes_of(program, read.tensor) >= model::threads::bytes_of_a_launch &&
+        return bytes_of(program, read.tensor) >= bytes &&
             std::ranges::find(other.reads, read) != other.reads.end();
       });
     };
@@ -248,8 +250,9 @@ bool reads_copy(const Rewriting& r, const Statement& s) {
 Leads candidates(const Rewriting& r, const std::vector<TensorId>& buffer, int node) {
   const auto* s = std::get_if<Statement>(&r.program.nodes[static_cast<std::size_t>(node)]);
   if (!s || tiled(r, s->target.tensor) || in_pass(r, s->target.tensor) || finished(r, s->target.tensor)) return {};
-  // blocks of threads want whole contractions
-  if (has_threads(r.target) && reuses(*s) && !folds_elements(r, *s)) return {};
+  // Blocks of threads want whole contractions; a part of a sum that goes through its largest operand once is none.
+  const bool streams = r.parts.contains(s->target.tensor) && !contracts(r.program, *s);
+  if (has_threads(r.target) && reuses(*s) && !streams && !folds_elements(r, *s)) return {};
   for (std::size_t k = 0; k < s->indices.size(); ++k)
     if (!is_output_index(*s, k) && s->domain[k].extent->is(0)) return {};
   if (const auto* fill = std::get_if<TensorId>(&s->fill);
@@ -281,6 +284,11 @@ bool touches_memory(const Rewriting& r, std::size_t node) {
   return s && std::any_of(s->reads.begin(), s->reads.end(), [&](const Access& read) {
     return bytes_from_memory(r.program, read.tensor, r.target) > 0;
   });
+}
+
+// Of how many bytes a tensor is at least that sums share a launch for.
+double bytes_to_share(const Rewriting& r, const Statement& s) {
+  return r.parts.contains(s.target.tensor) ? 0 : model::threads::bytes_of_a_launch;
 }
 
 class RowSets {
@@ -386,7 +394,8 @@ class RowSets {
   bool may_share(const Statement& s, bool dependent, std::size_t rows) const {
     if (!dependent && rows != open_.count) return false;
     if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
-    if (!dependent && s.kernel_name.empty() && open_.sums_alike(s, rows) && !folds_elements(rewriting_, s)) return true;
+    const double bytes = bytes_to_share(rewriting_, s);
+    if (!dependent && open_.sums_alike(s, rows, bytes) && !folds_elements(rewriting_, s)) return true;
     if (has_threads(target_) &&
         !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
       return false;

@@ -79,12 +79,17 @@ bool SumsOverRows::walks_in_time(const std::vector<Member>& all, double saved) c
     for (const Access& read : member.statement->reads) moved.insert(read.tensor);
   }
   for (const TensorId id : moved) bytes += bytes_to_read_again(id);
-  // A row shorter than a block leaves threads of it idle, and less is on its way from memory.
-  const double steps =
-                   static_cast<double>(part_size(extents_of(all.front())) * static_cast<std::int64_t>(all.size())),
-               idle = std::max(1.0, static_cast<double>(threads_of_a_block) / longest);
+  // A row shorter than a block leaves threads of it idle, and less is on its way from memory. Blocks that the machine
+  // has no room for walk theirs later.
+  const std::vector<std::int64_t> extents = extents_of(all.front());
+  double blocks = 1;
+  for (const std::int64_t extent : extents) blocks *= static_cast<double>(extent);
+  const auto part = static_cast<double>(part_size(extents));
+  const double steps = part * static_cast<double>(all.size()),
+               idle = std::max(1.0, static_cast<double>(threads_of_a_block) / longest),
+               waves = std::max(1.0, blocks / part / (model::blocks_of_a_multiprocessor * target_.multiprocessors));
   return longest >= static_cast<double>(model::threads::warp) &&
-      steps * idle * model::threads::bytes_of_a_step <= bytes;
+      steps * idle * waves * model::threads::bytes_of_a_step <= bytes;
 }
 
 std::int64_t SumsOverRows::part_size(const std::vector<std::int64_t>& extents) const {

@@ -125,12 +125,9 @@ class Centering {
         type_(s_.value.type()) {}
 
   void run() {
-    const auto& sum = std::get<Statement>(r_.program.nodes[found_.sum]);
     for (std::size_t k = 0; k < s_.indices.size(); ++k)
       if (!is_output_index(s_, k)) count_ *= static_cast<double>(extent(s_, k));
-    const int at = static_cast<int>(s_.reads.size());
-    s_.reads.push_back({sum.target.tensor, s_.target.element});
-    near_ = times(in_type(poly::Read{at, sum.value.type()}, type_), number(1 / (found_.weight * count_)));
+    near_ = first_value();
     const Expr distance = apply(Op::Sub, found_.squares.value, near_);
     Statement rest = beside("_rest", distance), squares = beside("_squares", times(distance, distance));
     Statement whole = joined_by(rest.target.tensor, squares.target.tensor);
@@ -143,6 +140,22 @@ class Centering {
   Expr number(double v) const { return poly::Number{type_, 0, type_ == DType::F32 ? static_cast<float>(v) : v}; }
   Expr apply(Op op, Expr a, Expr b) const { return poly::Apply{op, {std::move(a), std::move(b)}, type_}; }
   Expr times(Expr a, Expr b) const { return apply(Op::Mul, std::move(a), std::move(b)); }
+
+  // Of those that are squared, where all indices of the sum begin.
+  Expr first_value() {
+    const std::size_t count = s_.indices.size(), reads = s_.reads.size();
+    std::vector<Affine> begin;
+    for (std::size_t k = 0; k < count; ++k)
+      begin.push_back(is_output_index(s_, k) ? Affine::index(k, count) : Affine::of(poly::Size(low(s_, k)), count));
+    std::vector<int> read_at;
+    for (std::size_t r = 0; r < reads; ++r) {
+      Access seen{s_.reads[r].tensor, {}};
+      for (const Affine& e : s_.reads[r].element) seen.element.push_back(e.compose(begin, count));
+      read_at.push_back(static_cast<int>(s_.reads.size()));
+      s_.reads.push_back(std::move(seen));
+    }
+    return seen_from(found_.squares.value, begin, count, read_at);
+  }
 
   // A sum over the same points, in a tensor of its own.
   Statement beside(const std::string& suffix, Expr value) {
