@@ -38,6 +38,30 @@ bool holds_steps(const BlockPlace& at, std::size_t d) {
   return shared == 0 || held + shared < l.storage.registers;
 }
 
+bool is_same(const Expr& a, const Expr& b) {
+  return is_const(a) && is_const(b) && const_or(a, 0) == const_or(b, 0);
+}
+
+// A mask that stays the same while d runs stands outside the loop: nothing hoists it later.
+std::optional<Expr> steady_mask(SpelledLeaf& l, Body& body, const BlockPlace& at, std::size_t d) {
+  const bool steady = std::ranges::none_of(l.nest.rows, [&](const Row& row) {
+    return l.n >= 0 && row.form.coefficients[static_cast<std::size_t>(l.n)] && row.form.coefficients[d];
+  });
+  const std::optional<Expr> mask = at.tile.guarded && steady ? at.guard() : std::nullopt;
+  if (!mask) return std::nullopt;
+  const std::string name = l.names.fresh("inside");
+  body.push_back(stmt(Let{name, *mask}));
+  return Variable{name, DType::Bool};
+}
+
+// The fold of a step stands inside the tile's guard.
+StepValues values_of(const BlockPlace& at, const Views& views, const KnownValues& known,
+    std::optional<std::size_t> unrolled = {}, const Expr& u = Expr(std::int64_t{0})) {
+  BlockPlace inside = at;
+  inside.in_mask = at.tile.guarded;
+  return {std::move(inside), views, known, unrolled, u};
+}
+
 class BlockSums {
  public:
   BlockSums(SpelledLeaf& leaf, const BlockRequests& requests, const Accumulators& sums, const KnownValues& common)
@@ -75,10 +99,6 @@ class BlockSums {
         if (!l_.is_of_rows(k) && k != d && row.form.coefficients[k] && !l_.points.at(k)) return false;
       return true;
     });
-  }
-
-  static bool is_same(const Expr& a, const Expr& b) {
-    return is_const(a) && is_const(b) && const_or(a, 0) == const_or(b, 0);
   }
 
   // Steps that every row of the block has, and before and behind them steps under a mask for each row.
@@ -241,7 +261,7 @@ class BlockSums {
       first = var(lo);
       count = var(turns);
     }
-    const std::optional<Expr> mask = steady_mask(body, at, d);
+    const std::optional<Expr> mask = steady_mask(l_, body, at, d);
     Body loop = l_.with(d, first, [&] {
       Body same;
       const Views views = views_of(same, at);
@@ -263,26 +283,6 @@ class BlockSums {
     if (!known) body.push_back(stmt(If{less(Expr(std::int64_t{0}), count), std::move(loop), {}}));
     else append(body, std::move(loop));
     return body;
-  }
-
-  // A mask that stays the same while d runs stands outside the loop: nothing hoists it later.
-  std::optional<Expr> steady_mask(Body& body, const BlockPlace& at, std::size_t d) {
-    const bool steady = std::ranges::none_of(l_.nest.rows, [&](const Row& row) {
-      return l_.n >= 0 && row.form.coefficients[static_cast<std::size_t>(l_.n)] && row.form.coefficients[d];
-    });
-    const std::optional<Expr> mask = at.tile.guarded && steady ? at.guard() : std::nullopt;
-    if (!mask) return std::nullopt;
-    const std::string name = l_.names.fresh("inside");
-    body.push_back(stmt(Let{name, *mask}));
-    return Variable{name, DType::Bool};
-  }
-
-  // The fold of a step stands inside the tile's guard.
-  StepValues values_of(const BlockPlace& at, const Views& views, const KnownValues& known,
-      std::optional<std::size_t> unrolled = {}, const Expr& u = Expr(std::int64_t{0})) const {
-    BlockPlace inside = at;
-    inside.in_mask = at.tile.guarded;
-    return {std::move(inside), views, known, unrolled, u};
   }
 
   // One step of the fold for all accumulators. `mask`: the tile's guard where it was computed before.

@@ -135,19 +135,6 @@ TEST_CASE("reshapes of which one shape cuts the other take no launch") {
   }
 }
 
-TEST_CASE("maps that write parts of each row from the same rows are one launch") {
-  Random random(11);
-  for (const auto& [low, high, rest] :
-      {std::tuple{"2*e", "2*e + 1", ""}, std::tuple{"e", "e + div(N, 2)", ", 0 <= e < N/2"}}) {
-    const std::string text = fmt::format(
-        "function f(bf16 X[M, N], C[N/2]) -> (bf16 Y) {{ L[i, {0}: M, N] = =(bf16(f32(X[i, {0}]) * C[e] - f32(X[i, {1}])))"
-        "{2}; Y[i, {1}: M, N] = =(bf16(f32(X[i, {0}]) + f32(X[i, {1}]) * C[e])) default L; }}",
-        low, high, rest);
-    const Made made = run(text, {{"M", 9001}, {"N", 70}}, random);
-    CHECK(holds(made.plan, "share L Y"));
-  }
-}
-
 TEST_CASE("integers between launches are as narrow as they are proven to be") {
   Random random(8);
   const char* const first =
