@@ -321,8 +321,11 @@ class OfElement {
 
 }  // namespace
 
+// What is the same for all rows is read once for them, whichever way.
 bool Finishing::is_pair(const FlatAccess& read, std::size_t d) const {
-  return nests_.front().dims[d].extent % 2 == 0 && neighbours_of(storage_, read, d, 2) == 2 &&
+  const std::vector<std::int64_t>& along = read.offset.coefficients;
+  const bool of_rows = std::ranges::count_if(along, [](std::int64_t c) { return c != 0; }) > 1;
+  return of_rows && nests_.front().dims[d].extent % 2 == 0 && neighbours_of(storage_, read, d, 2) == 2 &&
       std::ranges::none_of(nests_, [&](const Nest& nest) { return nest.target.tensor == read.tensor; });
 }
 
