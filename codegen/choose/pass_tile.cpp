@@ -145,9 +145,17 @@ double registers_of(const Compute& leaf, const MatrixInstruction& i, bool produc
 // multiprocessor has `most` blocks at most.
 struct CyclesOnCores {
   double cycles, resident;
-  double read;                                         // that the second cache takes for what all blocks copy of columns
+  double read;                                         // that the second cache takes for columns, of all blocks
   double with_copies() const { return std::max(cycles + model::pass::of_copies * read, read); }
 };
+// Whether no member before this one has brought the same columns into shared memory.
+bool copies_columns(const std::vector<Nest>& nests, const std::vector<OnlinePart>& parts, std::size_t l) {
+  for (std::size_t other = 0; other < l; ++other)
+    if ((parts[other].role == OnlinePart::Product || parts[other].role == OnlinePart::Sum) &&
+        same_columns(nests[other], parts[other], nests[l], parts[l]))
+      return false;
+  return true;
+}
 CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Nest>& nests,
     const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
     std::int64_t threads, std::int64_t depth, const Target& target,
@@ -157,9 +165,8 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
                over = static_cast<double>(extent(first, parts.front().over)),
                height = static_cast<double>(online_rows(leaves.front(), threads));
   double blocks = std::ceil(rows / height), multiplied = 0, accesses = 0, issued = 0,
-         registers = model::threads::other_registers + model::pass::other_registers;
+         registers = model::threads::other_registers + model::pass::other_registers, copied = 0;
   for (const std::string& name : leaves.front().outer) blocks *= static_cast<double>(extent(first, *first.dim(name)));
-  double copied = 0;                                   // bytes of a column
   for (std::size_t l = 0; l < leaves.size(); ++l) {
     const Compute& leaf = leaves[l];
     if (parts[l].role != OnlinePart::Product && parts[l].role != OnlinePart::Sum) continue;
@@ -167,21 +174,14 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
     const double width =
         static_cast<double>(product ? ceil_divide(extent(nests[l], parts[l].depth), i.k) * i.k : leaf.vectors * i.n);
     const SplitFactors split = product ? SplitFactors{&i} : split_factors(i, target.math, program, nests[l], parts[l]);
-    const double times = static_cast<double>(split.products());
-    const double tall = static_cast<double>(leaf.rows);
+    const double times = static_cast<double>(split.products()), tall = static_cast<double>(leaf.rows);
     multiplied += width * times;
     issued += (i.from_shared() ? 0 : width * times / static_cast<double>(i.n * i.k)) +
         (split.of_row > 1 ? model::pass::of_parts : 0) +
         (split.of_column > 1 ? width / static_cast<double>(i.m) / tall * model::pass::of_parts : 0);
     // Each warp's columns, by ldmatrix; the block's, out of memory and into shared memory.
     const double lines = width * static_cast<double>(lang::bytes(i.operand)) / model::pass::line_bytes;
-    const auto copies = [&](std::size_t other) {
-      const bool folds = parts[other].role != OnlinePart::Product && parts[other].role != OnlinePart::Sum;
-      return !folds && same_columns(nests[other], parts[other], nests[l], parts[l]);
-    };
-    std::size_t before = 0;
-    while (before < l && !copies(before)) ++before;
-    if (before == l) copied += lines * model::pass::line_bytes;
+    if (copies_columns(nests, parts, l)) copied += lines * model::pass::line_bytes;
     accesses += (i.from_shared() ? 0 : lines / (static_cast<double>(i.m) * tall)) + 2 * lines / height;
     registers += registers_of(leaf, i, product, product ? width : static_cast<double>(depth * split.of_row));
   }
@@ -213,13 +213,12 @@ CyclesOnCores cycles_on_cores(const poly::Program& program, const std::vector<Ne
               (model::threads::of_one_block - 1) *
                   (1 - std::min(1.0, warps * together / model::threads::warps_that_hide)));
   const double turns = std::ceil(over / static_cast<double>(depth));
-  const double read = blocks * over * copied /
-      (model::threads::l2_bytes * static_cast<double>(target.multiprocessors));
-  return {waves * (one * hidden + turns * model::pass::of_turn / together), resident, read};
+  return {waves * (one * hidden + turns * model::pass::of_turn / together), resident,
+      blocks * over * copied / (model::threads::l2_bytes * static_cast<double>(target.multiprocessors))};
 }
 
-// Of all sweeps, with what the second cache takes for them. Of blocks side by side one is in its first sweep while another is in its second; a block alone has as
-// few registers left for others in both.
+// Of all sweeps, with what the second cache takes for them. Of blocks side by side one is in its first sweep while
+// another is in its second; a block alone has as few registers left for others in both.
 double cycles_of_sweeps(const poly::Program& program, const std::vector<Nest>& nests,
     const std::vector<Compute>& leaves, const std::vector<OnlinePart>& parts, const MatrixInstruction& i,
     std::int64_t threads, std::int64_t depth, const Target& target) {

@@ -314,7 +314,7 @@ TEST_CASE("rows of a thread run along the window of a convolution that does not 
   CHECK(strided.m() != "x");                           // windows that touch share nothing
 }
 
-TEST_CASE("threads and blocks of a depthwise filter's gradient have all taps of a row, in parts by images and lines") {
+TEST_CASE("threads of a depthwise filter's gradient have all taps, blocks those of a row, in parts by images and lines") {
   const Sizes sizes{{"N", 32}, {"H", 60}, {"W", 57}, {"C", 100}, {"KH", 3}, {"KW", 5}};
   const codegen::Plan last = plan_of(
       "function (I[N, H, W, C], D[N, H, W, C]) -> (K) { K[j, i, c: 3, 5, C] = +(I[n, y + j - 1, x + i - 2, c] * D[n, y, x, c]); }",
@@ -322,10 +322,10 @@ TEST_CASE("threads and blocks of a depthwise filter's gradient have all taps of 
   REQUIRE(last.groups.size() == 2);                    // parts of parts are added up at once
   const codegen::Compute& threads = last.groups.front().body.front();
   CHECK(threads.is<codegen::forms::Contract>());
-  CHECK(threads.m() == "i");
-  CHECK(threads.rows == 5);
-  CHECK(threads.k == std::vector<std::string>{"y", "x"});
-  CHECK(last.directives.size() == 4);                  // and what adds up 32 x 8 parts is cut, within one launch
+  CHECK(threads.all_of_m() == std::vector<std::string>{"j", "i"});
+  CHECK(threads.rows == 15);
+  CHECK(threads.k == std::vector<std::string>{"x", "y"});
+  CHECK(last.directives.size() == 4);                  // and what adds up 32 x 15 parts is cut, within one launch
   const codegen::Plan first = plan_of(
       "function (I[N, C, H, W], D[N, C, H, W]) -> (K) { K[c, j, i: C, 3, 5] = +(I[n, c, y + j - 1, x + i - 2] * D[n, c, y, x]); }",
       sizes, false, "cuda:sm_90a");
