@@ -24,7 +24,7 @@
 //                                       share (pairs.h)
 //   split C  over k  by 4096            C in two stages, parts of 4096 of k (split.h)
 //   center V  by M                      squares of X - m that V sums, where m waits for the sum M of X, are those of
-//                                       distances to a mean of the part that V sums (center.h)
+//                                       distances to the first value that V sums (center.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
 //   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
