@@ -93,9 +93,14 @@ std::string Kernel::signature() {
   const std::string comment = fmt::format("\n// {} x {} x {} blocks of {} threads\n", grid_.extent[0],
       grid_.extent[1], grid_.extent[2], threads);
   if (cuda_) {
+    const auto head = [&](const std::string& bounds) {
+      return fmt::format(
+          "extern \"C\" __global__ void __launch_bounds__({}) {}({})", bounds, name, fmt::join(list, ", "));
+    };
+    // How many blocks a multiprocessor has stands in a declaration: tools that read kernels know their threads there.
     const std::int64_t blocks = blocks_for_loads(function_.body, threads);
-    return fmt::format("{}extern \"C\" __global__ void __launch_bounds__({}{}) {}({})", comment, threads,
-        blocks ? fmt::format(", {}", blocks) : "", name, fmt::join(list, ", "));
+    const std::string declared = blocks ? "\n" + head(fmt::format("{}, {}", threads, blocks)) + ";" : "";
+    return declared + comment + head(fmt::format("{}", threads));
   }
   return fmt::format("{}__kernel __attribute__((reqd_work_group_size({}, 1, 1))) void {}({})", comment, threads_, name,
       fmt::join(list, ", "));

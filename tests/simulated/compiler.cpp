@@ -48,7 +48,9 @@ std::vector<Heading> headings(const std::string& text) {
   std::vector<Heading> found;
   for (std::sregex_iterator m(text.begin(), text.end(), kernel), end; m != end; ++m) {
     const auto at = static_cast<std::size_t>(m->position()), from = at + m->str().size();
-    std::istringstream parameters(text.substr(from, text.find(')', from) - from));
+    const std::size_t close = text.find(')', from);
+    if (text.compare(close, 2, ");") == 0) continue;   // a declaration
+    std::istringstream parameters(text.substr(from, close - from));
     unsigned long long alone = 0, bit = 1;
     for (std::string one; bit && std::getline(parameters, one, ','); bit <<= 1)
       if (one.find("__restrict__") != std::string::npos) alone |= bit;
