@@ -336,7 +336,7 @@ class GroupLowering {
           return all_beside(together, [&](std::size_t k) {
             Compute own = one;
             own.node = group_.body[l + k].node;
-            Surroundings there = surroundings(l + k);
+            Surroundings there = k == 0 ? around : surroundings(l + k);
             there.fixed = around.fixed, there.limits = around.limits;
             return scan_or_leaf(nests_[l + k], own, storage_, there, names_);
           });
