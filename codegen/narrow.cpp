@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "codegen/scan.h"
 #include "poly/intern.h"
 
 namespace tilec::codegen {
@@ -79,6 +80,7 @@ class Narrowing {
     for (const poly::Node& node : program_.nodes) {
       if (std::holds_alternative<poly::Intrinsic>(node)) fix(node);
       const auto* s = std::get_if<Statement>(&node);
+      if (s && scan_of(*s)) fixed_.insert(s->target.tensor);  // sums that it tells ask it by their form
       if (const auto* held = s ? std::get_if<poly::TensorId>(&s->fill) : nullptr)
         fixed_.insert({*held, s->target.tensor});
     }

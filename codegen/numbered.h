@@ -1,6 +1,7 @@
 // The order in which the elements of a leaf, in blocks of m, are numbered for threads, outermost first.
 //
-//   over x g  m y  n c, of Y[y, x, g, c]     ⇒   y x g c: what lies side by side has neighbours in a warp
+//   over x g  m y  n c, of Y[y, x, g, c]     ⇒   y x g c, where c is less than a warp: what lies side by side has
+//                                                neighbours in it;   x g y c, where it is one
 #pragma once
 
 #include <string>
