@@ -37,10 +37,10 @@ using poly::Range;
 using poly::Statement;
 
 // Whether parts of its fold can be folded again: the fold has no scale of its own, and no element is left out and no
-// part empty, or what these hold then, 0, is what its sum begins with.
+// part empty, or what these hold then, 0, is what its sum begins with. What others wrote before it would be lost.
 bool folds_in_parts(const Rewriting& r, const Statement& s) {
   if (!reduces(s) || s.aggregation == Aggregation::Assign || has_scale(s.aggregation, compute_type(s.value.type())) ||
-      has_gate(s.value))
+      has_gate(s.value) || std::holds_alternative<poly::TensorId>(s.fill))
     return false;
   return (s.domain.size() == s.indices.size() && covers(r.program, s)) ||
       (s.aggregation == Aggregation::Sum && identity_is_fill(nest_of(s, r.strides)));
