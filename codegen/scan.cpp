@@ -462,7 +462,14 @@ std::int64_t block_of(const Strides& strides, const Statement& s, const Scan& sc
       threads ? model::threads::scan_block : std::max(static_cast<double>(model::scan_block), cached / rows);
   const auto block =
       static_cast<std::int64_t>(std::max(least, std::ceil(static_cast<double>(length) / std::ceil(wanted / units))));
-  const std::int64_t rounded = (block + model::scan_block - 1) / model::scan_block * model::scan_block;
+  std::int64_t rounded = (block + model::scan_block - 1) / model::scan_block * model::scan_block;
+  // Of whole blocks no element is asked whether it is there, so that neighbours are one access.
+  if (threads)
+    for (std::int64_t other = rounded; 2 * other > rounded; other -= model::scan_block)
+      if (length % other == 0) {
+        rounded = other;
+        break;
+      }
   const std::int64_t blocks = (length + rounded - 1) / rounded;
   return blocks < model::least_blocks || !starts_blocks(s, scan, rounded) ? 0 : rounded;
 }
