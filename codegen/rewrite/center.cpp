@@ -122,12 +122,13 @@ class Centering {
       : r_(r),
         found_(std::move(found)),
         s_(std::get<Statement>(r.program.nodes[found_.node])),
+        of_squares_(s_.reads.size()),
         type_(s_.value.type()) {}
 
   void run() {
     for (std::size_t k = 0; k < s_.indices.size(); ++k)
       if (!is_output_index(s_, k)) count_ *= static_cast<double>(extent(s_, k));
-    near_ = first_value();
+    near_ = typical_value();
     const Expr distance = apply(Op::Sub, found_.squares.value, near_);
     Statement rest = beside("_rest", distance), squares = beside("_squares", times(distance, distance));
     Statement whole = joined_by(rest.target.tensor, squares.target.tensor);
@@ -141,20 +142,30 @@ class Centering {
   Expr apply(Op op, Expr a, Expr b) const { return poly::Apply{op, {std::move(a), std::move(b)}, type_}; }
   Expr times(Expr a, Expr b) const { return apply(Op::Mul, std::move(a), std::move(b)); }
 
-  // Of those that are squared, where all indices of the sum begin.
-  Expr first_value() {
-    const std::size_t count = s_.indices.size(), reads = s_.reads.size();
-    std::vector<Affine> begin;
+  // The median of the first, the middle and the last of those that are squared: none that is far from all others, and
+  // of values that fall or rise none of the largest.
+  Expr typical_value() {
+    const Expr first = value_at([](std::int64_t) { return std::int64_t{0}; }),
+               middle = value_at([](std::int64_t n) { return n / 2; }),
+               last = value_at([](std::int64_t n) { return n - 1; });
+    return apply(Op::Max, apply(Op::Min, first, middle), apply(Op::Min, apply(Op::Max, first, middle), last));
+  }
+
+  // Where each index of the sum has this one of its values.
+  Expr value_at(std::int64_t (*place)(std::int64_t count)) {
+    const std::size_t count = s_.indices.size(), reads = of_squares_;
+    std::vector<Affine> there;
     for (std::size_t k = 0; k < count; ++k)
-      begin.push_back(is_output_index(s_, k) ? Affine::index(k, count) : Affine::of(poly::Size(low(s_, k)), count));
+      there.push_back(is_output_index(s_, k) ? Affine::index(k, count)
+                                             : Affine::of(poly::Size(low(s_, k) + place(extent(s_, k))), count));
     std::vector<int> read_at;
     for (std::size_t r = 0; r < reads; ++r) {
       Access seen{s_.reads[r].tensor, {}};
-      for (const Affine& e : s_.reads[r].element) seen.element.push_back(e.compose(begin, count));
+      for (const Affine& e : s_.reads[r].element) seen.element.push_back(e.compose(there, count));
       read_at.push_back(static_cast<int>(s_.reads.size()));
       s_.reads.push_back(std::move(seen));
     }
-    return seen_from(found_.squares.value, begin, count, read_at);
+    return seen_from(found_.squares.value, there, count, read_at);
   }
 
   // A sum over the same points, in a tensor of its own.
@@ -213,6 +224,7 @@ class Centering {
   Rewriting& r_;
   Centered found_;
   Statement s_;
+  std::size_t of_squares_;                             // reads that the text has
   DType type_;
   double count_ = 1;                                   // values of a part
   Expr near_ = poly::Number{DType::F32};               // p
