@@ -1,5 +1,6 @@
 // Groups: which loops of a statement become turns, which tensors stay in a turn, where a fill must come first.
 #include "codegen/schedule.h"
+#include "poly/intern.h"
 
 #include <algorithm>
 #include <cmath>
@@ -293,10 +294,11 @@ std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Gro
   for (const int node : set.nodes)
     longest = std::max(
         longest, points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) / rows);
-  // A thread of the largest blocks has 64 registers.
-  int operations = 0;
+  // A thread of the largest blocks has 64 registers. What stands in a value more than once is computed once.
+  std::size_t operations = 0;
   for (const int node : set.nodes)
-    operations += nodes(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value);
+    operations +=
+        poly::parts(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]).value).size();
   Target blocks = target;
   if (operations > model::threads::operations_of_large_blocks)
     blocks.max_threads = std::min(blocks.max_threads, model::threads::block_of_many_operations / (set.parts ? 2 : 1));

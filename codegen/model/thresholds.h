@@ -214,7 +214,8 @@ inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of 
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
 // of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts
 // too
-inline constexpr int operations_of_large_blocks = 32, block_of_many_operations = 512;
+inline constexpr std::size_t operations_of_large_blocks = 40;
+inline constexpr int block_of_many_operations = 512;
 inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows
 inline constexpr std::int64_t elements_at_once = 4;    // of a map, that a thread reads before it waits
 // Of a value that each element which it scales computes again: elements for each, operations, for three functions take
