@@ -5,7 +5,8 @@
 //        D[q, c] = +(X[q, k, c] - p[q, c]);   Q[q, c] = +((X[q, k, c] - p[q, c]) * (X[q, k, c] - p[q, c]));
 //        V[q, c] = =(Q[q, c] + 2 (p[q, c] - m[c]) D[q, c] + K (p[q, c] - m[c]) (p[q, c] - m[c]))
 //
-// That holds for any p. Near the others nothing cancels: p is the median of the first, the middle and the last value. X is read where S is summed, and not again when m is known.
+// That holds for any p. Near the others nothing cancels: p is the median of the first, the middle and the last value. X
+// is read where S is summed, and not again when m is known.
 #pragma once
 
 #include "codegen/rewrite/rewriting.h"
