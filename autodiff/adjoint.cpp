@@ -227,7 +227,7 @@ bool are_apart(const std::vector<Affine>& some, const std::vector<Affine>& other
 TensorId in_front_of_masks(const Program& gradient, const Statement& forward, TensorId cotangent) {
   const auto written = image(forward, gradient.tensor(forward.target.tensor).shape);
   if (written && written->empty()) return cotangent;
-  const auto leaves_out = [&](const Mask& mask) {
+  const auto may_hide = [&](const Mask& mask) {
     return mask.mark ? apart(gradient, {&forward, mask.mark}).size() > 1 : !written || !are_apart(*written, mask.forms);
   };
   for (auto node = gradient.nodes.rbegin(); node != gradient.nodes.rend(); ++node) {
@@ -235,7 +235,7 @@ TensorId in_front_of_masks(const Program& gradient, const Statement& forward, Te
     if (std::ranges::count(made, cotangent) == 0) continue;
     const auto* statement = std::get_if<Statement>(&*node);
     const auto mask = statement ? masked(gradient, *statement) : std::nullopt;
-    if (!mask || leaves_out(*mask)) break;
+    if (!mask || may_hide(*mask)) break;
     cotangent = mask->cotangent;
   }
   return cotangent;

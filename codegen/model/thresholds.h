@@ -212,8 +212,8 @@ inline constexpr std::int64_t operations_of_a_byte = 17;  // of f32, while memor
 inline constexpr std::int64_t narrow_operations = 15;  // of 16 bits by tensor cores, in the time of one of f32
 inline constexpr double wanted_of_a_multiprocessor = 1024;  // threads: half of what it holds
 inline constexpr double least_of_a_thread = 4;         // elements of a row, where more threads than usual go through it
-// of statements that share rows: 47, the gradient of a softmax, take 73 registers; half where they have sums in parts
-// too
+// of statements that share rows, each part of a value once: more take beyond the 64 registers that threads of large
+// blocks have (the gradient of a softmax 73); half the threads where they have sums in parts too
 inline constexpr std::size_t operations_of_large_blocks = 40;
 inline constexpr int block_of_many_operations = 512;
 inline constexpr std::int64_t block_of_opencl = 256;   // threads, whose folds leave shared memory to rows

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 #include <variant>
@@ -66,38 +65,35 @@ std::optional<Squares> squares_of(const Statement& s) {
   return Squares{std::move(*product), distance->operands[0], distance->operands[1]};
 }
 
-// What `sum` multiplies the value by, where it sums that over the same points; the value as `s` reads it.
-std::optional<double> weight_of(const Statement& sum, const Statement& s, const Expr& value) {
+// Whether `sum` sums the value, times numbers, over the same points; the value as `s` reads it.
+bool sums_value(const Statement& sum, const Statement& s, const Expr& value) {
   if (sum.aggregation != Aggregation::Sum || sum.domain != s.domain || sum.target.element != s.target.element)
-    return std::nullopt;
+    return false;
   const auto product = product_of(sum);
-  if (!product) return std::nullopt;
-  double weight = product->negative ? -1 : 1;
+  if (!product) return false;
   const Expr* summed = nullptr;
   for (const ProductFactor& f : product->factors) {
     const auto* number = f.value.as<poly::Number>();
-    if (number && lang::is_float(number->type) && f.role != Role::When)
-      weight = f.role == Role::Times ? weight * number->real : weight / number->real;
-    else if (summed || f.role != Role::Times) return std::nullopt;
-    else summed = &f.value;
+    if (number && lang::is_float(number->type) && f.role != Role::When) continue;
+    if (summed || f.role != Role::Times) return false;
+    summed = &f.value;
   }
-  if (!summed || !std::isnormal(weight) || summed->type() != value.type()) return std::nullopt;
+  if (!summed || summed->type() != value.type()) return false;
   std::vector<int> read_at;
   for (const Access& read : sum.reads) {
     const auto at = std::ranges::find(s.reads, read);
     read_at.push_back(at == s.reads.end() ? -1 : static_cast<int>(at - s.reads.begin()));
   }
-  if (std::ranges::find(read_at, -1) != read_at.end()) return std::nullopt;
+  if (std::ranges::find(read_at, -1) != read_at.end()) return false;
   std::vector<Affine> same;
   for (std::size_t k = 0; k < s.indices.size(); ++k) same.push_back(Affine::index(k, s.indices.size()));
-  return seen_from(*summed, same, same.size(), read_at) == value ? std::optional(weight) : std::nullopt;
+  return seen_from(*summed, same, same.size(), read_at) == value;
 }
 
-// The statement at `node` sums squares whose values the one at `sum` sums, `weight` times.
+// The statement at `node` sums squares whose values the one at `sum` sums.
 struct Centered {
   std::size_t node, sum;
   Squares squares;
-  double weight;
 };
 
 std::variant<Centered, std::string> centered(const Rewriting& r, std::size_t node, std::size_t sum) {
@@ -109,10 +105,9 @@ std::variant<Centered, std::string> centered(const Rewriting& r, std::size_t nod
     return fmt::format("`{}` is no sum of squares of distances to what does not run over it", name);
   if (s.domain.size() != s.indices.size() || !covers(r.program, s) || !std::holds_alternative<poly::Number>(s.fill))
     return fmt::format("conditions say which points `{}` sums, or which elements it has", name);
-  const auto weight = weight_of(other, s, squares->value);
-  if (!weight || sum >= node)
+  if (sum >= node || !sums_value(other, s, squares->value))
     return fmt::format("`{}` does not sum before it, over the same points, what `{}` squares", of, name);
-  return Centered{node, sum, std::move(*squares), *weight};
+  return Centered{node, sum, std::move(*squares)};
 }
 
 // What is built of the statement that sums squares.
