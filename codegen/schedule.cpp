@@ -8,6 +8,7 @@
 #include <set>
 
 #include "autodiff/graph.h"
+#include "codegen/choose/columns.h"
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/neighbours.h"
 #include "codegen/choose/pass_tile.h"
@@ -135,15 +136,22 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
   return true;
 }
 
-// Rows of a turn of a block of threads, at most, where neighbours lie side by side. Rows of one element each are a map:
-// every thread has some.
-std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, const Target& target) {
+// Rows of a turn of a block of threads, of which shared memory holds `fit`, where neighbours lie side by side. Rows of
+// one element each are a map: every thread has some.
+std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, std::int64_t fit, const Target& target) {
   const double rows = rows_of(fused.program, set);
-  const bool maps = std::ranges::all_of(set.nodes, [&](int node) {
-    return points(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)])) <= rows;
-  });
-  if (!maps) return model::threads::warp;
-  return threads_of_a_block * elements_of_a_thread(rows, target);
+  const auto statement = [&](int node) -> const poly::Statement& {
+    return std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]);
+  };
+  if (std::ranges::all_of(set.nodes, [&](int node) { return points(statement(node)) <= rows; }))
+    return std::clamp<std::int64_t>(fit, 1, threads_of_a_block * elements_of_a_thread(rows, target));
+  if (std::ranges::all_of(
+          set.nodes, [&](int node) { return reduces(statement(node)) || points(statement(node)) <= rows; }))
+    return std::clamp<std::int64_t>(fit, 1, model::threads::warp);
+  const poly::Statement& last = statement(set.nodes.back());
+  const std::int64_t extent = last.domain[set.loops.back().back()].extent->get();
+  return std::max<std::int64_t>(1, columns_of_a_turn(fit, extent, rows / static_cast<double>(extent),
+                                       lang::bytes(fused.program.tensor(last.target.tensor).dtype), target));
 }
 
 // How many columns a row has, where what folds there goes down a column; 0: a warp or a block folds together.
@@ -183,10 +191,12 @@ std::vector<Loop> row_loops(
     if (set.parts) loops.back().step = set.parts;
     if (set.parts > 1) loops.back().walk = 1;
     if (has_short_rows(fused, set, target)) loops.back().step = model::threads::short_rows_of_a_block;
-    else if (!set.parts)
-      loops.back().step = std::clamp<std::int64_t>(static_cast<std::int64_t>(shared_for_rows(target) / row_bytes), 1,
-          lie_side_by_side(fused, set) ? rows_of_a_turn(fused, set, target)
-                                       : rows_of_short_columns(fused, set, target));
+    else if (!set.parts) {
+      const auto fit = static_cast<std::int64_t>(shared_for_rows(target) / row_bytes);
+      loops.back().step = lie_side_by_side(fused, set)
+          ? rows_of_a_turn(fused, set, fit, target)
+          : std::clamp<std::int64_t>(fit, 1, rows_of_short_columns(fused, set, target));
+    }
     return loops;
   }
   const auto& first = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes.front())]);

@@ -6,6 +6,7 @@
 
 #include "autodiff/graph.h"
 #include "codegen/choose/any_rows.h"
+#include "codegen/choose/columns.h"
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/row_candidates.h"
 #include "codegen/choose/staged.h"
@@ -291,6 +292,20 @@ double bytes_to_share(const Rewriting& r, const Statement& s) {
   return r.parts.contains(s.target.tensor) ? 0 : model::threads::bytes_of_a_launch;
 }
 
+// As a directive would have them: with rows of the first one, and parts of so many of the last where it sums over them.
+std::optional<Shared> together(
+    const Rewriting& r, const std::vector<int>& nodes, const Member& first, std::int64_t part) {
+  directives::Share directive;
+  for (const int node : nodes)
+    directive.tensors.push_back(
+        target_name(r.program, std::get<Statement>(r.program.nodes[static_cast<std::size_t>(node)])));
+  for (const std::size_t k : first.rows) directive.rows.push_back(first.statement->indices[k]);
+  directive.size = part;
+  auto made = shared(r, directive);
+  if (auto* set = std::get_if<Shared>(&made)) return std::move(*set);
+  return std::nullopt;
+}
+
 class RowSets {
  public:
   explicit RowSets(const Rewriting& r)
@@ -474,19 +489,9 @@ class RowSets {
     std::sort(nodes.begin(), nodes.end());
     Member first{open_.statement(nodes.front()), {}};
     for (std::size_t r = 0; r < open_.count; ++r) first.rows.push_back(open_.leads[0][r].index);
-    auto made = together(nodes, first, true);
+    auto made = together(rewriting_, nodes, first, parts_.part_size(extents_of(first)));
     if (!made) for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
     return made;
-  }
-
-  std::optional<Shared> together(const std::vector<int>& nodes, const Member& first, bool sums) const {
-    directives::Share directive;
-    for (const int node : nodes) directive.tensors.push_back(target_name(program_, *open_.statement(node)));
-    for (const std::size_t k : first.rows) directive.rows.push_back(first.statement->indices[k]);
-    directive.size = sums ? parts_.part_size(extents_of(first)) : 0;
-    auto made = shared(rewriting_, directive);
-    if (auto* set = std::get_if<Shared>(&made)) return std::move(*set);
-    return std::nullopt;
   }
 
   // ---- rows that are any indices, where that moves less
@@ -494,22 +499,32 @@ class RowSets {
   // Replaces the set by one from the same statement whose rows are other dimensions, or reductions of its first
   // statements.
   bool take_better(std::size_t first) {
-    if (has_threads(target_) || !touches_memory(rewriting_, first)) return false;
-    const auto other = grown_by_any_rows(program_, strides_, target_, static_cast<int>(first),
-        [&](std::size_t node) { return set_of_[node] < 0 || set_of_[node] == current(); });
+    const auto other = better(static_cast<int>(first));
     if (!other) return false;
-    std::vector<Member> now = open_.members(open_.count);
-    for (const int node : sums_) now.push_back({open_.statement(node), {}});
-    if (other->saved <= model::clearly_fewer_bytes * bytes_saved(program_, now, target_)) return false;
-    auto made = together(other->nodes, other->members.front(),
-        std::any_of(other->members.begin(), other->members.end(), sums_over_rows));
+    const Member& all = other->members.front();
+    const bool sums = std::ranges::any_of(other->members, sums_over_rows);
+    auto made = together(rewriting_, other->nodes, all, sums ? parts_.part_size(extents_of(all)) : 0);
     if (!made) return false;
-    for (const int node : open_.nodes) set_of_[static_cast<std::size_t>(node)] = -1;
-    for (const int node : sums_) set_of_[static_cast<std::size_t>(node)] = -1;
+    for (const auto* nodes : {&open_.nodes, &sums_})
+      for (const int node : *nodes) set_of_[static_cast<std::size_t>(node)] = -1;
     for (const int node : other->nodes) set_of_[static_cast<std::size_t>(node)] = current();
     done_.push_back(std::move(*made));
     reset();
     return true;
+  }
+
+  std::optional<OpenSet> better(int first) const {
+    const auto free = [&](std::size_t node) { return set_of_[node] < 0 || set_of_[node] == current(); };
+    if (has_threads(target_)) {
+      auto other = grown_by_columns(rewriting_, first, free);
+      return other && other->nodes.size() > open_.nodes.size() + sums_.size() ? other : std::nullopt;
+    }
+    if (!touches_memory(rewriting_, static_cast<std::size_t>(first))) return std::nullopt;
+    std::vector<Member> now = open_.members(open_.count);
+    for (const int node : sums_) now.push_back({open_.statement(node), {}});
+    auto other = grown_by_any_rows(program_, strides_, target_, first, free);
+    const bool fewer = other && other->saved > model::clearly_fewer_bytes * bytes_saved(program_, now, target_);
+    return fewer ? other : std::nullopt;
   }
 
   void close() {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "codegen/choose/columns.h"
 #include "codegen/choose/leaf.h"
 #include "codegen/choose/splits.h"
 #include "codegen/choose/staged.h"
@@ -81,13 +82,6 @@ bool is_reduced(const Statement& s, std::size_t k) {
 bool in_rows(const Statement& s, std::size_t k) {
   return std::any_of(s.domain.begin() + static_cast<std::ptrdiff_t>(s.indices.size()), s.domain.end(),
       [&](const Range& row) { return !row.value.coefficients[k].is(0); });
-}
-
-// A chunk nearly as long of which the extent is a multiple, so that no part needs bounds of its own; else this one.
-std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk) {
-  for (std::int64_t other = chunk; other <= chunk + chunk / 8; ++other) if (extent % other == 0) return other;
-  for (std::int64_t other = chunk; other > chunk / 2; --other) if (extent % other == 0) return other;
-  return chunk;
 }
 
 // How many parts would do, by what one part at least has of `points`, those of one element; from how many on another
@@ -344,6 +338,12 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part =
 
 }  // namespace
 
+std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk) {
+  for (std::int64_t other = chunk; other <= chunk + chunk / 8; ++other) if (extent % other == 0) return other;
+  for (std::int64_t other = chunk; other > chunk / 2; --other) if (extent % other == 0) return other;
+  return chunk;
+}
+
 std::pair<Statement, Statement> in_parts(Rewriting& r, const Statement& whole, const Cut& cut) {
   Program& program = r.program;
   const std::size_t count = whole.indices.size(), chunk_index = count;  // the new index stands last
@@ -456,10 +456,12 @@ std::optional<Cut> cut_of_few_columns(const Rewriting& r, const Statement& sum) 
 }  // namespace
 
 void split_reductions(Rewriting& r) {
-  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
+  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r), of_columns = split_for_columns(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || beside_rows.contains(s->target.tensor) || in_pass(r, s->target.tensor)) continue;
+    if (!s || beside_rows.contains(s->target.tensor) || of_columns.contains(s->target.tensor) ||
+        in_pass(r, s->target.tensor))
+      continue;
     std::optional<Cut> cut = cut_of(r, *s);
     if (!cut && !has_threads(r.target) && folds_in_parts(r, *s)) cut = cut_by_time(r, *s);
     if (!cut) continue;
@@ -477,7 +479,7 @@ void split_reductions(Rewriting& r) {
     ++n;
     if (const auto few = cut_of_few_columns(r, std::get<Statement>(r.program.nodes[n]))) split(r, n, *few), ++n;
   }
-  center_squares(r);
+  center_squares(r, of_columns);
 }
 
 Refusal apply(Rewriting& r, const directives::Split& directive) {

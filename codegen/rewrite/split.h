@@ -9,6 +9,8 @@
 #include "codegen/rewrite/rewriting.h"
 namespace tilec::codegen {
 struct Cut { std::size_t index; std::int64_t chunk; };   // which index of a statement, into parts of how many values
+// A chunk nearly as long of which the extent is a multiple, so that no part needs bounds of its own; else this one.
+std::int64_t whole_chunk(std::int64_t extent, std::int64_t chunk);
 // What computes the parts of its fold, and what folds these.
 std::pair<poly::Statement, poly::Statement> in_parts(Rewriting& r, const poly::Statement& whole, const Cut& cut);
 
