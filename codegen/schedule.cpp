@@ -129,6 +129,7 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
     if (stride(s.target, set.loops[n].back()) != 1 || scan_of(s)) return false;
     for (const poly::Access& read : s.reads) {
       if (stride(read, set.loops[n].back()) > 1) return false;
+      if (stride(read, set.loops[n].back()) == 0) continue;
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (!is_output_index(s, k) && stride(read, k) == 1) return false;
     }

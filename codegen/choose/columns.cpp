@@ -98,7 +98,7 @@ class Columns {
     };
     if (stride(s.target, last) != 1) return false;
     return std::ranges::all_of(s.reads, [&](const Access& read) {
-      if (stride(read, last) > 1) return false;
+      if (stride(read, last) != 1) return stride(read, last) == 0;
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (!is_output_index(s, k) && stride(read, k) == 1) return false;
       return true;

@@ -249,7 +249,7 @@ inline constexpr double tiles_of_a_multiprocessor = 2; // that hide each other's
 // points of an element that a block, or a thread, takes longer for than a launch
 inline constexpr double least_fold_to_cut = 16384, least_column_to_cut = 256, least_tile_to_cut = 512;
 // points of an element in one part of its sum, at least: where a tile computes it, where a thread does
-inline constexpr double least_column_of_parts = 128;   // values of a column that threads of a block fold together
+inline constexpr double least_column_of_parts = 64;    // values of a column that threads of a block fold together
 inline constexpr double least_of_a_tile_part = 64, least_of_a_column_part = 32;
 inline constexpr double bytes_of_a_step = 840e3;        // while a block is at one statement of a row: 0.25 us, as the
                                                         // gradient of a layer norm takes for its 13
