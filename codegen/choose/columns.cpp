@@ -72,7 +72,7 @@ class Columns {
 
   bool may_join(const Statement& s) const {
     const TensorId id = s.target.tensor;
-    return !contracts(program_, s) && s.kernel_name.empty() && !has_slice(program_, s) && !scan_of(s) &&
+    return !contracts(program_, s) && s.kernel_name.empty() && !is_step(r_, s) && !scan_of(s) &&
         !std::holds_alternative<TensorId>(s.fill) && !tiled(r_, id) && !in_pass(r_, id) && !finished(r_, id);
   }
 
@@ -97,8 +97,9 @@ class Columns {
       return std::abs(sum);
     };
     if (stride(s.target, last) != 1) return false;
+    const bool few = points(s) <= model::threads::small_sum;
     return std::ranges::all_of(s.reads, [&](const Access& read) {
-      if (stride(read, last) != 1) return stride(read, last) == 0;
+      if (stride(read, last) != 1) return stride(read, last) == 0 || few;
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (!is_output_index(s, k) && stride(read, k) == 1) return false;
       return true;
@@ -197,21 +198,40 @@ class Columns {
   }
 
   double bytes_touched(const std::vector<Member>& all) const {
-    std::set<TensorId> seen;
+    std::map<TensorId, double> seen;
     for (const Member& member : all) {
-      seen.insert(member.statement->target.tensor);
-      for (const Access& read : member.statement->reads) seen.insert(read.tensor);
+      const auto touch = [&](TensorId id) {
+        const double bytes = std::min(bytes_of(program_, id), points(*member.statement) *
+                lang::bytes(program_.tensor(id).dtype));
+        seen[id] = std::max(seen[id], bytes);
+      };
+      touch(member.statement->target.tensor);
+      for (const Access& read : member.statement->reads) touch(read.tensor);
     }
     double bytes = 0;
-    for (const TensorId id : seen) bytes += bytes_of(program_, id);
+    for (const auto& [id, touched] : seen) bytes += touched;
     return bytes;
   }
 
-  // Whether what was folded is met again, column by column.
+  // They share a launch already (rows.h).
+  bool adds_up_parts_of_parts(const Statement& s) const {
+    const auto is_part = [&](const Access& read) { return r_.parts.contains(read.tensor); };
+    return std::ranges::any_of(s.reads, [&](const Access& read) {
+      const Statement* made = is_part(read) ? maker(program_, read.tensor) : nullptr;
+      return made && std::ranges::any_of(made->reads, is_part);
+    });
+  }
+
+  // Whether what was folded is met again, column by column; or folds that read earlier ones are so small that a launch
+  // takes longer.
   bool goes_on(const std::vector<Member>& all) const {
-    return std::ranges::any_of(all, [&](const Member& member) {
+    const bool meets = std::ranges::any_of(all, [&](const Member& member) {
       return !reduces(*member.statement) && 2 * points(*member.statement) > points(*all.front().statement);
     });
+    return meets || (!adds_up_parts_of_parts(*all.front().statement) && is_small(all));
+  }
+  bool is_small(const std::vector<Member>& all) const {
+    return bytes_touched(all) * r_.target.multiprocessors / blocks(all) <= model::threads::bytes_of_a_launch;
   }
 
   // Whether the second cache still has what the blocks that are under way read again.

@@ -66,6 +66,15 @@ bool has_slice(const Program& program, const Statement& s) {
       std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) { return is_slice(program, read); });
 }
 
+bool is_step(const Rewriting& r, const Statement& s) {
+  const auto of_input = [&](const Access& read) {
+    return has_threads(r.target) && std::ranges::find(r.program.inputs, read.tensor) != r.program.inputs.end();
+  };
+  return is_slice(r.program, s.target) || std::ranges::any_of(s.reads, [&](const Access& read) {
+    return is_slice(r.program, read) && !of_input(read);
+  });
+}
+
 bool alike(const Program& program, const Statement& a, const Statement& b) {
   const auto same_kind = [&](const Access& x, const Access& y) {
     const poly::Tensor &s = program.tensor(x.tensor), &t = program.tensor(y.tensor);

@@ -22,6 +22,8 @@ bool is_slice(const poly::Program& program, const poly::Access& access);
 // Whether a statement reads or writes a slice, as a step of a recurrence does of its inputs: the same statement of
 // another step has another address, so the two have no kernel in common.
 bool has_slice(const poly::Program& program, const poly::Statement& s);
+// Whether it may be one step of an unrolled recurrence: it reads or writes a slice; on a GPU, of no input.
+bool is_step(const Rewriting& r, const poly::Statement& s);
 // One statement of an unrolled recurrence and the same one of another step.
 bool alike(const poly::Program& program, const poly::Statement& a, const poly::Statement& b);
 

@@ -292,16 +292,6 @@ double bytes_to_share(const Rewriting& r, const Statement& s) {
   return r.parts.contains(s.target.tensor) ? 0 : model::threads::bytes_of_a_launch;
 }
 
-// Whether it may be one step of an unrolled recurrence: it reads or writes a slice; on a GPU, of no input.
-bool is_step(const Rewriting& r, const Statement& s) {
-  const auto of_input = [&](const Access& read) {
-    return has_threads(r.target) && std::ranges::find(r.program.inputs, read.tensor) != r.program.inputs.end();
-  };
-  return is_slice(r.program, s.target) || std::ranges::any_of(s.reads, [&](const Access& read) {
-    return is_slice(r.program, read) && !of_input(read);
-  });
-}
-
 // As a directive would have them: with rows of the first one, and parts of so many of the last where it sums over them.
 std::optional<Shared> together(
     const Rewriting& r, const std::vector<int>& nodes, const Member& first, std::int64_t part) {
@@ -420,17 +410,15 @@ class RowSets {
     if (!dependent && rows != open_.count) return false;
     if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
     const double bytes = bytes_to_share(rewriting_, s);
-    if (!dependent && open_.sums_alike(s, rows, bytes) &&
-        (!folds_elements(rewriting_, s) || open_.fill_machine(rows)))
-      return true;
-    if (has_threads(target_) &&
-        !(rows == open_.count && (dependent || (folds_elements(rewriting_, s) && open_.fill_machine(rows)))))
-      return false;
+    const bool fills = open_.fill_machine(rows), folds = has_threads(target_) && folds_elements(rewriting_, s);
+    if (!dependent && open_.sums_alike(s, rows, bytes) && (!folds || fills)) return true;
+    if (has_threads(target_) && !(rows == open_.count && (dependent || (folds && fills)))) return false;
     if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
     if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) ||
         !s.kernel_name.empty() || is_step(rewriting_, s))
       return false;
-    if (std::ranges::any_of(open_.nodes, [&](int other) { return is_step(rewriting_, *open_.statement(other)); })) return false;
+    const auto steps = [&](int other) { return is_step(rewriting_, *open_.statement(other)); };
+    if (std::ranges::any_of(open_.nodes, steps)) return false;
     if (!dependent && open_.reads_alike(s, writer_)) return true;
     return std::none_of(
         open_.nodes.begin(), open_.nodes.end(), [&](int other) { return alike(program_, *open_.statement(other), s); });
