@@ -213,22 +213,22 @@ class Columns {
     return bytes;
   }
 
-  // They share a launch already (rows.h).
-  bool adds_up_parts_of_parts(const Statement& s) const {
+  // Whether it adds up parts, which are no sums of parts themselves: those share a launch already (rows.h).
+  bool adds_up_parts(const Statement& s) const {
     const auto is_part = [&](const Access& read) { return r_.parts.contains(read.tensor); };
-    return std::ranges::any_of(s.reads, [&](const Access& read) {
+    return std::ranges::any_of(s.reads, is_part) && std::ranges::none_of(s.reads, [&](const Access& read) {
       const Statement* made = is_part(read) ? maker(program_, read.tensor) : nullptr;
       return made && std::ranges::any_of(made->reads, is_part);
     });
   }
 
-  // Whether what was folded is met again, column by column; or folds that read earlier ones are so small that a launch
-  // takes longer.
+  // Whether what was folded is met again, column by column; or what adds up parts is so little that a launch takes
+  // longer.
   bool goes_on(const std::vector<Member>& all) const {
     const bool meets = std::ranges::any_of(all, [&](const Member& member) {
       return !reduces(*member.statement) && 2 * points(*member.statement) > points(*all.front().statement);
     });
-    return meets || (!adds_up_parts_of_parts(*all.front().statement) && is_small(all));
+    return meets || (adds_up_parts(*all.front().statement) && is_small(all));
   }
   bool is_small(const std::vector<Member>& all) const {
     return bytes_touched(all) * r_.target.multiprocessors / blocks(all) <= model::threads::bytes_of_a_launch;

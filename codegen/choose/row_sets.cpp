@@ -75,25 +75,27 @@ struct RowSet {
     return true;
   }
 
-  bool fill_machine(std::size_t rows) const {
-    double blocks = 1;
-    for (std::size_t r = 0; r < rows; ++r)
-      blocks *= static_cast<double>(statement(nodes.front())->domain[leads[0][r].index].extent->get());
-    return blocks >= model::blocks_of_a_multiprocessor * target.multiprocessors;
+  double blocks(std::size_t rows) const {
+    double count = 1;
+    for (std::size_t r = 0; r < rows; ++r) count *= static_cast<double>(extent(r));
+    return count;
   }
+  bool fill_machine(std::size_t rows) const {
+    return blocks(rows) >= model::blocks_of_a_multiprocessor * target.multiprocessors;
+  }
+  bool leaves_idle(std::size_t rows) const { return blocks(rows) < target.multiprocessors; }
 
   // Whether blocks for so many rows, fewer than the GPU has multiprocessors, move what it alone reads and writes in a
   // longer time than a launch of its own takes: a map of whole images behind the sums of their groups.
   bool has_few_blocks(const Statement& s, std::size_t rows) const {
-    double blocks = 1, bytes = 0;
-    for (std::size_t r = 0; r < rows; ++r) blocks *= static_cast<double>(extent(r));
-    if (!has_threads(target) || blocks >= target.multiprocessors) return false;
+    double bytes = 0;
+    if (!has_threads(target) || !leaves_idle(rows)) return false;
     std::set<TensorId> own{s.target.tensor};
     for (const Access& read : s.reads) own.insert(read.tensor);
     for (const TensorId id : own)
       if (!touched(id))
         bytes += std::min(bytes_of(program, id), points(s) * lang::bytes(program.tensor(id).dtype));
-    return bytes * (target.multiprocessors / blocks - 1) > model::threads::bytes_of_a_launch;
+    return bytes * (target.multiprocessors / blocks(rows) - 1) > model::threads::bytes_of_a_launch;
   }
 
   // Whether it is a value for each row, on a GPU, that a later statement reads beside what the set reads or makes: that
@@ -411,7 +413,7 @@ class RowSets {
     if (!dependent && (open_.joins_apart(s, rows) || brings_rows(rewriting_, open_, s))) return true;
     const double bytes = bytes_to_share(rewriting_, s);
     const bool fills = open_.fill_machine(rows), folds = has_threads(target_) && folds_elements(rewriting_, s);
-    if (!dependent && open_.sums_alike(s, rows, bytes) && (!folds || fills)) return true;
+    if (!dependent && open_.sums_alike(s, rows, bytes)) return true;
     if (has_threads(target_) && !(rows == open_.count && (dependent || (folds && fills)))) return false;
     if (is_next_class(s) && s.kernel_name.empty() && saves_traffic(s, rows)) return true;
     if ((cycles(s) > model::worth_sharing && !has_threads(target_) && !saves_traffic(s, rows)) ||
@@ -515,7 +517,8 @@ class RowSets {
     const auto free = [&](std::size_t node) { return set_of_[node] < 0 || set_of_[node] == current(); };
     if (has_threads(target_)) {
       auto other = grown_by_columns(rewriting_, first, free);
-      return other && other->nodes.size() > open_.nodes.size() + sums_.size() ? other : std::nullopt;
+      const std::size_t now = open_.nodes.size() + sums_.size(), least = now + !open_.leaves_idle(open_.count);
+      return other && other->nodes.size() >= least ? other : std::nullopt;
     }
     if (!touches_memory(rewriting_, static_cast<std::size_t>(first))) return std::nullopt;
     std::vector<Member> now = open_.members(open_.count);

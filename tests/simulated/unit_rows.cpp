@@ -193,6 +193,23 @@ TEST_CASE("squares of distances to a mean are summed beside the values, and what
   for (const auto& [text, sizes] : others) CHECK(!holds(run("function " + text, sizes, random).plan, "center"));
 }
 
+TEST_CASE("a block has a strip of columns, down which it folds and goes on") {
+  Random random(9);
+  const std::string softmax =
+      "M[n, x: N, X] = >(A[n, c, x]); E[n, c, x: N, C, X] = =(exp(A[n, c, x] - M[n, x])); S[n, x: N, X] = +(E[n, c, x]); ";
+  const std::tuple<std::string, Sizes, std::string> columns[] = {
+      {"f(A[N, C, X]) -> (Y) { " + softmax + "Y[n, c, x: N, C, X] = =(E[n, c, x] / S[n, x]); }",
+          {{"N", 3}, {"C", 21}, {"X", 45}}, "share M E S Y  rows n x"},
+      {"f(A[N, C, X]) -> (Y) { " + softmax + "Y[n, c, x: N, C, X] = =(E[n, c, x] / S[n, x]); }",
+          {{"N", 2}, {"C", 301}, {"X", 9}}, "share M_parts M E S_parts S Y  rows n x"},
+      {"f(f16 A[N, C, X], G[C]) -> (Y) { V[n, x: N, X] = +(f32(A[n, c, x]) * f32(A[n, c, x]) / C); Y[n, c, x: N, C, X] = =(f16(f32(A[n, c, x]) / sqrt(V[n, x] + 0.1) * G[c])); }",
+          {{"N", 2}, {"C", 130}, {"X", 70}}, "share V_parts V Y  rows n x"},
+      // two folds of tensors of their own
+      {"f(A[N, C, X], B[N, C, X]) -> (Y) { " + softmax + "T[n, x: N, X] = +(B[n, c, x]); Y[n, c, x: N, C, X] = =(B[n, c, x] - E[n, c, x] / S[n, x] * T[n, x]); }",
+          {{"N", 3}, {"C", 21}, {"X", 45}}, "T Y  rows n x"}};
+  for (const auto& [text, sizes, words] : columns) CHECK(holds(run("function " + text, sizes, random).plan, words));
+}
+
 TEST_CASE("what goes on from a few sums is computed where they are") {
   Random random(8);
   const std::pair<std::string, std::string> tails[] = {
