@@ -137,6 +137,23 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
   return true;
 }
 
+// Whether a statement of the set reads what another one makes.
+bool reads_itself(const Fused& fused, const Fused::Set& set) {
+  const auto node = [&](int n) -> const poly::Node& { return fused.program.nodes[static_cast<std::size_t>(n)]; };
+  return std::ranges::any_of(set.nodes, [&](int made) {
+    const TensorId id = std::get<poly::Statement>(node(made)).target.tensor;
+    return std::ranges::any_of(set.nodes, [&](int reader) { return reads(node(reader), id); });
+  });
+}
+
+// Whether each thread folds columns of its own, for each statement.
+bool has_columns_of_threads(const Fused& fused, const Fused::Set& set) {
+  return !set.parts && !set.indices.empty() && lie_side_by_side(fused, set) && !reads_itself(fused, set) &&
+      std::ranges::all_of(set.nodes, [&](int node) {
+        return reduces(std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(node)]));
+      });
+}
+
 // Rows of a turn of a block of threads, of which shared memory holds `fit`, where neighbours lie side by side. Rows of
 // one element each are a map: every thread has some.
 std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, std::int64_t fit, const Target& target) {
@@ -146,6 +163,7 @@ std::int64_t rows_of_a_turn(const Fused& fused, const Fused::Set& set, std::int6
   };
   if (std::ranges::all_of(set.nodes, [&](int node) { return points(statement(node)) <= rows; }))
     return std::clamp<std::int64_t>(fit, 1, threads_of_a_block * elements_of_a_thread(rows, target));
+  if (has_columns_of_threads(fused, set)) return std::clamp<std::int64_t>(fit, 1, threads_of_a_block);
   if (std::ranges::all_of(
           set.nodes, [&](int node) { return reduces(statement(node)) || points(statement(node)) <= rows; }))
     return std::clamp<std::int64_t>(fit, 1, model::threads::warp);
@@ -297,6 +315,7 @@ double bytes_read_again(const poly::Program& program, const Fused::Set& set, dou
 std::int64_t threads_of_set(const Fused& fused, const Fused::Set& set, const Group& group, const Target& target) {
   if (has_short_rows(fused, set, target)) return model::threads::short_rows_of_a_block;
   const Loop last = group.loops.empty() ? Loop{{}, 1} : group.loops.back();
+  if (has_columns_of_threads(fused, set)) return ceil_divide(last.step, model::threads::warp) * model::threads::warp;
   const double rows = rows_of(fused.program, set) / static_cast<double>(last.part()),
                turns = std::ceil(rows * static_cast<double>(last.part()) / static_cast<double>(last.step));
   double bytes = 0, longest = 1;

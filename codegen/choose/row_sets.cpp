@@ -221,13 +221,37 @@ struct RowSet {
     bool any_inside = false;
     for (std::size_t n = 0; n < nodes.size(); ++n) any_inside = any_inside || inside(n);
     const std::size_t rows = count > 1 && !any_inside && local_bytes(count - 1) <= budget() ? count - 1 : count;
-    for (std::size_t r = 0; r < rows; ++r)
-      set.indices.push_back(statement(nodes.front())->indices[leads[0][r].index]);
+    std::vector<std::size_t> first;
+    for (std::size_t r = 0; r < rows; ++r) first.push_back(leads[0][r].index);
+    const auto columns = columns_of_few_rows(rows);
+    if (columns) first.push_back(*columns);
+    for (const std::size_t k : first) set.indices.push_back(statement(nodes.front())->indices[k]);
     for (const Leads& own : leads) {
       set.loops.emplace_back();
       for (std::size_t r = 0; r < rows; ++r) set.loops.back().push_back(own[r].index);
+      if (columns) set.loops.back().push_back(*columns);
     }
     return set;
+  }
+
+  // Of sums down columns that read alike, whose rows are too few for the machine: the index of the columns, some of
+  // which are a block's.
+  std::optional<std::size_t> columns_of_few_rows(std::size_t rows) const {
+    if (!has_threads(target) || !leaves_idle(rows)) return std::nullopt;
+    const Statement& first = *statement(nodes.front());
+    const Leads all = open_leads(program, first);
+    const bool alike = std::ranges::all_of(nodes, [&](int node) {
+      const Statement& s = *statement(node);
+      return reduces(s) && s.domain == first.domain && s.target.element == first.target.element &&
+          !touched_by(nodes, s.target.tensor);
+    });
+    const bool last = alike && all.size() > rows && all.back().dim + 1 == first.target.element.size();
+    return last ? std::optional(all.back().index) : std::nullopt;
+  }
+
+  bool touched_by(const std::vector<int>& readers, TensorId id) const {
+    return std::ranges::any_of(
+        readers, [&](int node) { return reads(program.nodes[static_cast<std::size_t>(node)], id); });
   }
 };
 

@@ -45,7 +45,7 @@ class Tails {
     const TensorId id = s.target.tensor;
     for (const poly::Range& range : s.domain)
       if (range.extent && range.extent->is(0)) return false;  // no values
-    return std::holds_alternative<poly::Number>(s.fill) && s.kernel_name.empty() && !has_slice(r_.program, s) &&
+    return std::holds_alternative<poly::Number>(s.fill) && s.kernel_name.empty() && !is_step(r_, s) &&
         !tiled(r_, id) && !in_pass(r_, id) && !finished(r_, id);
   }
   bool is_tail(const Fused::Set& set) const {

@@ -38,13 +38,15 @@ bool runs_over_sum(const Statement& s, const std::vector<bool>& mentions) {
   return false;
 }
 
-// A sum of squares: of value - mean, times what does not run over the sum.
+// A sum of squares: of value - mean, times what does not run over the sum; a mean of two numbers is subtracted one by
+// one.
 struct Squares {
   FactoredProduct product;                             // without the squares
-  Expr value, mean;
+  Expr value;
+  std::vector<Expr> mean;
 };
 
-std::optional<Squares> squares_of(const Statement& s) {
+std::optional<Squares> squares_of(const Statement& s, int numbers) {
   if (s.aggregation != Aggregation::Sum || !lang::is_float(s.value.type())) return std::nullopt;
   auto product = product_of(s);
   if (!product || product->negative) return std::nullopt;
@@ -58,11 +60,17 @@ std::optional<Squares> squares_of(const Statement& s) {
   const bool square = running.size() == 2 && running[0].value == running[1].value &&
       std::ranges::all_of(running, [](const ProductFactor& f) { return f.role == Role::Times; }) &&
       std::ranges::none_of(product->factors, [](const ProductFactor& f) { return f.role == Role::When; });
-  const auto* distance = square ? running[0].value.as<poly::Apply>() : nullptr;
-  if (!distance || distance->op != Op::Sub || distance->type != s.value.type() ||
-      runs_over_sum(s, mentioned(s, distance->operands[1])))
-    return std::nullopt;
-  return Squares{std::move(*product), distance->operands[0], distance->operands[1]};
+  if (!square) return std::nullopt;
+  Squares found{std::move(*product), running[0].value, {}};
+  for (int n = 0; n < numbers; ++n) {
+    const auto* distance = found.value.as<poly::Apply>();
+    if (!distance || distance->op != Op::Sub || distance->type != s.value.type() ||
+        runs_over_sum(s, mentioned(s, distance->operands[1])))
+      return std::nullopt;
+    found.mean.insert(found.mean.begin(), distance->operands[1]);
+    found.value = Expr(distance->operands[0]);
+  }
+  return found;
 }
 
 // Whether `sum` sums the value, times numbers, over the same points; the value as `s` reads it.
@@ -78,6 +86,8 @@ bool sums_value(const Statement& sum, const Statement& s, const Expr& value) {
     if (summed || f.role != Role::Times) return false;
     summed = &f.value;
   }
+  const auto* wider = summed && summed->type() != value.type() ? summed->as<poly::Cast>() : nullptr;
+  if (wider && lang::is_float(wider->type)) summed = &wider->operand;
   if (!summed || summed->type() != value.type()) return false;
   std::vector<int> read_at;
   for (const Access& read : sum.reads) {
@@ -100,11 +110,12 @@ std::variant<Centered, std::string> centered(const Rewriting& r, std::size_t nod
   const auto& s = std::get<Statement>(r.program.nodes[node]);
   const auto& other = std::get<Statement>(r.program.nodes[sum]);
   const std::string &name = target_name(r.program, s), &of = target_name(r.program, other);
-  auto squares = squares_of(s);
+  auto squares = squares_of(s, 1);
   if (!squares)
     return fmt::format("`{}` is no sum of squares of distances to what does not run over it", name);
   if (s.domain.size() != s.indices.size() || !covers(r.program, s) || !std::holds_alternative<poly::Number>(s.fill))
     return fmt::format("conditions say which points `{}` sums, or which elements it has", name);
+  if (auto of_two = squares_of(s, 2); of_two && !sums_value(other, s, squares->value)) squares = std::move(of_two);
   if (sum >= node || !sums_value(other, s, squares->value))
     return fmt::format("`{}` does not sum before it, over the same points, what `{}` squares", of, name);
   return Centered{node, sum, std::move(*squares)};
@@ -186,8 +197,10 @@ class Centering {
       whole.reads.push_back({id, whole.target.element});
       return Expr(poly::Read{static_cast<int>(whole.reads.size()) - 1, type_});
     };
-    const Expr off = apply(Op::Sub, near_, found_.squares.mean), q = read(squares),
-               linear = times(times(number(2), off), read(rest)), square = times(number(count_), times(off, off));
+    Expr off = near_;
+    for (const Expr& part : found_.squares.mean) off = apply(Op::Sub, std::move(off), part);
+    const Expr q = read(squares), linear = times(times(number(2), off), read(rest)),
+               square = times(number(count_), times(off, off));
     FactoredProduct& product = found_.squares.product;
     const Expr all = apply(Op::Add, apply(Op::Add, q, linear), square);
     product.factors.insert(product.factors.begin(), {Role::Times, all, {}});
