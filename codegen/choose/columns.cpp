@@ -225,8 +225,13 @@ class Columns {
   // Whether what was folded is met again, column by column; or what adds up parts is so little that a launch takes
   // longer.
   bool goes_on(const std::vector<Member>& all) const {
+    const auto made = [&](const Access& read) {
+      return std::ranges::any_of(
+          all, [&](const Member& member) { return member.statement->target.tensor == read.tensor; });
+    };
     const bool meets = std::ranges::any_of(all, [&](const Member& member) {
-      return !reduces(*member.statement) && 2 * points(*member.statement) > points(*all.front().statement);
+      const Statement& s = *member.statement;
+      return 2 * points(s) > points(*all.front().statement) && std::ranges::any_of(s.reads, made);
     });
     return meets || (adds_up_parts(*all.front().statement) && is_small(all));
   }
