@@ -84,6 +84,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
 Refusal apply(Rewriting& r, const directives::Finish& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
+Refusal apply(Rewriting& r, const directives::Rest& directive);
 
 // The statement that computes the tensor of this name: its place in the program.
 std::optional<std::size_t> statement_of(const poly::Program& program, const std::string& tensor);

@@ -175,6 +175,7 @@ class Directives {
       }
       case RewriteStage::Finishes: return finish(program, all, at);
       case RewriteStage::Rows: return rows(program, all, at);
+      case RewriteStage::Rests: return codegen::directives::Rest{name};
     }
     return std::nullopt;
   }
