@@ -98,6 +98,26 @@ double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& 
   return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::threads::sector));
 }
 
+// Goes through the window's reduction innermost.
+void slide_innermost(Compute& leaf, const Facts& f, std::size_t m) {
+  for (const FlatAccess& read : f.nest.reads)
+    if (const auto window = slide(f, read, m)) {
+      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
+        std::rotate(at, at + 1, leaf.k.end());
+      return;
+    }
+}
+
+// Whether the rows that a leaf has are all taps of a filter, along a long reduction, already.
+bool has_taps(const Compute& leaf, const Facts& f) {
+  if (leaf.m().empty()) return false;
+  const std::size_t m = *f.nest.dim(leaf.m());
+  return leaf.rows == f.extent[m] && std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+    const auto window = slide(f, read, m);
+    return window && f.extent[m] <= f.extent[window->k] && f.extent[window->k] >= model::threads::most_rows;
+  });
+}
+
 // Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
 // registers hold what they share.
 bool rows_of_window(Compute& leaf, const Facts& f) {
@@ -122,6 +142,7 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
     if (const double loads = loads_of_rows(f, m, std::min(f.extent[m], model::threads::most_rows)); loads < least)
       best = m, least = loads;
   }
+  if (!best && has_taps(leaf, f)) return slide_innermost(leaf, f, *f.nest.dim(leaf.m())), true;
   if (!best) return false;
   if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
   leaf.set_m(f.nest.dims[*best].name);
@@ -132,12 +153,7 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
     leaf.rows /= 2;
   std::ranges::stable_sort(leaf.outer, std::greater(),
       [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
-  for (const FlatAccess& read : f.nest.reads)
-    if (const auto window = slide(f, read, *best)) {
-      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
-        std::rotate(at, at + 1, leaf.k.end());
-      break;
-    }
+  slide_innermost(leaf, f, *best);
   return true;
 }
 
@@ -241,6 +257,13 @@ void have_all_taps(Compute& leaf, const Facts& f, double elements, double thread
 }
 
 }  // namespace
+
+bool counts_taps(const Facts& f, std::size_t output) {
+  return in_rows(f.nest, output) || std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+    const auto window = slide(f, read, output);
+    return window && f.nest.dims[output].extent <= f.nest.dims[window->k].extent;
+  });
+}
 
 std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
   if (!leaf.is<forms::Reduce>() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return {};
