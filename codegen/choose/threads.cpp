@@ -256,6 +256,13 @@ void have_all_taps(Compute& leaf, const Facts& f, double elements, double thread
   leaf = std::move(best);
 }
 
+// So many of an index, of which blocks have as many each where a divisor is near.
+std::int64_t rows_at_once(std::int64_t extent) {
+  for (std::int64_t rows = std::min(extent, model::threads::most_rows); 2 * rows >= model::threads::most_rows; --rows)
+    if (extent % rows == 0) return rows;
+  return std::min(extent, model::threads::most_rows);
+}
+
 }  // namespace
 
 bool counts_taps(const Facts& f, std::size_t output) {
@@ -265,22 +272,25 @@ bool counts_taps(const Facts& f, std::size_t output) {
   });
 }
 
-std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
+RowsOfBlock rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
   if (!leaf.is<forms::Reduce>() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return {};
-  std::string most;
-  std::int64_t rows = 1;
+  RowsOfBlock most;
   for (const std::string& name : leaf.outer) {
     const std::size_t m = *f.nest.dim(name);
-    double blocks = 1;
+    const std::int64_t extent = f.nest.dims[m].extent, rows = rows_at_once(extent);
+    auto blocks = static_cast<double>(ceil_divide(extent, rows));
     for (std::size_t d = 0; d < f.extent.size(); ++d)
       if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
     const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
     const bool bounded = !staggered(f.nest, m, *f.nest.dim(leaf.n), reductions(f.nest)) && in_rows(f.nest, m);
-    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
+    // Of more rows some share with others what they read: where each has elements of its own, memory is read as often.
+    const bool own = rows < extent && std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+      return stride(read, m) != 0 && !slide(f, read, m);
+    });
+    if (f.fixed[m] || rows <= most.rows || !shares || own || bounded ||
         blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
       continue;
-    rows = f.extent[m];
-    most = name;
+    most = {name, rows};
   }
   return most;
 }
@@ -321,10 +331,10 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
     leaf.vectors = std::clamp<std::int64_t>(extent / threads, 1, model::blocks::reduced_vectors);
-    if (const std::string rows = rows_of_a_block(leaf, f, target); !rows.empty()) {
+    if (const auto [rows, count] = rows_of_a_block(leaf, f, target); !rows.empty()) {
       std::erase(leaf.outer, rows);
       leaf.set_m(rows);
-      leaf.rows = f.nest.dims[*f.nest.dim(rows)].extent;
+      leaf.rows = count;
     }
     return;
   }
