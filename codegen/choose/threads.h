@@ -18,7 +18,7 @@ namespace tilec::codegen {
 inline constexpr std::int64_t threads_of_a_block = 128;
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
-// Whether an output counts taps of a window: with a reduction it is in a row of the domain, or slides along a read, which
+// Whether an output counts taps of a window: with a reduction it is in a row of the domain, or slides along a read that
 // has no more taps than steps.
 bool counts_taps(const Facts& f, std::size_t output);
 // Into parts of how many values of which reduction the sum of a filter's gradient is cut so that threads have the taps

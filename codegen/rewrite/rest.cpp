@@ -73,6 +73,19 @@ Statement statement_of_part(const Elements& part, TensorId target, const Stateme
   return s;
 }
 
+// Whether a reshape reads what the chain leaves: it takes no launch where one statement alone writes its operand
+// (reshapes.h).
+bool is_reshaped(const Program& program, const Statement& first) {
+  const std::vector<TensorId> buffer = buffers(program);
+  const auto own = buffer[static_cast<std::size_t>(first.target.tensor)];
+  return std::ranges::any_of(program.nodes, [&](const poly::Node& node) {
+    const auto* intrinsic = std::get_if<poly::Intrinsic>(&node);
+    return intrinsic && intrinsic->op == poly::IntrinsicOp::Reshape &&
+        std::ranges::any_of(
+            intrinsic->operands, [&](TensorId id) { return buffer[static_cast<std::size_t>(id)] == own; });
+  });
+}
+
 // The program with them, each going on from the one before.
 Program with_parts(const Rewriting& r, std::size_t n, const std::vector<Elements>& parts, Strides& strides) {
   Program program = r.program;
@@ -138,7 +151,9 @@ void write_rests(Rewriting& r) {
   if (!has_threads(r.target)) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || !std::holds_alternative<poly::Number>(s->fill) || covers(r.program, *s)) continue;
+    if (!s || !std::holds_alternative<poly::Number>(s->fill) || covers(r.program, *s) ||
+        is_reshaped(r.program, *s))
+      continue;
     const std::string name = target_name(r.program, *s);
     const double all = elements(r.program, s->target.tensor);
     Written found;
