@@ -373,6 +373,7 @@ class Groups {
       });
       all.push_back({loop.index, summed ? loop.step : step(d ? nest.dims[*d].extent : 1)});
     }
+    if (all.empty()) return all;                       // one block has all of it
     if (all.back().step > 1 && random_.chance(2)) all.back().walk = up_to(all.back().step - 1, random_);
     else if (random_.chance(3)) all.pop_back();
     if (random_.chance(2)) for (std::size_t l = 0; l + 1 < all.size(); ++l) all[l].step = 1;
