@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "codegen/elements.h"
 #include "codegen/nest.h"
 #include "codegen/part.h"
 #include "codegen/plan.h"
@@ -104,7 +105,9 @@ double elements_written(const Fused& fused, const Statement& s) {
 bool disjoint(const Statement& a, const Statement& b) {
   for (std::size_t d = 0; d < a.target.element.size(); ++d)
     if (apart(progression(a, a.target.element[d]), progression(b, b.target.element[d]))) return true;
-  return different_cosets(a, b);
+  if (different_cosets(a, b)) return true;
+  const auto x = elements_of(a), y = elements_of(b);
+  return x && y && apart(*x, *y);
 }
 
 void note_held(poly::Program& program) {

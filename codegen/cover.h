@@ -3,8 +3,8 @@
 //   dI_0[2*q: 8] = …;                      dI[2*q + 1: 8] = … default dI_0;        4 + 4 elements of 8, none twice: all
 //   A[i: 6] = …, 0 <= i < 3 default 1.0;   P[i + 1: 6] = …, 0 <= i < 3 default A;  3 + 3 of 6, but two of them twice
 //
-// Links count together where they are seen to be disjoint: by ranges or residues of a dimension, or as cosets of one
-// lattice.
+// Links count together where they are seen to be disjoint: by ranges or residues of a dimension, as cosets of one
+// lattice, or by rows that contradict each other.
 #pragma once
 
 #include <vector>

@@ -14,6 +14,7 @@
 #include "codegen/rewrite/factor.h"
 #include "codegen/rewrite/inline.h"
 #include "codegen/rewrite/online.h"
+#include "codegen/rewrite/rest.h"
 #include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/seek.h"
 #include "codegen/rewrite/split.h"
@@ -114,6 +115,7 @@ constexpr Pass passes[] = {
     {RewriteStage::Pairs, "pairs", choose_pairs},          {RewriteStage::Splits, "splits", split_reductions},
     {RewriteStage::Copies, "copies", copy_operands},       {RewriteStage::Panels, "panels", panel_operands},
     {RewriteStage::Finishes, "finishes", finish_sums},     {RewriteStage::Rows, "rows", share_rows_that_pay},
+    {RewriteStage::Rests, "rests", write_rests},
 };
 
 // False: one of them does not apply.

@@ -362,7 +362,7 @@ class OtherGroups {
 std::string whole_text(const Plan& plan) {
   Plan groups = plan;
   groups.directives.clear();
-  return lines_of(plan.directives, RewriteStage::Rows) + print(groups);
+  return lines_of(plan.directives, RewriteStage::Rests) + print(groups);
 }
 
 std::vector<std::string> moves(const Chosen& chosen, const Target& target) {

@@ -272,7 +272,7 @@ std::optional<std::int64_t> output_points(const Nest& nest) {
     if (!reduces) rows.push_back({row.form.coefficients, row.form.constant, 1, row.extent});
   }
   for (const Dim& dim : nest.dims) if (!dim.reduction && dim.extent == 0) return 0;
-  return poly::count_points(rows, box, 4096);
+  return poly::count_points(rows, box, 1 << 15);
 }
 
 namespace {

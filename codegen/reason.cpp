@@ -117,6 +117,10 @@ class Reasons {
         d.rows.size() == 1 ? d.rows.front() : fmt::format("{}", fmt::join(d.rows, ", ")), fmt::join(d.tensors, ", "));
   }
 
+  std::string operator()(const directives::Rest& d) const {
+    return fmt::format("what nothing else writes of {} has statements of its own: no fill writes all of it first", d.tensor);
+  }
+
  private:
   // Of the tensor as a whole.
   std::string size_of(const std::string& name) const {

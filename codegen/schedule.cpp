@@ -46,8 +46,10 @@ namespace {
 std::vector<Loop> block_loops(const Compute& leaf, const Facts& f, const Target& target) {
   std::vector<Loop> loops;
   if (!leaf.is<forms::Reduce>() && !(leaf.is<forms::Scan>() && leaf.lanes > 1)) return loops;
-  const std::string rows = rows_of_a_block(leaf, f, target);
-  for (const std::string& name : leaf.outer) if (name != rows) loops.push_back({name, 1});
+  const auto [rows, count] = rows_of_a_block(leaf, f, target);
+  for (const std::string& name : leaf.outer)
+    if (name != rows) loops.push_back({name, 1});
+    else if (count < f.nest.dims[*f.nest.dim(name)].extent) loops.push_back({name, count});
   return loops;
 }
 

@@ -297,9 +297,8 @@ std::optional<OpenSet> grown_by_columns(const Rewriting& r, int first, const std
   return Columns(r).grow(first, free);
 }
 
-std::set<TensorId> split_for_columns(Rewriting& r) {
-  std::set<TensorId> kept;
-  if (!has_threads(r.target)) return kept;
+void split_for_columns(Rewriting& r) {
+  if (!has_threads(r.target)) return;
   Rewriting shared = r;
   share_rows(shared);
   std::vector<directives::Split> cuts;
@@ -311,19 +310,20 @@ std::set<TensorId> split_for_columns(Rewriting& r) {
         nodes.push_back(static_cast<int>(n));
     const auto of_set = [&](std::size_t n) { return std::ranges::find(nodes, static_cast<int>(n)) != nodes.end(); };
     const auto set = nodes.empty() ? std::nullopt : grown_by_columns(r, nodes.front(), of_set);
-    if (!set || set->nodes.size() != rows.tensors.size()) continue;
+    if (!set || set->nodes.size() != rows.tensors.size() ||
+        set->members.front().rows.size() != rows.indices.size())
+      continue;
     for (const Member& member : set->members) {
       const Statement& s = *member.statement;
       if (!reduces(s)) continue;
-      kept.insert(s.target.tensor);
+      r.of_columns.insert(s.target.tensor);
       if (const auto cut = cut_of_column(s, Columns(r).strip(set->members), r.target.max_threads))
         cuts.push_back({target_name(r.program, s), s.indices[cut->index], cut->chunk});
     }
   }
   const std::set<TensorId> before = r.parts;
   for (const directives::Split& cut : cuts) apply(r, cut);
-  std::ranges::set_difference(r.parts, before, std::inserter(kept, kept.end()));
-  return kept;
+  std::ranges::set_difference(r.parts, before, std::inserter(r.of_columns, r.of_columns.end()));
 }
 
 }  // namespace tilec::codegen

@@ -10,7 +10,6 @@
 
 #include <functional>
 #include <optional>
-#include <set>
 
 #include "codegen/choose/any_rows.h"
 #include "codegen/rewrite/rewriting.h"
@@ -20,8 +19,8 @@ namespace tilec::codegen {
 // Grown from the fold `first`. `free`: nodes of the program that may join it. None: it would save nothing.
 std::optional<OpenSet> grown_by_columns(const Rewriting& r, int first, const std::function<bool(std::size_t)>& free);
 
-// Cuts the long folds of such sets. All folds of them, which no other launch adds up.
-std::set<poly::TensorId> split_for_columns(Rewriting& r);
+// Cuts the long folds of such sets, and notes all folds of them.
+void split_for_columns(Rewriting& r);
 
 // How many columns, of elements of so many bytes, a turn has at most of which shared memory holds `fit`: whole sectors,
 // or all, where `others` times as many blocks are to fill the machine. 0: less than a sector fits.

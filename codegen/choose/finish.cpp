@@ -164,7 +164,7 @@ void finish_sums(Rewriting& r) {
   if (!has_threads(r.target)) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || !has_sums(r, *s)) continue;
+    if (!s || !has_sums(r, *s) || r.of_columns.contains(s->target.tensor)) continue;
     const directives::Finish found = finish_of(r, *s);
     if (found.tensors.size() < 2) continue;
     if (const Refusal why = apply(r, found)) throw lang::InternalError("what finishes a sum is refused: " + *why);

@@ -98,6 +98,26 @@ double sectors_of_warp(const Facts& f, const FlatAccess& access, const Compute& 
   return std::min(static_cast<double>(model::threads::warp), apart_rows * (1 + bytes / model::threads::sector));
 }
 
+// Goes through the window's reduction innermost.
+void slide_innermost(Compute& leaf, const Facts& f, std::size_t m) {
+  for (const FlatAccess& read : f.nest.reads)
+    if (const auto window = slide(f, read, m)) {
+      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
+        std::rotate(at, at + 1, leaf.k.end());
+      return;
+    }
+}
+
+// Whether the rows that a leaf has are all taps of a filter, along a long reduction, already.
+bool has_taps(const Compute& leaf, const Facts& f) {
+  if (leaf.m().empty()) return false;
+  const std::size_t m = *f.nest.dim(leaf.m());
+  return leaf.rows == f.extent[m] && std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+    const auto window = slide(f, read, m);
+    return window && f.extent[m] <= f.extent[window->k] && f.extent[window->k] >= model::threads::most_rows;
+  });
+}
+
 // Rows along which a window slides, where a thread then loads clearly less: its steps follow one another, so that
 // registers hold what they share.
 bool rows_of_window(Compute& leaf, const Facts& f) {
@@ -122,6 +142,7 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
     if (const double loads = loads_of_rows(f, m, std::min(f.extent[m], model::threads::most_rows)); loads < least)
       best = m, least = loads;
   }
+  if (!best && has_taps(leaf, f)) return slide_innermost(leaf, f, *f.nest.dim(leaf.m())), true;
   if (!best) return false;
   if (!leaf.m().empty()) leaf.outer.push_back(leaf.m());
   leaf.set_m(f.nest.dims[*best].name);
@@ -132,12 +153,7 @@ bool rows_of_window(Compute& leaf, const Facts& f) {
     leaf.rows /= 2;
   std::ranges::stable_sort(leaf.outer, std::greater(),
       [&](const std::string& d) { return std::abs(stride(f.nest.target, *f.nest.dim(d))); });
-  for (const FlatAccess& read : f.nest.reads)
-    if (const auto window = slide(f, read, *best)) {
-      if (const auto at = std::ranges::find(leaf.k, f.nest.dims[window->k].name); at != leaf.k.end())
-        std::rotate(at, at + 1, leaf.k.end());
-      break;
-    }
+  slide_innermost(leaf, f, *best);
   return true;
 }
 
@@ -240,24 +256,41 @@ void have_all_taps(Compute& leaf, const Facts& f, double elements, double thread
   leaf = std::move(best);
 }
 
+// So many of an index, of which blocks have as many each where a divisor is near.
+std::int64_t rows_at_once(std::int64_t extent) {
+  for (std::int64_t rows = std::min(extent, model::threads::most_rows); 2 * rows >= model::threads::most_rows; --rows)
+    if (extent % rows == 0) return rows;
+  return std::min(extent, model::threads::most_rows);
+}
+
 }  // namespace
 
-std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
+bool counts_taps(const Facts& f, std::size_t output) {
+  return in_rows(f.nest, output) || std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+    const auto window = slide(f, read, output);
+    return window && f.nest.dims[output].extent <= f.nest.dims[window->k].extent;
+  });
+}
+
+RowsOfBlock rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target) {
   if (!leaf.is<forms::Reduce>() || has_scale(f.nest.aggregation, compute_type(f.nest.value->type()))) return {};
-  std::string most;
-  std::int64_t rows = 1;
+  RowsOfBlock most;
   for (const std::string& name : leaf.outer) {
     const std::size_t m = *f.nest.dim(name);
-    double blocks = 1;
+    const std::int64_t extent = f.nest.dims[m].extent, rows = rows_at_once(extent);
+    auto blocks = static_cast<double>(ceil_divide(extent, rows));
     for (std::size_t d = 0; d < f.extent.size(); ++d)
       if (d != m && !f.nest.dims[d].reduction) blocks *= static_cast<double>(f.nest.dims[d].extent);
     const bool shares = std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) { return stride(read, m) == 0; });
     const bool bounded = !staggered(f.nest, m, *f.nest.dim(leaf.n), reductions(f.nest)) && in_rows(f.nest, m);
-    if (f.fixed[m] || f.extent[m] <= rows || f.extent[m] > model::threads::most_rows || !shares || bounded ||
+    // Of more rows some share with others what they read: where each has elements of its own, memory is read as often.
+    const bool own = rows < extent && std::ranges::any_of(f.nest.reads, [&](const FlatAccess& read) {
+      return stride(read, m) != 0 && !slide(f, read, m);
+    });
+    if (f.fixed[m] || rows <= most.rows || !shares || own || bounded ||
         blocks < model::blocks_of_a_multiprocessor * target.multiprocessors)
       continue;
-    rows = f.extent[m];
-    most = name;
+    most = {name, rows};
   }
   return most;
 }
@@ -298,10 +331,10 @@ void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Targ
   if (leaf.is<forms::Reduce>()) {
     const std::int64_t extent = f.nest.dims[*f.nest.dim(leaf.n)].extent;
     leaf.vectors = std::clamp<std::int64_t>(extent / threads, 1, model::blocks::reduced_vectors);
-    if (const std::string rows = rows_of_a_block(leaf, f, target); !rows.empty()) {
+    if (const auto [rows, count] = rows_of_a_block(leaf, f, target); !rows.empty()) {
       std::erase(leaf.outer, rows);
       leaf.set_m(rows);
-      leaf.rows = f.nest.dims[*f.nest.dim(rows)].extent;
+      leaf.rows = count;
     }
     return;
   }

@@ -18,6 +18,9 @@ namespace tilec::codegen {
 inline constexpr std::int64_t threads_of_a_block = 128;
 
 void for_threads(Compute& leaf, const Facts& f, std::int64_t threads, const Target& target);
+// Whether an output counts taps of a window: with a reduction it is in a row of the domain, or slides along a read that
+// has no more taps than steps.
+bool counts_taps(const Facts& f, std::size_t output);
 // Into parts of how many values of which reduction the sum of a filter's gradient is cut so that threads have the taps
 // of all directions: few, side by side. The leaf: as threads have it now. None: there is no such direction, or too few
 // threads would be left.
@@ -28,8 +31,10 @@ std::optional<Compute> leaf_of_own_elements(const Facts& f, int node, const Targ
 // Cycles of a contraction, in so many parts, whose threads have outputs of their own, or whose blocks fold them: what
 // the second cache takes for the sectors that warps read, what they issue, or what one thread waits for.
 double cycles_of_threads(const Facts& f, double parts, const Target& target);
-// The few rows that a block of threads folds together, for they read the same; empty: none, or blocks would be too few.
-std::string rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
+// The few rows that a block of threads folds together, for they read the same: all values of an index, or so many of
+// them. No name: none, or blocks would be too few.
+struct RowsOfBlock { std::string index; std::int64_t rows = 1; };
+RowsOfBlock rows_of_a_block(const Compute& leaf, const Facts& f, const Target& target);
 // How many threads the blocks have that go through rows of so many elements and keep so many bytes of each in shared
 // memory: so many that a multiprocessor, which holds few such blocks or gets few, has enough of them.
 std::int64_t threads_of_rows(double rows, double elements, double bytes, const Target& target);

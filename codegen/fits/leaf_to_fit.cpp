@@ -24,10 +24,11 @@ constexpr std::int64_t most_rows_of_all = 64;          // of several indices: ac
 
 Misfit reduce_fault(const LeafToFit& g) {
   if (g.leaf.n.empty()) return std::string("`reduce` has no index `n` for its lanes");
-  if (g.leaf.m().empty() || !has_threads(g.target) || g.leaf.rows == g.nest.dims[*g.nest.dim(g.leaf.m())].extent)
-    return std::nullopt;
-  return fmt::format("a block of threads folds all {} of `{}` together, or one",
-      g.nest.dims[*g.nest.dim(g.leaf.m())].extent, g.leaf.m());
+  if (g.leaf.m().empty() || !has_threads(g.target)) return std::nullopt;
+  const std::int64_t all = g.nest.dims[*g.nest.dim(g.leaf.m())].extent;
+  const auto loop = std::ranges::find(g.group.loops, g.leaf.m(), &Loop::index);
+  if (g.leaf.rows == (loop == g.group.loops.end() ? all : loop->step)) return std::nullopt;
+  return fmt::format("a block of threads folds all {} of `{}` together that it has, or one", all, g.leaf.m());
 }
 
 Misfit scan_fault(const LeafToFit& g, const std::string& along) {

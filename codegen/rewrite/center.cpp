@@ -256,10 +256,10 @@ bool waits_for(const Program& program, const Centered& found) {
   return false;
 }
 
-std::optional<Centered> to_center(const Rewriting& r, std::size_t node, const std::set<TensorId>& of_blocks) {
+std::optional<Centered> to_center(const Rewriting& r, std::size_t node) {
   const auto is_part = [&](std::size_t n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    return s && r.parts.contains(s->target.tensor) && !of_blocks.contains(s->target.tensor);
+    return s && r.parts.contains(s->target.tensor) && !r.of_columns.contains(s->target.tensor);
   };
   if (!is_part(node)) return std::nullopt;
   for (std::size_t n = 0; n < node; ++n) {
@@ -272,10 +272,10 @@ std::optional<Centered> to_center(const Rewriting& r, std::size_t node, const st
 
 }  // namespace
 
-void center_squares(Rewriting& r, const std::set<TensorId>& of_blocks) {
+void center_squares(Rewriting& r) {
   if (!has_threads(r.target)) return;
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n)
-    if (auto found = to_center(r, n, of_blocks)) center(r, std::move(*found));
+    if (auto found = to_center(r, n)) center(r, std::move(*found));
 }
 
 Refusal apply(Rewriting& r, const directives::Center& directive) {

@@ -9,13 +9,11 @@
 // is read where S is summed, and not again when m is known.
 #pragma once
 
-#include <set>
-
 #include "codegen/rewrite/rewriting.h"
 
 namespace tilec::codegen {
 
 // On a GPU, of sums in parts (split.h), but for those that a block has whole.
-void center_squares(Rewriting& r, const std::set<poly::TensorId>& of_blocks);
+void center_squares(Rewriting& r);
 
 }  // namespace tilec::codegen

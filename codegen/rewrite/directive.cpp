@@ -101,7 +101,7 @@ template <std::size_t at = 0> std::optional<Directive> start(std::string_view wo
 
 using enum RewriteStage;
 constexpr RewriteStage stages[] = {Inline, Sums, Sums, Sums, Sums, Sums, Sums, Sums, Sums, Seeks, Online, Scans, Scans,
-    Scans, Pairs, Splits, Splits, Copies, Copies, Copies, Panels, Finishes, Rows};
+    Scans, Pairs, Splits, Splits, Copies, Copies, Copies, Panels, Finishes, Rows, Rests};
 static_assert(std::size(stages) == std::variant_size_v<AnyDirective>);
 
 template <std::size_t... at> std::string words_in_order(std::index_sequence<at...>) {

@@ -35,6 +35,8 @@
 //   finish S Y                          Y is computed by the threads that have the sums S, one launch (finish.h)
 //   share S E Y  rows i                 one launch, whose turns have some rows i of all three; without
 //                                       rows one block has all of them (rows.h)
+//   rest Y                              what no statement of Y's chain writes, and a fill would first write all of, has
+//                                       statements of its own (rest.h)
 //
 // They stand in the order in which they are applied, each over what those before it made; tensors and indices are
 // called as that Program prints them. A word `read 1` chooses among several reads of one tensor.
@@ -218,13 +220,20 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
+struct Rest {
+  static constexpr const char* word = "rest";
+  std::string tensor;
+  void parts(auto& io) { io.head(tensor); }
+  bool operator==(const Rest&) const = default;
+};
+
 }  // namespace directives
 
 using AnyDirective = std::variant<directives::Inline, directives::Absorb, directives::Unfold, directives::Restate,
     directives::Reach, directives::Gates, directives::Logs, directives::Factor, directives::Chunks, directives::Seek,
     directives::Online, directives::Terms, directives::Blocks, directives::Windows, directives::Pairs,
     directives::Split, directives::Center, directives::Copy, directives::Stage, directives::Tile,
-    directives::Panels, directives::Finish, directives::Share>;
+    directives::Panels, directives::Finish, directives::Share, directives::Rest>;
 struct Directive : AnyDirective {
   template <class T> requires requires { T::word; }
   Directive(T of) : AnyDirective(std::move(of)) {}     // NOLINT: implicit on purpose
@@ -237,7 +246,7 @@ struct Directive : AnyDirective {
 
 // Stages of the rewriting: what a plan says of a stage is all that is done there; of a stage of which it says nothing,
 // all is chosen.
-enum class RewriteStage { Inline, Sums, Seeks, Online, Scans, Pairs, Splits, Copies, Panels, Finishes, Rows };
+enum class RewriteStage { Inline, Sums, Seeks, Online, Scans, Pairs, Splits, Copies, Panels, Finishes, Rows, Rests };
 RewriteStage stage_of(const Directive& directive);
 std::optional<RewriteStage> stage_of(std::string_view word);  // none: the word begins no directive
 

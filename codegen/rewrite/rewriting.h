@@ -49,6 +49,7 @@ struct Rewriting {
                                                        // tensor
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
   std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
+  std::set<TensorId> of_columns = {};                  // of folds down strips of columns (choose/columns.h)
   // of a tensor in an order of its dimensions, with so many bits of its f32 (0: all)
   std::map<std::tuple<TensorId, std::vector<std::size_t>, std::int64_t>, TensorId> copies = {};
   // What the model has said of programs by their text, which those made of this one ask about again.
@@ -84,6 +85,7 @@ Refusal apply(Rewriting& r, const directives::Tile& directive);
 Refusal apply(Rewriting& r, const directives::Panels& directive);
 Refusal apply(Rewriting& r, const directives::Finish& directive);
 Refusal apply(Rewriting& r, const directives::Share& directive);
+Refusal apply(Rewriting& r, const directives::Rest& directive);
 
 // The statement that computes the tensor of this name: its place in the program.
 std::optional<std::size_t> statement_of(const poly::Program& program, const std::string& tensor);

@@ -84,6 +84,17 @@ bool in_rows(const Statement& s, std::size_t k) {
       [&](const Range& row) { return !row.value.coefficients[k].is(0); });
 }
 
+// Whether a read goes along the index as it goes along an output: a window.
+bool slides(const Statement& s, std::size_t k) {
+  return std::ranges::any_of(s.reads, [&](const Access& read) {
+    return std::ranges::any_of(read.element, [&](const Affine& e) {
+      if (!mentions(e, k)) return false;
+      for (std::size_t o = 0; o < s.indices.size(); ++o) if (!is_reduced(s, o) && mentions(e, o)) return true;
+      return false;
+    });
+  });
+}
+
 // How many parts would do, by what one part at least has of `points`, those of one element; from how many on another
 // launch pays.
 struct Parts { double wanted, points, least, enough; };
@@ -102,7 +113,7 @@ std::optional<Compute> leaf_with_taps(const Facts& f, const Target& target) {
   Compute leaf = choose_leaf(f, 0).leaf;
   for_threads(leaf, f, threads_of_a_block, small);
   const auto m = f.nest.dim(leaf.m());
-  const bool taps = m && in_rows(f.nest, *m);
+  const bool taps = m && counts_taps(f, *m);
   return taps ? std::optional(std::move(leaf)) : std::nullopt;
 }
 
@@ -275,13 +286,14 @@ std::optional<Cut> cut_of_lanes(const Rewriting& r, const Statement& s, const Pa
   const double made = elements(r.program, s.target.tensor) * static_cast<double>(extent(s, *k));
   if (model::worth_parts * made > read) return std::nullopt;
   const std::size_t n = *nest.dim(leaf->n);
-  const bool slides = std::ranges::any_of(nest.rows, [&](const Row& row) {
+  bool other = std::ranges::any_of(nest.rows, [&](const Row& row) {
     bool output = false, along = false;
     for (std::size_t d = 0; d < nest.dims.size(); ++d)
       if (row.form.coefficients[d]) (nest.dims[d].reduction ? along : output) = true;
     return output && along && !row.form.coefficients[n];
   });
-  return slides ? std::optional(Cut{*k, 1}) : std::nullopt;
+  for (std::size_t j = 0; j < s.indices.size(); ++j) other = other || (j != *k && is_reduced(s, j) && slides(s, j));
+  return other ? std::optional(Cut{*k, 1}) : std::nullopt;
 }
 
 // Of a sum that is a part already: parts so short that threads have the taps of all directions, if those are few beside
@@ -315,10 +327,11 @@ std::optional<Cut> cut_of(const Rewriting& r, const Statement& s, bool is_part =
     if (const auto cut = cut_of_lanes(r, s, parts)) return cut;
   if (parts.wanted < 2) return std::nullopt;
   if (staged) return cut_of_tiles(r, s, parts);
-  // The longest one; those that no row bounds go first.
+  // The longest one; those that no row bounds go first, and whose neighbours share nothing.
   std::optional<std::size_t> longest;
+  const auto shares = [&](std::size_t k) { return in_rows(s, k) || (threads && slides(s, k)); };
   const auto after = [&](std::size_t a, std::size_t b) {
-    return in_rows(s, a) != in_rows(s, b) ? in_rows(s, b) : s.domain[a].extent->get() > s.domain[b].extent->get();
+    return shares(a) != shares(b) ? shares(b) : s.domain[a].extent->get() > s.domain[b].extent->get();
   };
   for (std::size_t k = 0; k < s.indices.size(); ++k)
     if (is_reduced(s, k) && codegen::extent(s, k) > 1 && (!longest || after(k, *longest))) longest = k;
@@ -456,10 +469,11 @@ std::optional<Cut> cut_of_few_columns(const Rewriting& r, const Statement& sum) 
 }  // namespace
 
 void split_reductions(Rewriting& r) {
-  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r), of_columns = split_for_columns(r);
+  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
+  split_for_columns(r);
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
-    if (!s || beside_rows.contains(s->target.tensor) || of_columns.contains(s->target.tensor) ||
+    if (!s || beside_rows.contains(s->target.tensor) || r.of_columns.contains(s->target.tensor) ||
         in_pass(r, s->target.tensor))
       continue;
     std::optional<Cut> cut = cut_of(r, *s);
@@ -479,7 +493,7 @@ void split_reductions(Rewriting& r) {
     ++n;
     if (const auto few = cut_of_few_columns(r, std::get<Statement>(r.program.nodes[n]))) split(r, n, *few), ++n;
   }
-  center_squares(r, of_columns);
+  center_squares(r);
 }
 
 Refusal apply(Rewriting& r, const directives::Split& directive) {

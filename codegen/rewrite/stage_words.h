@@ -22,8 +22,9 @@ inline constexpr StageWord stage_words[] = {{RewriteStage::Inline, "inline"}, {R
     {RewriteStage::Seeks, "seek"}, {RewriteStage::Online, "online"}, {RewriteStage::Scans, "blocks"},
     {RewriteStage::Pairs, "pairs"}, {RewriteStage::Splits, "split"},
     {RewriteStage::Copies, "copy"}, {RewriteStage::Panels, "panels"},
-    {RewriteStage::Finishes, "finish"}, {RewriteStage::Rows, "share"}};
-static_assert(std::size(stage_words) == static_cast<std::size_t>(RewriteStage::Rows) + 1);
+    {RewriteStage::Finishes, "finish"}, {RewriteStage::Rows, "share"},
+    {RewriteStage::Rests, "rest"}};
+static_assert(std::size(stage_words) == static_cast<std::size_t>(RewriteStage::Rests) + 1);
 
 std::string order_of_directives();
 

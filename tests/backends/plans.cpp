@@ -175,6 +175,7 @@ class Directives {
       }
       case RewriteStage::Finishes: return finish(program, all, at);
       case RewriteStage::Rows: return rows(program, all, at);
+      case RewriteStage::Rests: return codegen::directives::Rest{name};
     }
     return std::nullopt;
   }
@@ -372,6 +373,7 @@ class Groups {
       });
       all.push_back({loop.index, summed ? loop.step : step(d ? nest.dims[*d].extent : 1)});
     }
+    if (all.empty()) return all;                       // one block has all of it
     if (all.back().step > 1 && random_.chance(2)) all.back().walk = up_to(all.back().step - 1, random_);
     else if (random_.chance(3)) all.pop_back();
     if (random_.chance(2)) for (std::size_t l = 0; l + 1 < all.size(); ++l) all[l].step = 1;

@@ -260,10 +260,10 @@ TEST_CASE("steps of which one writes or reads what another writes stay launches 
   const auto ends = [&](const std::string& element, const std::string& value) {
     return kernels(chain(element, value), "cuda:sm_90a").back();
   };
-  CHECK(kernels(chain("2*i + 1", "=(Y[i, c] * 3.0)"), "cuda:sm_90a") == Names{"k0_A", "k1_to_k2_P"});
+  CHECK(kernels(chain("2*i + 1", "=(Y[i, c] * 3.0)"), "cuda:sm_90a") == Names{"k0_to_k3_P"});
   CHECK(ends("2*i + 2", "=(Y[i, c] * 3.0)") == "k2_P");     // elements of the other
   CHECK(ends("i + 1", "=(Y[i, c] * 3.0)") == "k2_P");
-  CHECK(ends("2*i + 1", "+(A[2*i, b] * Y[i, c])") == "k3_P");  // values of the other
+  CHECK(ends("2*i + 1", "+(A[2*i, b] * Y[i, c])") == "k4_P");  // values of the other
   const std::string apart =
       "function f(X[300, 20], Y[300, 20]) -> (P, Q) { P[i, j: 300, 20] = =(X[i, j] * 2.0); Q[j: 20] = +(Y[i, j]); }";
   for (const std::string& name : kernels(apart, "cuda:sm_90a")) CHECK(name.find("_to_") == std::string::npos);
