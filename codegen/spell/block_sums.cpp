@@ -12,6 +12,7 @@
 #include "codegen/spell/asked.h"
 #include "codegen/spell/block_stores.h"
 #include "codegen/spell/few_steps.h"
+#include "codegen/spell/side_by_side.h"
 #include "codegen/spell/sliding_loads.h"
 #include "codegen/spell/wide_steps.h"
 
@@ -127,6 +128,13 @@ class BlockSums {
     if (level >= l_.k.size()) return one_step(at, later);
     const std::size_t d = l_.k[level];
     if (is_told(at, d)) return told_loop(at, d, [&] { return reduce(at, level + 1, later); });
+    if (const auto steps = plain_ ? std::nullopt : side_by_side(at, level))
+      return spell_side_by_side(at, *steps, sums_, [&] {
+        plain_ = true;
+        Body plain = reduce_asked(at, level, later);
+        plain_ = false;
+        return plain;
+      });
     if (auto sliding = sliding_steps(at, level, later)) return *std::move(sliding);
     if (level + 1 == l_.k.size()) return innermost(at, d);
     return l_.loop(d, l_.points.bounds(d), [&] {

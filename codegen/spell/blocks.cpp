@@ -36,8 +36,9 @@ class Blocks {
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
     const Interval range = l_.points.bounds(dim);
-    if (d == l_.m && !l_.outside.empty()) return inside(all_rows(l_, range, tile));
+    if (d == l_.m && !l_.outside.empty() && !l_.has_part_of_m()) return inside(all_rows(l_, range, tile));
     const std::optional<Interval> inner = cleared_ ? std::nullopt : l_.points.interior(dim, range);
+    if (d == l_.m && l_.has_part_of_m()) return blocks_under_masks(range, inner.value_or(range), tile, inside);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == l_.n && l_.compute.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     if (d == l_.m && masks_border()) return blocks_under_masks(range, *inner, tile, inside);
@@ -170,15 +171,16 @@ class Blocks {
     Body body;
     const Expr lo = named(l_.names, body, stem + "_lo", range.lo), hi = named(l_.names, body, stem + "_end", range.hi),
                count = range.hi - range.lo;
-    const std::int64_t known = const_or(count, 0), turns = ceil_divide(known, l_.compute.rows);
+    const std::int64_t known = const_or(count, 0), most = l_.values_of_m(l_.compute.rows),
+                       others = l_.compute.rows / most, turns = ceil_divide(known, most);
     if (is_const(count) && known <= 0) return {};
-    const std::int64_t rows = is_const(count) ? ceil_divide(known, turns) : l_.compute.rows;
+    const std::int64_t rows = is_const(count) ? ceil_divide(known, turns) : most;
     append(body,
         serial(l_.names, stem + "_b",
             {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)}, [&](const Expr& turn) {
               BlockTile t = tile;
               t.m0 = lo + turn * Expr(rows);
-              t.rows = rows;
+              t.rows = rows * others;
               t.blocked_m = true;
               Body free = inside(t);
               t.border = true;
