@@ -24,7 +24,8 @@ std::vector<std::string> numbered(const Nest& nest, const Compute& leaf) {
   const auto apart = [&](const std::string& name) {
     return std::abs(nest.target.offset.coefficients[*nest.dim(name)]);
   };
-  const bool fills_warp = !has_part_of_m(nest, leaf) && !leaf.n.empty() && nest.dims[*nest.dim(leaf.n)].extent >= model::threads::warp;
+  const bool fills_warp = !has_part_of_m(nest, leaf) && !leaf.n.empty() &&
+      nest.dims[*nest.dim(leaf.n)].extent >= model::threads::warp;
   std::vector<std::string> order = leaf.outer;
   if (!leaf.m().empty()) {
     // The plan says how those around m follow one another.

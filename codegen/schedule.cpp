@@ -12,6 +12,7 @@
 #include "codegen/choose/neighbours.h"
 #include "codegen/choose/pass_tile.h"
 #include "codegen/choose/short_rows.h"
+#include "codegen/choose/side_by_side.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/streams.h"
 #include "codegen/choose/tensor_cores.h"
@@ -355,6 +356,11 @@ std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest)) {
+    if (auto own = cheapest_side_by_side(program, facts(nest, {}, target), node, target)) {
+      group.threads = own->leaf.lanes;
+      add_leaf(group, why, {std::move(own->leaf), 0, {}, 0});
+      return;
+    }
     if (const auto leaf = leaf_on_tensor_cores(program, facts(nest, {}, target), node, target)) {
       group.threads = leaf->as<forms::TensorCores>()->threads();
       add_leaf(group, why, {*leaf, 0, {}, 0});
