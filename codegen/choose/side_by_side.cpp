@@ -23,30 +23,14 @@ namespace of = model::side_by_side;
 // Which output a thread has all values of, of which one it has some, and along which threads lie.
 struct Roles { std::size_t all, m, n; };
 
-class Candidates {
+// Which outputs may have these roles.
+class AllRoles {
  public:
-  Candidates(const poly::Program& program, const Facts& f, const Target& target)
-      : program_(program), f_(f), nest_(f.nest), target_(target) {}
+  explicit AllRoles(const Facts& f) : f_(f), nest_(f.nest) {}
 
-  std::optional<SideBySideLeaf> best(int node) {
-    std::optional<SideBySideLeaf> least;
-    for (const Roles& roles : all_roles())
-      for (std::int64_t most : {8, 4, 2}) {
-        if (most * extent(roles.all) > of::most_sums) continue;
-        Compute leaf = leaf_of(roles, balanced(extent(roles.m), most).most, node);
-        const double now = cycles(leaf, roles);
-        if (!least || now < least->cycles) least = SideBySideLeaf{std::move(leaf), now};
-      }
-    return least;
-  }
-
- private:
-  std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
-  bool moves(const FlatAccess& read, std::size_t d) const { return stride(read, d) != 0; }
-
-  std::vector<Roles> all_roles() const {
-    std::vector<Roles> found;
-    if (!has_groups()) return found;
+  std::vector<Roles> found() const {
+    std::vector<Roles> roles;
+    if (!has_groups()) return roles;
     const auto output = [&](std::size_t d) { return !nest_.dims[d].reduction && !f_.fixed[d] && extent(d) > 1; };
     for (std::size_t all = 0; all < nest_.dims.size(); ++all) {
       if (!output(all) || extent(all) > of::most_of_output || in_rows(nest_, all) || !is_shared(all) ||
@@ -57,12 +41,16 @@ class Candidates {
       for (std::size_t m = 0; m < nest_.dims.size(); ++m)
         if (output(m) && m != all && m != *n && is_shared(m) && !share_row(nest_, m, *n) && shares_little(m) &&
             (slides(m) || is_of_both(*n)))
-          found.push_back({all, m, *n});
+          roles.push_back({all, m, *n});
     }
-    if (std::ranges::any_of(found, [&](const Roles& roles) { return slides(roles.m); }))
-      std::erase_if(found, [&](const Roles& roles) { return !slides(roles.m); });
-    return found;
+    if (std::ranges::any_of(roles, [&](const Roles& r) { return slides(r.m); }))
+      std::erase_if(roles, [&](const Roles& r) { return !slides(r.m); });
+    return roles;
   }
+
+ private:
+  std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
+  bool moves(const FlatAccess& read, std::size_t d) const { return stride(read, d) != 0; }
 
   // Whether one read moves along d, and the other has no part in it.
   bool is_shared(std::size_t d) const { return moves(nest_.reads[0], d) != moves(nest_.reads[1], d); }
@@ -90,13 +78,17 @@ class Candidates {
     return elements < outputs;
   }
   bool is_of_both(std::size_t d) const { return moves(nest_.reads[0], d) && moves(nest_.reads[1], d); }
+  // Whether so many steps of this length come to a place that another step goes to.
+  static bool meets(std::int64_t far, std::int64_t step, std::int64_t count) {
+    return far && step && far % step == 0 && std::abs(far / step) < count;
+  }
   // Whether a window goes along d, so that neighbours read the same.
   bool slides(std::size_t d) const {
     return std::ranges::any_of(nest_.reads, [&](const FlatAccess& read) {
       if (!moves(read, d)) return false;
       for (std::size_t k = 0; k < nest_.dims.size(); ++k)
-        if (nest_.dims[k].reduction && moves(read, k) && stride(read, d) % stride(read, k) == 0 &&
-            std::abs(stride(read, d) / stride(read, k)) < extent(k))
+        if (nest_.dims[k].reduction && (meets(stride(read, d), stride(read, k), extent(k)) ||
+                                           meets(stride(read, k), stride(read, d), extent(d))))
           return true;
       return false;
     });
@@ -110,6 +102,31 @@ class Candidates {
     }
     return least;
   }
+
+  const Facts& f_;
+  const Nest& nest_;
+};
+
+class Candidates {
+ public:
+  Candidates(const poly::Program& program, const Facts& f, const Target& target)
+      : program_(program), f_(f), nest_(f.nest), target_(target) {}
+
+  std::optional<SideBySideLeaf> best(int node) {
+    std::optional<SideBySideLeaf> least;
+    for (const Roles& roles : AllRoles(f_).found())
+      for (std::int64_t most : {8, 4, 2}) {
+        if (most * extent(roles.all) > of::most_sums) continue;
+        Compute leaf = leaf_of(roles, balanced(extent(roles.m), most).most, node);
+        const double now = cycles(leaf, roles);
+        if (!least || now < least->cycles) least = SideBySideLeaf{std::move(leaf), now};
+      }
+    return least;
+  }
+
+ private:
+  std::int64_t extent(std::size_t d) const { return nest_.dims[d].extent; }
+  bool moves(const FlatAccess& read, std::size_t d) const { return stride(read, d) != 0; }
 
   // Reductions whose bounds are known last, and of these what lies side by side.
   std::vector<std::string> order_of_reductions(const Roles& roles) const {
