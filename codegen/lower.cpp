@@ -124,6 +124,10 @@ std::vector<Digit> digits_of(const Plan& plan, const Group& group, const Nest& n
   Digit& n = digits.back();
   const std::int64_t line = values_of_line(plan.program, nest, leaf);
   if (n.count != nest.dims[n.dim].extent || line >= n.count) return digits;
+  if (line == 1) {
+    std::rotate(digits.end() - 2, digits.end() - 1, digits.end());
+    return digits;
+  }
   const Digit lines{n.dim, n.count / line, line, false};
   n.count = line;
   digits.insert(digits.end() - 2, lines);
