@@ -152,9 +152,9 @@ TEST_CASE("threads that have all taps of both directions keep what steps of the 
 // Groups of channels: what lies side by side is one access where it can be; numbers that are not finite stay where they
 // are, also at the border.
 TEST_CASE("threads that have all outputs of a group, for some places of its window, are right") {
-  Random random(31);
+  Random random(37);
   int wide = 0, masked = 0, halves = 0;
-  for (int n = 0; n < 14; ++n) {
+  for (int n = 0; n < 16; ++n) {
     const bool narrow = random.chance(3), last = !random.chance(3);
     const int taps = random.between(2, 4), columns = random.between(1, 3), outputs = random.between(2, 8),
               places = random.between(2, 8), moves = random.between(1, 2);
