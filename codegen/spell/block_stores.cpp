@@ -59,7 +59,7 @@ class Stores {
         const Expr sum = result(one, i, v);
         append(one, finishing.stores(sum, [&](const Form& form) { return at_.index_value(form, i, v); }));
         if (at_.masked(v)) one = {stmt(If{at_.mask(v), std::move(one), {}})};
-        if (at_.tile.end) one = {stmt(If{less(at_.tile.m0 + Expr(i), *at_.tile.end), std::move(one), {}})};
+        if (at_.tile.end) one = {stmt(If{in_range(i), std::move(one), {}})};
         append(body, std::move(one));
       }
     return body;
