@@ -473,8 +473,11 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   const std::vector<int> finishing(set.nodes.begin() + 1, set.nodes.end());
   const Nest nest = finishing_nests(fused.program, finishing, set.nodes.front(), fused.strides).front();
   const Facts all = facts(nest, {}, target);
-  auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
-  if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
+  std::optional<Compute> leaf;
+  if (auto own = cheapest_side_by_side(fused.program, all, set.nodes.front(), target)) leaf = std::move(own->leaf);
+  else leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
+  if (leaf && leaf->is<forms::Contract>()) group.threads = leaf->lanes;
+  else if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
   else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, Staged::AlsoSmall);
   if (!leaf) {
     leaf = leaf_of_own_elements(all, set.nodes.front(), target);
