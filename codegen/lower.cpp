@@ -112,6 +112,28 @@ bool is_summed(const Plan& plan, const Group& group, const Strides& strides, con
       group.body, [&](const Compute& leaf) { return part_of(plan, group, strides, leaf, loop).has_value(); });
 }
 
+// Which dimensions the elements that threads have are numbered by.
+std::vector<Digit> digits_of(const Plan& plan, const Group& group, const Nest& nest, const Compute& leaf) {
+  std::vector<Digit> digits;
+  for (const std::string& name : numbered(nest, leaf)) {
+    const std::size_t d = *nest.dim(name);
+    const std::int64_t step = name == leaf.m() ? rows_of_m(nest, leaf) : 1, left = left_of(group, nest, d);
+    digits.push_back({d, ceil_divide(left, step), step, is_ragged(group, nest, d)});
+  }
+  if (leaf.n.empty() || digits.size() < 2) return digits;
+  Digit& n = digits.back();
+  const std::int64_t line = values_of_line(plan.program, nest, leaf);
+  if (n.count != nest.dims[n.dim].extent || line >= n.count) return digits;
+  if (line == 1) {
+    std::rotate(digits.end() - 2, digits.end() - 1, digits.end());
+    return digits;
+  }
+  const Digit lines{n.dim, n.count / line, line, false};
+  n.count = line;
+  digits.insert(digits.end() - 2, lines);
+  return digits;
+}
+
 class GroupLowering {
  public:
   GroupLowering(const Plan& plan, const Group& group, const Strides& strides, const std::vector<TensorId>& buffer,
@@ -324,12 +346,7 @@ class GroupLowering {
     const Nest& nest = nests_[l];
     if (leaf.block() && leaf.block()->turned) return spell_turned(nest, leaf, storage_, names_);
     if (leaf.is<forms::Reduce>() || (leaf.is<forms::Scan>() && leaf.lanes > 1)) return one_leaf(l, surroundings(l));
-    std::vector<Digit> digits;
-    for (const std::string& name : numbered(nest, leaf)) {
-      const std::size_t d = *nest.dim(name);
-      const std::int64_t step = name == leaf.m() ? rows_of_m(nest, leaf) : 1, left = left_of(group_, nest, d);
-      digits.push_back({d, ceil_divide(left, step), step, is_ragged(group_, nest, d)});
-    }
+    const std::vector<Digit> digits = digits_of(plan_, group_, nest, leaf);
     const Kind turns = group_.loops.empty() && (group_.body.size() == 1 || finishing_) ? Kind::Block : Kind::Serial;
     return spell_over_threads(nest, leaf, digits, storage_, surroundings(l), turns, names_,
         [&](const Compute& one, const Surroundings& around) {

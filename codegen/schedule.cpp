@@ -13,6 +13,7 @@
 #include "codegen/choose/neighbours.h"
 #include "codegen/choose/pass_tile.h"
 #include "codegen/choose/short_rows.h"
+#include "codegen/choose/side_by_side.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/streams.h"
 #include "codegen/choose/tensor_cores.h"
@@ -387,6 +388,11 @@ std::int64_t threads_of_fold(const Nest& nest, const Compute& leaf, const Target
 // A group of one statement: its leaf, and loops that suit it.
 void place(Group& group, Why& why, const poly::Program& program, const Nest& nest, int node, const Target& target) {
   if (has_threads(target) && !scan_of(nest)) {
+    if (auto own = cheapest_side_by_side(program, facts(nest, {}, target), node, target)) {
+      group.threads = own->leaf.lanes;
+      add_leaf(group, why, {std::move(own->leaf), 0, {}, 0});
+      return;
+    }
     if (const auto leaf = leaf_on_tensor_cores(program, facts(nest, {}, target), node, target)) {
       group.threads = leaf->as<forms::TensorCores>()->threads();
       add_leaf(group, why, {*leaf, 0, {}, 0});
@@ -499,8 +505,11 @@ Group finished(Group group, Why& why, const Fused& fused, const Fused::Set& set,
   const std::vector<int> finishing(set.nodes.begin() + 1, set.nodes.end());
   const Nest nest = finishing_nests(fused.program, finishing, set.nodes.front(), fused.strides).front();
   const Facts all = facts(nest, {}, target);
-  auto leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
-  if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
+  std::optional<Compute> leaf;
+  if (auto own = cheapest_side_by_side(fused.program, all, set.nodes.front(), target)) leaf = std::move(own->leaf);
+  else leaf = leaf_on_tensor_cores(fused.program, all, set.nodes.front(), target);
+  if (leaf && leaf->is<forms::Contract>()) group.threads = leaf->lanes;
+  else if (leaf) group.threads = leaf->as<forms::TensorCores>()->threads();
   else leaf = staged_leaf(all, set.nodes.front(), target, group.threads, Staged::AlsoSmall);
   if (!leaf) {
     leaf = leaf_of_own_elements(all, set.nodes.front(), target);

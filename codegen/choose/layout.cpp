@@ -13,6 +13,7 @@
 
 #include "codegen/choose/boxes.h"
 #include "codegen/choose/leaf.h"
+#include "codegen/choose/side_by_side.h"
 #include "codegen/choose/staged.h"
 #include "codegen/choose/tensor_cores.h"
 #include "codegen/choose/threads.h"
@@ -341,10 +342,13 @@ class OnMultiprocessors : public Lying {
   std::optional<double> cycles(const Layouts& layouts) const {
     const Nest seen = nest(layouts);
     const Facts of_all = facts(seen, {}, target_);
-    if (leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
+    const auto own = cheapest_side_by_side(program_, of_all, 0, target_);
+    if (!own && leaf_on_tensor_cores(program_, of_all, 0, target_)) return std::nullopt;  // whose stages take any order
     double cycles = 0, bytes = 0;
-    const auto each = staged_cycles(of_all, 1, target_);
-    if (each) {
+    const auto each = own ? std::nullopt : staged_cycles(of_all, 1, target_);
+    if (own) {
+      cycles = own->cycles;
+    } else if (each) {
       cycles = *each;
       for (const Dim& dim : seen.dims) if (dim.reduction) cycles *= static_cast<double>(dim.extent);
     } else if (seen.empty() || has_singles() || scan_of(seen) || copies_what_is_read_once(layouts)) {

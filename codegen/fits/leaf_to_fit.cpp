@@ -109,6 +109,18 @@ Misfit walk_fault(const LeafToFit& g) {
   return std::nullopt;
 }
 
+// Where a thread has all values of some outputs and a part of m's: rows ask for their points by m alone.
+Misfit part_of_m_fault(const LeafToFit& g) {
+  for (const std::string& index : g.contract->outside)
+    for (const Row& row : g.nest.rows)
+      if (row.form.coefficients[*g.nest.dim(index)])
+        return fmt::format("which points there are depends on `{}`, so a thread has all of `{}` too", index,
+            g.leaf.m());
+  if (bounds_elements(g.nest) || !identity_is_fill(g.nest))
+    return fmt::format("not all elements of `{}` have points, so `m` is one index", g.name());
+  return std::nullopt;
+}
+
 // Of rows that go along several output dimensions: a thread has all of them, whatever reductions bound them.
 Misfit rows_fault(const LeafToFit& g) {
   if (!g.contract || g.contract->outside.empty()) return std::nullopt;
@@ -123,6 +135,8 @@ Misfit rows_fault(const LeafToFit& g) {
           g.leaf.n);
     rows *= g.dim(index)->extent;
   }
+  const std::int64_t of_m = g.dim(g.leaf.m())->extent;
+  if (of_m > 0 && g.leaf.rows < rows && g.leaf.rows % (rows / of_m) == 0) return part_of_m_fault(g);
   if (g.leaf.rows != rows)
     return fmt::format("{} have {} values, and a thread has all of them, not {}",
         fmt::join(g.leaf.all_of_m(), ", "), rows, g.leaf.rows);

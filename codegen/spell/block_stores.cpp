@@ -1,11 +1,15 @@
 #include "codegen/spell/block_stores.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "codegen/finishing.h"
 #include "codegen/requests.h"
 #include "codegen/scalar.h"
+#include "codegen/spell/side_by_side.h"
 
 namespace tilec::codegen {
 
@@ -29,7 +33,7 @@ class Stores {
         const Expr offset = at_.inside_tile(l_.nest.target.offset, i, v);
         const auto in_tile = [&](Stmt s) {
           if (at_.masked(v)) s = stmt(If{at_.mask(v), {std::move(s)}, {}});
-          return at_.tile.end ? stmt(If{less(at_.tile.m0 + Expr(i), *at_.tile.end), {std::move(s)}, {}}) : s;
+          return at_.tile.end ? stmt(If{in_range(i), {std::move(s)}, {}}) : s;
         };
         Expr x = result(add ? sums : body, i, v);
         if (add) {
@@ -55,9 +59,38 @@ class Stores {
         const Expr sum = result(one, i, v);
         append(one, finishing.stores(sum, [&](const Form& form) { return at_.index_value(form, i, v); }));
         if (at_.masked(v)) one = {stmt(If{at_.mask(v), std::move(one), {}})};
-        if (at_.tile.end) one = {stmt(If{less(at_.tile.m0 + Expr(i), *at_.tile.end), std::move(one), {}})};
+        if (at_.tile.end) one = {stmt(If{in_range(i), std::move(one), {}})};
         append(body, std::move(one));
       }
+    return body;
+  }
+
+  // What lies side by side along rows, with one access each; none where nothing does.
+  std::optional<Body> wide_stores(const std::string& view) const {
+    if (!l_.has_part_of_m() || at_.tile.blocked_n || l_.compute.streams()) return std::nullopt;
+    const Form& f = l_.nest.target.offset;
+    const Neighbours side = neighbours_in_rows(at_, l_.nest.target);
+    if (side.width < 2) return std::nullopt;
+    std::map<std::int64_t, std::int64_t> row_at;
+    for (std::int64_t i = 0; i < at_.tile.rows; ++i) row_at[at_.of_row(f, i)] = i;
+    Body body;
+    for (std::int64_t i = 0; i < at_.tile.rows; ++i) {
+      const auto values = l_.values_of_row(i, at_.tile.rows);
+      const auto of = std::ranges::find(values, *side.along, &std::pair<std::size_t, std::int64_t>::first);
+      if (of->second % side.width) continue;
+      // What is written is there before any of it is: a compiler does not see that others are one access.
+      const std::string name = l_.names.fresh("o"), y = l_.names.fresh("y");
+      const Expr offset(at_.of_row(f, i));
+      Body together{stmt(View{name, view, offset, side.width * lang::bytes(l_.target_type)})};
+      body.push_back(stmt(Allocate{y, l_.target_type, side.width, Memory::Register}));
+      for (std::int64_t u = 0; u < side.width; ++u) {
+        const Expr sum = result(body, row_at.at(at_.of_row(f, i) + u), 0);
+        body.push_back(stmt(Store{y, Expr(u), convert(sum, l_.target_type)}));
+        together.push_back(stmt(Store{name, Expr(u), Load{y, Expr(u), l_.target_type}}));
+      }
+      if (at_.tile.end) together = {stmt(If{in_range(i), std::move(together), {}})};
+      append(body, std::move(together));
+    }
     return body;
   }
 
@@ -93,6 +126,11 @@ class Stores {
     return body;
   }
 
+  // Of the last block, whether m has row i's value.
+  Expr in_range(std::int64_t i) const {
+    return less(at_.tile.m0 + Expr(i % l_.values_of_m(at_.tile.rows)), *at_.tile.end);
+  }
+
   // What row i of vector v holds; under `add` it is added to what the target holds.
   Expr result(Body& body, std::int64_t i, std::int64_t v) const {
     return sums_.or_fill(convert(sums_.folded(body, sums_.slot(i, v)), compute_type(l_.target_type)));
@@ -124,7 +162,13 @@ Body spell_stores(const BlockPlace& at, const Accumulators& sums, const PartOfSu
     body.push_back(stmt(If{*part.later, stores.stores(name, true), stores.stores(name, false)}));
     return body;
   }
-  append(body, among_stores(stores.stores(name, always), name, std::move(requests)));
+  Body plain = stores.stores(name, always);
+  if (auto wide = always ? std::nullopt : stores.wide_stores(name)) {
+    const std::int64_t width = neighbours_in_rows(at, l.nest.target).width;
+    const Expr may = aligned(l.storage, l.names, body, l.nest.target.tensor, width);
+    plain = {stmt(If{may, *std::move(wide), std::move(plain)})};
+  }
+  append(body, among_stores(std::move(plain), name, std::move(requests)));
   if (always || !l.flag || l.nest.fill) return body;
   return {stmt(If{sums.has_met(), std::move(body), {}})};
 }

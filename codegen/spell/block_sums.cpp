@@ -12,6 +12,7 @@
 #include "codegen/spell/asked.h"
 #include "codegen/spell/block_stores.h"
 #include "codegen/spell/few_steps.h"
+#include "codegen/spell/side_by_side.h"
 #include "codegen/spell/sliding_loads.h"
 #include "codegen/spell/wide_steps.h"
 
@@ -62,6 +63,16 @@ StepValues values_of(const BlockPlace& at, const Views& views, const KnownValues
   return {std::move(inside), views, known, unrolled, u};
 }
 
+// Whether rows of the domain bound d by m, and all else is known.
+bool bounds_rows(const SpelledLeaf& l, std::size_t d) {
+  return std::ranges::any_of(l.nest.rows, [&](const Row& row) {
+    if (!l.moves_along_rows(row.form) || !row.form.coefficients[d]) return false;
+    for (std::size_t k = 0; k < l.nest.dims.size(); ++k)
+      if (!l.is_of_rows(k) && k != d && row.form.coefficients[k] && !l.points.at(k)) return false;
+    return true;
+  });
+}
+
 class BlockSums {
  public:
   BlockSums(SpelledLeaf& leaf, const BlockRequests& requests, const Accumulators& sums, const KnownValues& common)
@@ -72,7 +83,8 @@ class BlockSums {
     if (level == 0 && !few_ && has_few_steps(at))
       return spell_few_steps(
           at, [&](const BlockPlace& of, StepsOfRows rows) { return steps_of(of, std::move(rows), later); });
-    if (level < l_.k.size() && at.tile.staggered && at.tile.blocked_m && bounds_rows(l_.k[level]))
+    if (level < l_.k.size() && at.tile.staggered && at.tile.blocked_m && few_ != l_.k[level] &&
+        bounds_rows(l_, l_.k[level]))
       return staggered(at, level, later);
     return reduce_all(at, level, later);
   }
@@ -88,17 +100,6 @@ class BlockSums {
   }
   bool has(std::int64_t row, std::int64_t step) const {
     return present_.empty() || present_[static_cast<std::size_t>(row)][static_cast<std::size_t>(step)];
-  }
-
-  // Whether rows of the domain bound d by m, and all else is known.
-  bool bounds_rows(std::size_t d) const {
-    if (few_ == d) return false;
-    return std::ranges::any_of(l_.nest.rows, [&](const Row& row) {
-      if (!l_.moves_along_rows(row.form) || !row.form.coefficients[d]) return false;
-      for (std::size_t k = 0; k < l_.nest.dims.size(); ++k)
-        if (!l_.is_of_rows(k) && k != d && row.form.coefficients[k] && !l_.points.at(k)) return false;
-      return true;
-    });
   }
 
   // Steps that every row of the block has, and before and behind them steps under a mask for each row.
@@ -127,6 +128,8 @@ class BlockSums {
     if (level >= l_.k.size()) return one_step(at, later);
     const std::size_t d = l_.k[level];
     if (is_told(at, d)) return told_loop(at, d, [&] { return reduce(at, level + 1, later); });
+    if (const auto steps = plain_ ? std::nullopt : side_by_side(at, level))
+      return spell_side_by_side(at, *steps, sums_, [&] { return plainly(at, level, later); });
     if (auto sliding = sliding_steps(at, level, later)) return *std::move(sliding);
     if (level + 1 == l_.k.size()) return innermost(at, d);
     return l_.loop(d, l_.points.bounds(d), [&] {
@@ -153,12 +156,14 @@ class BlockSums {
           values.use(loaded);
           return step(std::move(values), edges, std::nullopt, v);
         },
-        [&] {
-          plain_ = true;
-          Body rest = reduce_asked(at, level, later);
-          plain_ = false;
-          return rest;
-        });
+        [&] { return plainly(at, level, later); });
+  }
+
+  Body plainly(const BlockPlace& at, std::size_t level, Body& later) {
+    plain_ = true;
+    Body body = reduce_asked(at, level, later);
+    plain_ = false;
+    return body;
   }
 
   Body one_step(const BlockPlace& at, Body& later) {

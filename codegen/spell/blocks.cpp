@@ -36,8 +36,9 @@ class Blocks {
     if (d < 0) return inside(tile);
     const std::size_t dim = static_cast<std::size_t>(d);
     const Interval range = l_.points.bounds(dim);
-    if (d == l_.m && !l_.outside.empty()) return inside(all_rows(l_, range, tile));
+    if (d == l_.m && !l_.outside.empty() && !l_.has_part_of_m()) return inside(all_rows(l_, range, tile));
     const std::optional<Interval> inner = cleared_ ? std::nullopt : l_.points.interior(dim, range);
+    if (d == l_.m && l_.has_part_of_m()) return blocks_under_masks(range, inner, tile, inside);
     if (!inner) return blocked(dim, range, tile, inside);
     if (d == l_.n && l_.compute.lanes > 1) return guarded(dim, range, *inner, tile, inside);
     if (d == l_.m && masks_border()) return blocks_under_masks(range, *inner, tile, inside);
@@ -164,27 +165,32 @@ class Blocks {
     });
   }
 
-  // All blocks have as many rows; those that touch the border are under masks.
-  Body blocks_under_masks(const Interval& range, const Interval& inner, const BlockTile& tile, const InBlock& inside) {
+  // All blocks have as many rows; those that touch the border are under masks. Without `inner` nothing but the end is
+  // one.
+  Body blocks_under_masks(const Interval& range, const std::optional<Interval>& inner, const BlockTile& tile,
+      const InBlock& inside) {
     const std::string& stem = l_.nest.dims[static_cast<std::size_t>(l_.m)].name;
     Body body;
     const Expr lo = named(l_.names, body, stem + "_lo", range.lo), hi = named(l_.names, body, stem + "_end", range.hi),
                count = range.hi - range.lo;
-    const std::int64_t known = const_or(count, 0), turns = ceil_divide(known, l_.compute.rows);
+    const std::int64_t known = const_or(count, 0), most = l_.values_of_m(l_.compute.rows),
+                       others = l_.compute.rows / most, turns = ceil_divide(known, most);
     if (is_const(count) && known <= 0) return {};
-    const std::int64_t rows = is_const(count) ? ceil_divide(known, turns) : l_.compute.rows;
+    const std::int64_t rows = is_const(count) ? ceil_divide(known, turns) : most;
     append(body,
         serial(l_.names, stem + "_b",
             {Expr(std::int64_t{0}), is_const(count) ? Expr(turns) : ceil_divide(hi - lo, rows)}, [&](const Expr& turn) {
               BlockTile t = tile;
               t.m0 = lo + turn * Expr(rows);
-              t.rows = rows;
+              t.rows = rows * others;
               t.blocked_m = true;
               Body free = inside(t);
               t.border = true;
               if (!is_const(count) || known % rows != 0) t.end = hi;
+              if (!inner && !t.end) return free;
+              const Interval whole = inner.value_or(range);
               return Body{stmt(If{
-                  both(at_least(t.m0, inner.lo), at_least(inner.hi, t.m0 + Expr(rows))), std::move(free), inside(t)})};
+                  both(at_least(t.m0, whole.lo), at_least(whole.hi, t.m0 + Expr(rows))), std::move(free), inside(t)})};
             }));
     return body;
   }

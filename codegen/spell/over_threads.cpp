@@ -33,8 +33,8 @@ Element element_at(Body& body, const Nest& nest, const std::vector<Digit>& digit
     const std::string name = names.fresh(nest.dims[digit.dim].name);
     const Expr index = quotient(rest, inner);
     rest = remainder(rest, inner);
-    const auto limit = around.limits.find(digit.dim);
-    const bool limited = limit != around.limits.end();
+    const auto limit = element.around.limits.find(digit.dim);  // of a dimension in two parts, those of its first one
+    const bool limited = limit != element.around.limits.end();
     body.push_back(
         stmt(Let{name, limited ? limit->second.lo + index * Expr(digit.step) : index * Expr(digit.step)}));
     if (limited && digit.ragged) element.inside.push_back(less(var(name), limit->second.hi));

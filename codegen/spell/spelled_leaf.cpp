@@ -44,10 +44,17 @@ bool SpelledLeaf::moves_along_rows(const Form& form) const {
       std::ranges::any_of(outside, [&](std::size_t d) { return form.coefficients[d] != 0; });
 }
 
+std::int64_t SpelledLeaf::values_of_m(std::int64_t rows) const {
+  for (const std::size_t d : outside) rows /= nest.dims[d].extent;
+  return rows;
+}
+
+bool SpelledLeaf::has_part_of_m() const {
+  return !outside.empty() && values_of_m(compute.rows) < nest.dims[static_cast<std::size_t>(m)].extent;
+}
+
 std::vector<std::pair<std::size_t, std::int64_t>> SpelledLeaf::values_of_row(std::int64_t i, std::int64_t rows) const {
-  std::int64_t others = 1;
-  for (const std::size_t d : outside) others *= nest.dims[d].extent;
-  const std::int64_t of_m = rows / others;
+  const std::int64_t of_m = values_of_m(rows);
   std::vector<std::pair<std::size_t, std::int64_t>> values{{static_cast<std::size_t>(m), i % of_m}};
   i /= of_m;
   for (auto d = outside.rbegin(); d != outside.rend(); ++d) {

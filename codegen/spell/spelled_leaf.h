@@ -48,6 +48,8 @@ struct SpelledLeaf {
 
   bool is_of_rows(std::size_t d) const;                // m, or one of `outside`
   bool moves_along_rows(const Form& form) const;
+  std::int64_t values_of_m(std::int64_t rows) const;   // of so many rows
+  bool has_part_of_m() const;                          // a block has all values of `outside`, and a part of m's
   // Which value of each dimension of the rows row i of so many has, from the block's first value of m on.
   std::vector<std::pair<std::size_t, std::int64_t>> values_of_row(std::int64_t i, std::int64_t rows) const;
   std::optional<bool> answer(const poly::Expr& asked) const;  // of a condition that was asked

@@ -21,7 +21,7 @@ void StepValues::ask_rows(Body& body, EdgeValues& edges) {
   for (std::int64_t i = 0; i < at_.tile.rows; ++i) {
     std::optional<Expr> all;
     const auto too = [&](const Expr& e) { all = all ? both(*all, e) : e; };
-    if (at_.tile.end) too(less(at_.tile.m0 + Expr(i), *at_.tile.end));
+    if (at_.tile.end) too(less(at_.tile.m0 + Expr(i % l_.values_of_m(at_.tile.rows)), *at_.tile.end));
     for (const Row& row : l_.nest.rows) {
       if (!l_.moves_along_rows(row.form)) continue;
       Expr value = l_.points.known_part(row.form) + at_.tile.m0 * Expr(row.form.coefficients[m]) +

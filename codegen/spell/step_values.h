@@ -38,6 +38,7 @@ class StepValues {
   void use(const LoadedValues& loaded) { loaded_ = &loaded; }
   // Of a block at the border: which rows have a point in this step.
   void ask_rows(Body& body, EdgeValues& edges);
+  const std::vector<Expr>& rows_asked() const { return inside_; }
   // What row i and vector v add to their accumulator, behind `body`, which has the values.
   void fold(Body& body, Body& added, const Accumulators& sums, std::int64_t i, std::int64_t v);
   // What row i of a block at the border adds.

@@ -149,6 +149,48 @@ TEST_CASE("threads that have all taps of both directions keep what steps of the 
   CHECK(masked > 3);
 }
 
+// Groups of channels: what lies side by side is one access where it can be; numbers that are not finite stay where they
+// are, also at the border.
+TEST_CASE("threads that have all outputs of a group, for some places of its window, are right") {
+  Random random(37);
+  int wide = 0, masked = 0, halves = 0;
+  for (int n = 0; n < 16; ++n) {
+    const bool narrow = random.chance(3), last = !random.chance(3);
+    const int taps = random.between(2, 4), columns = random.between(1, 3), outputs = random.between(2, 8),
+              places = random.between(2, 8), moves = random.between(1, 2);
+    const std::string y = fmt::format("{} * y + {} * j - {}", moves, random.between(1, 2), random.between(0, taps)),
+                      x = fmt::format("x + i - {}", random.between(0, columns - 1)),
+                      value = narrow ? "f32(I[{0}]) * f32(K[{1}])" : "I[{0}] * K[{1}]", type = narrow ? "bf16 " : "";
+    const std::string of_i = last ? fmt::format("n, {}, {}, g, k", y, x) : fmt::format("n, g, k, {}, {}", y, x),
+                      of_k = last ? "j, i, k, g, c" : "g, c, k, j, i";
+    const Drawn d{fmt::format("function f({0}I[{1}], {0}K[{2}]) -> (Y) {{ Y[{3}] = +({4}); }}", type,
+                      last ? "N, H, W, G, C" : "N, G, C, H, W",
+                      fmt::format(fmt::runtime(last ? "{0}, {1}, C, G, O" : "G, O, C, {0}, {1}"), taps, columns),
+                      fmt::format(fmt::runtime(last ? "n, y, x, g, c: N, {}, W, G, O" : "n, g, c, y, x: N, G, O, {}, W"),
+                          random.between(9, 14)),
+                      fmt::format(fmt::runtime(value), of_i, of_k)),
+        {{"N", 2}, {"G", random.between(2, 9)}, {"C", random.between(1, 9)}, {"O", outputs},
+            {"H", random.between(9, 20)}, {"W", random.between(3, 9)}},
+        last};
+    const std::string plan = fmt::format(
+        "no split\nno copy\ngroup Y  threads 128\n  contract Y  over n {0}  m c y  n {1}  k i j k  block {2}x1  lanes 128\n",
+        last ? "x" : "g", last ? "g" : "x", places * outputs);
+    CAPTURE(d.text);
+    CAPTURE(plan);
+    Request request;
+    const auto stages = made_of(d, Until::Lowered, plan, request);
+    if (!stages) continue;                             // places where no tap is
+    const std::string text = print(stages->lowered->steps.front().loops);
+    wide += text.find("aligned") != std::string::npos;
+    masked += text.find("register edge") != std::string::npos;
+    halves += narrow;
+    check_run(*stages, request, random, false);
+  }
+  CHECK(wide > 3);
+  CHECK(masked > 3);
+  CHECK(halves > 1);
+}
+
 TEST_CASE("a stage begins and ends where strides say, at multiples of nothing") {
   Random random(7);
   const Drawn d{
