@@ -18,7 +18,7 @@ using poly::Statement;
 
 namespace {
 
-// Copies that nobody has made yet, each a launch.
+// Copies that nobody has made yet, one launch.
 double cycles_of_copies(const Rewriting& r, const Statement& s, const Layouts& layouts) {
   std::set<Rewriting::CopyKey> made;
   double cycles = 0;
@@ -26,10 +26,9 @@ double cycles_of_copies(const Rewriting& r, const Statement& s, const Layouts& l
     if (layouts.reads[read].empty()) continue;
     const Rewriting::CopyKey key(s.reads[read].tensor, layouts.reads[read], layouts.bits, layouts.rows);
     if (r.copies.contains(key) || !made.insert(key).second) continue;
-    cycles += model::threads::cycles_of_a_launch +
-        2 * bytes_of(r.program, s.reads[read].tensor) / model::threads::memory_bytes;
+    cycles += 2 * bytes_of(r.program, s.reads[read].tensor) / model::threads::memory_bytes;
   }
-  return cycles;
+  return cycles > 0 ? cycles + model::threads::cycles_of_a_launch : 0;
 }
 
 }  // namespace

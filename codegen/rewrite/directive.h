@@ -176,7 +176,7 @@ struct Copy {
   std::int64_t rows = 0;                               // begin at multiples of so many elements; 0: lie side by side
   void parts(auto& io) {
     io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read, false),
-        io.unless_0("bits", bits), io.unless_0("rows", rows);
+        io.unless_0("bits", bits, false), io.unless_0("rows", rows);
   }
   bool operator==(const Copy&) const = default;
 };
