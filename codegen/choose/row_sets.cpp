@@ -236,7 +236,8 @@ bool folds_elements(const Rewriting& r, const Statement& s) {
   return !staged_leaf(all, 0, r.target, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
 }
 
-// Whether an operand was copied for it, by a launch that fills the machine: in another order, rounded, or its rows apart.
+// Whether an operand was copied for it, by a launch that fills the machine: in another order, rounded, or with its rows
+// apart.
 bool reads_copy(const Rewriting& r, const Statement& s) {
   return std::ranges::any_of(s.reads, [&](const Access& read) {
     return std::ranges::any_of(r.copies, [&](const auto& made) {

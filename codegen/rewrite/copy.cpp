@@ -92,8 +92,8 @@ std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::
   Program& program = r.program;
   const auto& s = std::get<Statement>(program.nodes[n]);
   const TensorId source = s.reads[read].tensor;
-  r.done.push_back(directives::Copy{
-      program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read), bits, rows});
+  r.done.push_back(directives::Copy{program.tensor(source).name, target_name(program, s), {order.begin(), order.end()},
+      ordinal(s, read), bits, rows});
   const Rewriting::CopyKey key(source, order, bits, rows);
   n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order, bits, rows);
   Access& was = std::get<Statement>(program.nodes[n]).reads[read];
