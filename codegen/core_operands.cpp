@@ -50,16 +50,16 @@ Body CoreOperands::when(const Expr& condition, Body body) {
   return {stmt(If{condition, std::move(body), {}})};
 }
 
-std::int64_t CoreOperands::neighbours(const Operand& x) const {
+std::int64_t CoreOperands::neighbours(const Operand& x, bool part) const {
   if (x.along_k != x.reads_along_k) return 1;
   const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
   const Form& offset = x.access->offset;
-  if (offset.coefficients[along] != 1 || (x.reads_along_k && !known_)) return 1;
-  if (is_asked_along(along)) return 1;
+  if (offset.coefficients[along] != 1 || is_asked_along(along)) return 1;
+  if (x.reads_along_k && !(part ? is_const(range_.lo) : known_)) return 1;
   const std::int64_t lo = x.reads_along_k ? const_or(range_.lo, 0) : 0,
                      count = x.reads_along_k && !across() ? const_or(range_.hi, 0) - lo : extent(along);
   for (std::int64_t elements = of_piece_; elements * lang::bytes(type_of(x)) >= 4; elements /= 2)
-    if (in_groups(offset, along, lo, count, elements)) return elements;
+    if (in_groups(offset, along, lo, part ? elements : count, elements)) return elements;
   return 1;
 }
 
@@ -83,7 +83,8 @@ std::vector<CoreOperands::Source> CoreOperands::sources(Body& body, const Operan
   const auto values_at = [&](std::int64_t c) {
     // Values of m or n beyond the last one are computed from the last ones, and written nowhere.
     Expr of_dims = x.first + piece.value + i64(c);
-    if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(extent(x.dims) - (x.reads_along_k ? 1 : one)));
+    const std::int64_t last = extent(x.dims) - 1;
+    if (extent(x.dims) % x.side) of_dims = minimum(of_dims, i64(x.reads_along_k ? last : last / one * one));
     return digits(body, x.dims, of_dims);
   };
   std::vector<Source> from;
@@ -109,6 +110,17 @@ std::int64_t CoreOperands::grouped(const Operand& x) const {
     return 1;
   const std::int64_t all = x.reads_along_k && rows_apart(x.by_m) ? of_piece_ : 2;
   return (x.reads_along_k ? depth_ : x.side) % all ? 1 : all;
+}
+
+Expr CoreOperands::there(
+    const Operand& x, const Piece& piece, const Source& from, const Expr& k0, std::int64_t elements) const {
+  const std::size_t along = x.reads_along_k ? roles_.depth : x.dims.back();
+  const Expr all = x.reads_along_k && !across() ? range_.hi : i64(extent(along));
+  if (is_const(all) && (const_or(all, 0) - (x.reads_along_k ? const_or(range_.lo, 0) : 0)) % elements == 0)
+    return from.there;
+  const Expr last = i64((extent(along) - 1) / elements * elements),
+             at = x.reads_along_k ? k0 + piece.k : minimum(x.first + piece.value, last);
+  return Operation{Op::Select, {from.there, minimum(i64(elements), all - at), i64(0)}, DType::I64};
 }
 
 // `body`, where not all threads have such a piece: if this one has.
@@ -193,7 +205,7 @@ Body CoreOperands::copy(const Operand& x, const Expr& k0, const Expr& buffer, st
   const Expr place = buffer + p.place;
   if (together) {
     body.push_back(stmt(Copy{x.shared, place, storage_.name(x.access->tensor), from.front().offset,
-        from.front().there, elements}));
+        there(x, p, from.front(), k0, elements), elements}));
   } else {
     const std::string some = names_.fresh("s");
     body.push_back(stmt(Allocate{some, instruction_.operand, group, Memory::Register}));

@@ -19,6 +19,10 @@ std::size_t reads_along(const Form& offset, std::size_t depth, std::size_t last)
 // of its size.
 bool in_groups(
     const Form& offset, std::size_t along, std::int64_t first, std::int64_t count, std::int64_t elements);
+// The same, where the last group may be a part of one.
+inline bool in_groups_but_last(const Form& offset, std::size_t along, std::int64_t first, std::int64_t elements) {
+  return in_groups(offset, along, first, elements, elements);
+}
 
 class CoreOperands : protected StagedBlock {
  protected:
@@ -45,10 +49,10 @@ class CoreOperands : protected StagedBlock {
 
   Operand operand(const poly::Expr& factor, std::vector<std::size_t> dims, std::int64_t values, bool by_m) const;
   // How many elements one Copy has: neighbours in shared memory that always lie side by side in memory too, at a
-  // multiple of their bytes, and take part together, as far as strides, bounds and rows say, from aligned memory; one
-  // where none do.
+  // multiple of their bytes, and take part together, as far as strides, bounds and rows say, from aligned memory, but
+  // for those behind the last one; one where none do.
   std::int64_t together(const Operand& x) const {
-    return type_of(x) == instruction_.operand ? neighbours(x) : 1;
+    return type_of(x) == instruction_.operand ? neighbours(x, !across() && x.dims.size() == 1) : 1;
   }
   // Those of a stage, `elements` at a time; one by one, loads wait for each other eight at a time, so that few
   // registers hold them.
@@ -90,7 +94,10 @@ class CoreOperands : protected StagedBlock {
       const std::optional<Expr>& all, std::int64_t elements, std::int64_t one);
   std::int64_t grouped(const Operand& x) const;
   // As `together`, of any type: a piece of 16 bytes in shared memory, or less, that is four bytes or more in memory.
-  std::int64_t neighbours(const Operand& x) const;
+  // `part`: the last one may be a part of one.
+  std::int64_t neighbours(const Operand& x, bool part = false) const;
+  // Of a Copy of neighbours: whether all are there, or how many.
+  Expr there(const Operand& x, const Piece& piece, const Source& from, const Expr& k0, std::int64_t elements) const;
   // Whether it comes as words of four bytes, whose elements are converted where they are written.
   bool in_words(const Operand& x) const {
     return lang::bytes(type_of(x)) == 1 && type_of(x) != instruction_.operand && neighbours(x) > 1;

@@ -15,6 +15,7 @@
 #include "codegen/cover.h"
 #include "codegen/equal_kernels.h"
 #include "codegen/lower.h"
+#include "codegen/rewrite.h"
 #include "codegen/same_grid.h"
 #include "codegen/simt/grid.h"
 #include "codegen/spelling.h"
@@ -148,6 +149,16 @@ class Joiner {
     return any;
   }
 
+  // Whether all that it does is to copy a tensor for others, which stands beside the copy of another operand.
+  bool copies_operand(const std::vector<const Statement*>& step) const {
+    if (step.size() != 1 || step[0]->reads.size() != 1 || step[0]->aggregation != Aggregation::Assign ||
+        is_output(plan_.program, step[0]->target.tensor))
+      return false;
+    const auto* rounds = step[0]->value.as<poly::Apply>();
+    const poly::Expr& value = rounds && rounds->op == Op::Tf32 ? rounds->operands[0] : step[0]->value;
+    return value.as<poly::Read>() != nullptr;
+  }
+
   bool joins(const std::vector<Step>& run, const Step& step) const {
     if (run.empty() || run.size() == most_steps || !is_plain(step) || !is_plain(run[0])) return false;
     const std::vector<const Statement*> own = statements(step);
@@ -160,7 +171,8 @@ class Joiner {
       const bool beside = !those.empty() && std::ranges::all_of(those, [&](const Statement* a) {
         return std::ranges::all_of(own, [&](const Statement* b) { return apart(*a, *b); });
       });
-      if (!beside || !write_together(other, step) || views.size() > most_views || blocks > most_blocks) return false;
+      const bool together = write_together(other, step) || (copies_operand(own) && copies_operand(those));
+      if (!beside || !together || views.size() > most_views || blocks > most_blocks) return false;
     }
     return true;
   }

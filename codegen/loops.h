@@ -121,7 +121,7 @@ struct FoldRows { std::string name; Aggregation how; std::int64_t rows; };
 // a Function of the same Loops
 struct CallStmt { std::string function; std::vector<std::string> views; std::vector<Expr> integers; };
 // `count` elements from global to shared memory, 4, 8 or 16 bytes at a multiple of them, asynchronously; zeros unless
-// `there`
+// `there`, or, where that is a number, behind so many of them
 struct Copy { std::string to; Expr at; std::string from; Expr offset, there; std::int64_t count = 1; };
 struct Commit {};                                      // the Copies since the Commit before it are a group
 // registers first .. first + 3: of four matrices of 8 rows of 16 bytes, the row at `offset` of thread 8 q + r being row

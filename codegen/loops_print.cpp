@@ -140,7 +140,9 @@ class Printer {
   }
   static std::string simple(const Copy& x) {
     const Constant* there = x.there.as<Constant>();
-    const std::string condition = there && there->integer ? "" : fmt::format(" if {}", tight(x.there));
+    const bool some = x.there.type() != DType::Bool;
+    const std::string condition =
+        there && there->integer && !some ? "" : fmt::format(" {} {}", some ? "up to" : "if", tight(x.there));
     return fmt::format("copy {} of {}[{}] to {}[{}]{}", x.count, x.from, print(x.offset), x.to, print(x.at), condition);
   }
   static std::string simple(const Commit&) { return "commit"; }

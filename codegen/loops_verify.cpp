@@ -204,7 +204,8 @@ class Verifier {
   void statement(const Copy& x, Inside inside) {
     i64(x.at), i64(x.offset), expr(x.there);
     const Memory_ &to = memory(x.to), &from = memory(x.from);
-    require(x.there.type() == DType::Bool, "a condition of type {}", lang::name(x.there.type()));
+    require(x.there.type() == DType::Bool || x.there.type() == DType::I64, "a condition of type {}",
+        lang::name(x.there.type()));
     require(!inside.vector && !to.is_register && !from.is_register && to.type == from.type, "`{}` is copied to `{}`",
         x.from, x.to);
     const std::int64_t bytes = x.count * lang::bytes(to.type);

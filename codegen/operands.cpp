@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "codegen/choose/aligned.h"
 #include "codegen/choose/layout.h"
 #include "codegen/choose/pairs.h"
 #include "codegen/choose/predicted.h"
@@ -155,7 +156,7 @@ namespace {
 // The copies and boxes of the statement at n. Returns where the last of its statements stands.
 std::size_t lay_out(Rewriting& r, std::size_t n, const Layouts& layouts) {
   for (std::size_t read = 0; read < layouts.reads.size(); ++read)
-    if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read], layouts.bits);
+    if (!layouts.reads[read].empty()) n = read_copy(r, n, read, layouts.reads[read], layouts.bits, layouts.rows);
   const std::size_t sum = n;
   if (!layouts.target.empty()) n = stage_result(r, n, layouts.target);
   if (layouts.boxes.empty()) return n;
@@ -331,6 +332,7 @@ Layouts with_better_orders(
 Layouts best_layouts(const Rewriting& r, std::span<const Statement> alike) {
   const Statement& s = alike.front();
   if (auto rounded = rounded_copies(r, s)) return *std::move(rounded);
+  if (auto aligned = aligned_copies(r, s)) return *std::move(aligned);
   if (has_threads(r.target)) return layouts_on_gpu(r.program, r.strides, s, r.target);
   // nobody shares rows with these
   const bool own = sums_of_pairs(r, s.target.tensor) || r.parts.contains(s.target.tensor);

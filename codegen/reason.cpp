@@ -89,6 +89,9 @@ class Reasons {
     if (d.bits)
       return fmt::format("{} are rounded to {} bits once, and lie along what {} sums, as tensor cores take them{}",
           size_of(d.operand), d.bits, d.reader, reads_of(d.operand, d.reader));
+    if (d.rows)
+      return fmt::format("{} are copied once to rows that begin at multiples of {} elements, which {} copies together{}",
+          size_of(d.operand), d.rows, d.reader, reads_of(d.operand, d.reader));
     return fmt::format("{} are reordered once; {} then finds side by side what its lanes and blocks read{}",
         size_of(d.operand), d.reader, reads_of(d.operand, d.reader));
   }

@@ -19,6 +19,19 @@ Staging roles_of(const Nest& nest, const Compute& leaf) {
   return *std::move(roles);
 }
 
+// Whether no row keeps d from 0, whatever the others are: parts of a sum, of which the last may be short, begin there.
+bool begins_at_0(const Nest& nest, std::size_t d) {
+  return std::ranges::all_of(nest.rows, [&](const Row& row) {
+    poly::Exact least = row.form.constant, most = least;
+    for (std::size_t k = 0; k < nest.dims.size(); ++k) {
+      const std::int64_t c = row.form.coefficients[k];
+      if (k != d && c) (c > 0 ? most : least) = (c > 0 ? most : least) + poly::Exact(c) * (nest.dims[k].extent - 1);
+    }
+    const std::int64_t a = row.form.coefficients[d];
+    return a == 0 || (a > 0 ? least.get() >= 0 : !row.extent || most.get() < *row.extent);
+  });
+}
+
 Expr divided(Op op, const Expr& value, const Expr& by) { return Operation{op, {value, by}, DType::I64}; }
 
 }  // namespace
@@ -67,6 +80,7 @@ Body StagedBlock::coordinates() {
     points_.fix(d, digit(leaf_.outer[o], extent(d), 1));
   }
   range_ = across() ? Interval{i64(0), i64(extent(roles_.staged))} : points_.bounds(roles_.depth);
+  if (begins_at_0(nest_, roles_.depth)) range_.lo = i64(0);
   return body;
 }
 

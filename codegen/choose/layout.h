@@ -25,6 +25,7 @@ struct Layouts {
   std::vector<std::pair<std::size_t, std::int64_t>> boxes = {};
   double cost = 0;                                     // cycles, copies included
   std::int64_t bits = 0;                               // that copies of operands keep of f32 (rewrite/copy.h)
+  std::int64_t rows = 0;                               // of copies begin at multiples of so many elements, likewise
   bool doubtful = false;                               // of these the model knows less: they must save more
   bool lies_as(const Layouts& other) const {
     return reads == other.reads && target == other.target && boxes == other.boxes;

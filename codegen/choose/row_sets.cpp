@@ -263,12 +263,13 @@ bool folds_elements(const Rewriting& r, const Statement& s) {
   return !staged_leaf(all, 0, r.target, threads) && choose_leaf(all, 0).leaf.is<forms::Reduce>();
 }
 
-// Whether an operand was copied for it, by a launch that fills the machine: in another order, or rounded.
+// Whether an operand was copied for it, by a launch that fills the machine: in another order, rounded, or with its rows
+// apart.
 bool reads_copy(const Rewriting& r, const Statement& s) {
   return std::ranges::any_of(s.reads, [&](const Access& read) {
     return std::ranges::any_of(r.copies, [&](const auto& made) {
-      const auto& [tensor, order, bits] = made.first;
-      return made.second == read.tensor && (bits != 0 || order != in_order(order.size()));
+      const auto& [tensor, order, bits, apart] = made.first;
+      return made.second == read.tensor && (bits != 0 || apart != 0 || order != in_order(order.size()));
     });
   });
 }
@@ -297,8 +298,8 @@ bool joins_in_parts(const Rewriting& r, const Statement& s) {
 // Whether it copies rows into shared memory for what reads them beside the set's.
 bool brings_rows(const Rewriting& r, const RowSet& set, const Statement& s) {
   const bool copies = has_threads(r.target) && std::ranges::any_of(r.copies, [&](const auto& made) {
-    const auto& [tensor, order, bits] = made.first;
-    return made.second == s.target.tensor && bits == 0 && order == in_order(order.size());
+    const auto& [tensor, order, bits, apart] = made.first;
+    return made.second == s.target.tensor && bits == 0 && apart == 0 && order == in_order(order.size());
   });
   return copies && std::ranges::any_of(r.program.nodes, [&](const poly::Node& node) {
     return reads(node, s.target.tensor) &&

@@ -22,7 +22,10 @@ bool come_together(const poly::Program& program, const Nest& nest, const Staging
   const FlatAccess& read = nest.reads[static_cast<std::size_t>(factor->read)];
   const std::size_t along = reads_along(read.offset, roles.depth, side.back());
   const std::int64_t elements = bytes / lang::bytes(type_read(program, nest, of));
-  return elements > 0 && in_groups(read.offset, along, 0, nest.dims[along].extent, elements);
+  // What is copied as it is may end with a part of a group, if there is one dimension to end.
+  const bool part = roles.staged.size() == 1 && side.size() == 1 && read_of(roles.by_m) && read_of(roles.by_n) &&
+      type_read(program, nest, roles.by_m) == type_read(program, nest, roles.by_n);
+  return elements > 0 && in_groups(read.offset, along, 0, part ? elements : nest.dims[along].extent, elements);
 }
 
 // Instructions of an element on its way to shared memory, where not pieces are copied as they are.

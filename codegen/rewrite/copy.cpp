@@ -30,19 +30,26 @@ std::int64_t ordinal(const Statement& s, std::size_t r) {
       [&](const Access& read) { return read.tensor == s.reads[r].tensor; });
 }
 
+// Rows begin at multiples of so many elements.
+std::vector<std::int64_t> with_rows(const poly::Tensor& tensor, std::int64_t multiple) {
+  std::vector<std::int64_t> counts = extents(tensor);
+  if (!counts.empty()) counts.back() = (counts.back() + multiple - 1) / multiple * multiple;
+  return row_major(counts);
+}
+
 // The copy stands before the statement at n, which it returns the position of.
-std::size_t make_copy(
-    Rewriting& r, std::size_t n, TensorId source, const std::vector<std::size_t>& order, std::int64_t bits) {
+std::size_t make_copy(Rewriting& r, std::size_t n, TensorId source, const std::vector<std::size_t>& order,
+    std::int64_t bits, std::int64_t rows) {
   Program& program = r.program;
   poly::Tensor tensor = program.tensor(source);
   tensor.name = fresh_name(program, tensor.name + "_t");
   std::vector<poly::Size> shape;
   for (const std::size_t from : order) shape.push_back(tensor.shape[from]);
   tensor.shape = std::move(shape);
-  r.strides.push_back(strides_between(tensor, r.target));
+  r.strides.push_back(rows ? with_rows(tensor, rows) : strides_between(tensor, r.target));
   program.tensors.push_back(std::move(tensor));
   const TensorId target = static_cast<TensorId>(program.tensors.size()) - 1;
-  r.copies.emplace(std::make_tuple(source, order, bits), target);
+  r.copies.emplace(std::make_tuple(source, order, bits, rows), target);
   Statement made = copy(program, target, source, order);
   if (bits == bits_of_tf32) made.value = poly::Apply{lang::Op::Tf32, {made.value}, lang::DType::F32};
   program.nodes.insert(program.nodes.begin() + static_cast<std::ptrdiff_t>(n), std::move(made));
@@ -80,15 +87,15 @@ bool holds_tf32(const Program& program, TensorId tensor) {
   return apply && apply->op == lang::Op::Tf32;
 }
 
-std::size_t read_copy(
-    Rewriting& r, std::size_t n, std::size_t read, const std::vector<std::size_t>& order, std::int64_t bits) {
+std::size_t read_copy(Rewriting& r, std::size_t n, std::size_t read, const std::vector<std::size_t>& order,
+    std::int64_t bits, std::int64_t rows) {
   Program& program = r.program;
   const auto& s = std::get<Statement>(program.nodes[n]);
   const TensorId source = s.reads[read].tensor;
-  r.done.push_back(directives::Copy{
-      program.tensor(source).name, target_name(program, s), {order.begin(), order.end()}, ordinal(s, read), bits});
-  const auto key = std::make_tuple(source, order, bits);
-  n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order, bits);
+  r.done.push_back(directives::Copy{program.tensor(source).name, target_name(program, s), {order.begin(), order.end()},
+      ordinal(s, read), bits, rows});
+  const Rewriting::CopyKey key(source, order, bits, rows);
+  n = r.copies.contains(key) ? move_before(program, n, r.copies.at(key)) : make_copy(r, n, source, order, bits, rows);
   Access& was = std::get<Statement>(program.nodes[n]).reads[read];
   Access now{r.copies.at(key), {}};
   for (const std::size_t from : order) now.element.push_back(was.element[from]);
@@ -177,7 +184,9 @@ Refusal apply(Rewriting& r, const directives::Copy& directive) {
         fmt::join(order, " "));
   if (directive.bits != 0 && directive.bits != bits_of_tf32) return fmt::format("f32 keep {} bits, or all", bits_of_tf32);
   if (Refusal why = directive.bits == 0 ? std::nullopt : may_not_round(r, s, read)) return why;
-  static_cast<void>(read_copy(r, n, read, order, directive.bits));
+  if (directive.rows != 0 && (!has_threads(r.target) || directive.rows < 1 || directive.rows > most_of_row))
+    return fmt::format("rows of a copy begin at multiples of 1 to {} elements, on a GPU", most_of_row);
+  static_cast<void>(read_copy(r, n, read, order, directive.bits, directive.rows));
   return std::nullopt;
 }
 

@@ -26,7 +26,8 @@
 //   center V  by M                      squares of X - m that V sums, where m waits for the sum M of X, are those of
 //                                       distances to the first value that V sums (center.h)
 //   copy B  in C  order 1 0             C reads a copy of B with its dimensions in this order (operands.h)
-//   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are
+//   and, with `bits 11`, with f32 that are rounded to 11 bits, which tensor cores take as they are; with
+//   `rows 8`, in rows that begin at multiples of 8 elements
 //   stage C  order j i                  C is computed with its output indices in this order, and copied to where it
 //                                       belongs (stage.h)
 //   tile A_t C_s C  over i k  by 64 128 C_s is computed a box of 64 x 128 of i and k at a time, with copies of the
@@ -174,9 +175,10 @@ struct Copy {
   std::vector<std::int64_t> order;                     // the operand's dimensions, as they lie in the copy
   std::int64_t read = 0;                               // which of the reader's reads of the operand
   std::int64_t bits = 0;                               // of an f32 that the copy keeps; 0: all
+  std::int64_t rows = 0;                               // begin at multiples of so many elements; 0: lie side by side
   void parts(auto& io) {
     io.head(operand), io.part("in", reader), io.part("order", order), io.unless_0("read", read, false),
-        io.unless_0("bits", bits);
+        io.unless_0("bits", bits, false), io.unless_0("rows", rows);
   }
   bool operator==(const Copy&) const = default;
 };

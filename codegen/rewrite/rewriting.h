@@ -50,8 +50,10 @@ struct Rewriting {
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
   std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
   std::set<TensorId> of_columns = {};                  // of folds down strips of columns (choose/columns.h)
-  // of a tensor in an order of its dimensions, with so many bits of its f32 (0: all)
-  std::map<std::tuple<TensorId, std::vector<std::size_t>, std::int64_t>, TensorId> copies = {};
+  // of a tensor in an order of its dimensions, with so many bits of its f32 (0: all), rows at multiples of so many
+  // elements (0: side by side)
+  using CopyKey = std::tuple<TensorId, std::vector<std::size_t>, std::int64_t, std::int64_t>;
+  std::map<CopyKey, TensorId> copies = {};
   // What the model has said of programs by their text, which those made of this one ask about again.
   // `time`: with the leaves that it likes best. None: nobody has asked for it, or it is `at_least` so long.
   struct Predicted { std::optional<double> by_counts, time; double at_least = 0; };

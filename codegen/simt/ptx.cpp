@@ -18,14 +18,15 @@ std::string of_operand(const MatrixInstruction& i) { return i.operand == DType::
 
 }  // namespace
 
-std::string Ptx::copy(DType t, std::int64_t count) {
+std::string Ptx::copy(DType t, std::int64_t count, bool some) {
   const std::int64_t bytes = count * lang::bytes(t);
   const char* cached = bytes == 16 ? "cg" : "ca";      // .cg takes 16 bytes alone
-  return scalars_.helper(fmt::format("tc_copy_{}_{}", count, lang::name(t)), "void",
-      fmt::format("{0}* to, const {0}* from, bool there", scalars_.storage(t)),
+  const std::string there = some ? fmt::format("there * {}", lang::bytes(t)) : fmt::format("there ? {} : 0", bytes);
+  return scalars_.helper(fmt::format("tc_copy_{}{}_{}", some ? "up_to_" : "", count, lang::name(t)), "void",
+      fmt::format("{0}* to, const {0}* from, {1} there", scalars_.storage(t), some ? "int" : "bool"),
       fmt::format(
-          "asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"(there ? {1} : 0) : \"memory\");",
-          cached, bytes));
+          "asm volatile(\"cp.async.{0}.shared.global [%0], [%1], %2, %3;\" :: \"l\"(__cvta_generic_to_shared(to)), \"l\"(from), \"n\"({1}), \"r\"({2}) : \"memory\");",
+          cached, bytes, there));
 }
 
 std::string Ptx::fragment(DType registers, bool transposed) {

@@ -16,7 +16,8 @@ class Ptx {
   explicit Ptx(Scalars& scalars) : scalars_(scalars) {}
 
   // From sm_80 on.
-  std::string copy(DType type, std::int64_t count);    // (to, from, there): to shared memory, zeros unless there
+  // (to, from, there): to shared memory, zeros unless there; where it may be `some` of them, behind so many
+  std::string copy(DType type, std::int64_t count, bool some);
   std::string fragment(DType registers, bool transposed);  // (registers, row in shared memory)
   std::string pack(DType type, std::int64_t parts);    // (registers, how far the parts lie apart, low, high)
   std::string exchange();                              // (two registers): see Exchange

@@ -149,9 +149,10 @@ void Kernel::on_tensor_cores(const std::string& what) const {
 
 void Kernel::statement(const Copy& x) {
   on_tensor_cores("a copy to `" + x.to + "`");
-  const std::string helper = ptx_.copy(place_of(x.from, scope_).type, x.count);
+  const bool some = x.there.type() != DType::Bool;
+  const std::string helper = ptx_.copy(place_of(x.from, scope_).type, x.count, some);
   say("{}(&{}, &{}, {});", helper, speller_.element(x.to, x.at, scope_), speller_.element(x.from, x.offset, scope_),
-      speller_.condition(x.there, scope_));
+      some ? bare(speller_.value(x.there, scope_).text) : speller_.condition(x.there, scope_));
 }
 
 void Kernel::statement(const Fragment& x) {

@@ -12,10 +12,11 @@ SHOWN void simulated_copy(int line, const void* to, const void* from, int bytes,
   const auto n = static_cast<std::size_t>(bytes);
   Region* region = region_of(static_cast<const char*>(to), n);
   if (!region || !region->shared) return fault_at("cp.async to what is no shared memory of the launch", line);
-  if ((there != 0 && there != bytes) || reinterpret_cast<Address>(from) % n)
-    fault_at("cp.async of a part, or from an address that is not aligned", line);
+  if (there < 0 || there > bytes || reinterpret_cast<Address>(from) % n)
+    fault_at("cp.async of more than its bytes, or from an address that is not aligned", line);
   access_at(to, n, true, line);
-  if (there) access_at(from, n, false, line);
+  if (there == bytes) access_at(from, n, false, line);
+  else for (int k = 0; k < there; ++k) access_at(static_cast<const char*>(from) + k, 1, false, line);
   // until it has come
   for (std::size_t k = 0; k < n; ++k)
     region->cells[static_cast<const char*>(to) - region->base + static_cast<std::ptrdiff_t>(k)].write = never;

@@ -78,7 +78,7 @@ const std::vector<Kernel> kernels = {
     {"not_asked", "a read of what nobody has written", "COPY WAITED y[i] = s[t];"},
     {"of_another", " of shared memory", "COPY ASKED WAITED y[i] = s[63 - t];"},
     {"under_copy", " of shared memory", "COPY ASKED WAITED __syncthreads(); y[i] = s[63 - t]; AGAIN ASKED"},
-    {"copy_of_odd", "cp.async of a part, or from an address that is not aligned",
+    {"copy_of_odd", "cp.async of more than its bytes, or from an address that is not aligned",
         "__shared__ float s[256]; if (t < 32) asm volatile(\"cp.async.ca.shared.global [%0], [%1], %2, %3;\" :: \"l\"(&s[2 * t]), \"l\"(x + 1), \"n\"(8), \"r\"(8) : \"memory\"); y[i] = 0;"},
 };
 

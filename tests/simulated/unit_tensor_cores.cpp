@@ -344,4 +344,37 @@ TEST_CASE("f32 that four warps multiply as TF32 come rounded from copies, of any
   }
 }
 
+TEST_CASE("pieces of 16 bytes come from copies in rows of whole ones, and of parts whose last one is short") {
+  struct Case { const char* text; Sizes sizes; std::string before; };
+  const auto copies = [](const char* result, const char* a, const char* b) {
+    return fmt::format("no split\ncopy A  in {0}  order {1}  rows 8\ncopy B  in {0}  order {2}  rows 8\n", result, a, b);
+  };
+  const char *nn = "function f(bf16 A[M, K], bf16 B[K, N]) -> (f32 C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[k, j])); }",
+             *nt = "function f(bf16 A[M, K], bf16 B[N, K]) -> (f32 C) { C[i, j: M, N] = +(f32(A[i, k]) * f32(B[j, k])); }";
+  const Case cases[] = {
+      {nn, {{"M", 131}, {"N", 129}, {"K", 203}}, copies("C", "0 1", "0 1")},
+      {nt, {{"M", 131}, {"N", 129}, {"K", 203}}, copies("C", "0 1", "0 1")},
+      {"function f(bf16 A[Z, K, M], bf16 B[Z, N, K]) -> (f32 C) { C[z, i, j: Z, M, N] = +(f32(A[z, k, i]) * f32(B[z, j, k])), k < 37 + 30 * z; }",
+          {{"M", 97}, {"N", 131}, {"K", 75}, {"Z", 2}}, copies("C", "0 1 2", "0 1 2")},
+      {"function f(bf16 A[N, H, W, C], bf16 B[3, 3, C, O]) -> (f32 R) { R[n, y, x, o: N, H, W, O] = +(f32(A[n, y + j - 1, x + k - 1, c]) * f32(B[j, k, c, o])); }",
+          {{"N", 2}, {"H", 9}, {"W", 11}, {"C", 37}, {"O", 71}}, copies("R", "0 1 2 3", "0 1 2 3")},
+      {nt, {{"M", 65}, {"N", 72}, {"K", 600}}, "split C  over k  by 176\n"},
+      {nt, {{"M", 65}, {"N", 72}, {"K", 604}}, "split C  over k  by 176\n"}};
+  Random random(13);
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    Stages stages = made_of(c.text, c.sizes, "cuda:1", Until::Plan, c.before).stages;
+    for (Group& group : stages.plan->groups)
+      for (Compute& leaf : group.body)
+        if (leaf.is<forms::TensorCores>()) draw(leaf, group, *matrix_instruction("m64n8k16.bf16"), random);
+    REQUIRE(print(*stages.plan).find("m64n8k16") != std::string::npos);
+    const Made made = made_of(c.text, c.sizes, "cuda:1", Until::Lowered,
+        (c.before.starts_with("no split") ? "no split\n" : "") + print(*stages.plan));
+    CHECK(simt::emit(*made.stages.lowered, simt::Dialect::Cuda).find("tc_copy_up_to_") != std::string::npos);
+    const auto module = runtime::load_device(runtime::assemble(*made.stages.lowered, made.request));
+    std::vector<poly::Array> inputs = drawn_inputs(*made.stages.bounded, random);
+    check_run(*made.stages.bounded, *module, inputs);
+  }
+}
+
 }  // namespace tilec::test
