@@ -230,10 +230,10 @@ class Candidates {
                              : 1.0);
   }
 
-  // Of a thread: what it issues beside its folds, for all steps side by side; lines, and bytes of sectors, that its
-  // warp's accesses touch; elements that registers hold.
+  // Of a thread: what it issues beside its folds, for all steps side by side; registers that wait for its accesses;
+  // lines, and bytes of sectors, that its warp's touch; elements that registers hold.
   struct Taken {
-    double folds, issued = 0, lines = 0, bytes = 0, held = 0;
+    double folds, issued = 0, awaited = 0, lines = 0, bytes = 0, held = 0;
     bool wide = false;                                 // some access of the window brings neighbours
   };
   Taken taken_by(const Compute& leaf, const Roles& roles) const {
@@ -247,6 +247,7 @@ class Candidates {
       const double lines = lines_of(read, leaf, roles, loads.width), line = static_cast<double>(of::line_bytes),
                    bytes = static_cast<double>(
                        model::threads::warp * loads.width * lang::bytes(program_.tensor(read.tensor).dtype));
+      taken.awaited += loads.accesses * std::max(1.0, bytes / static_cast<double>(model::threads::warp * 4));
       taken.lines += loads.accesses * lines;
       taken.bytes += loads.accesses * std::min(lines * line, std::max(bytes, model::threads::sector));
       if (!moves(read, roles.m)) continue;
@@ -291,10 +292,10 @@ class Candidates {
                  block = bytes_of_block(leaf, roles);
     const double missed = std::max(0.0, 1 - of::first_cache / (resident * block)),
                  moved = block + missed * std::max(0.0, warps * units * taken.bytes - block);
-    const double alone = each * (taken.folds + taken.issued) / taken.folds;
-    return (taken.wide ? of::not_hidden : of::not_hidden_one_by_one) *
-        std::max({turns * warps * units * std::max((taken.folds + taken.issued) / model::threads::issues, taken.lines),
-            turns * moved / model::threads::l2_bytes, alone});
+    const double waits = std::ceil(turns / resident) * units * taken.awaited * of::waits_of_register,
+                 issues = std::max((taken.folds + taken.issued) / model::threads::issues, taken.lines),
+                 busy = turns * std::max(warps * units * issues, moved / model::threads::l2_bytes);
+    return std::max(waits, (taken.wide ? of::not_hidden : of::not_hidden_one_by_one) * busy);
   }
 
   const poly::Program& program_;

@@ -14,6 +14,10 @@ inline constexpr std::int64_t most_of_output = 16;     // values of the output t
 // Instructions of an element of 16 bits that becomes an f32; what waits beside what is issued: NVRTC 13, convolutions
 // of groups of 4 and 8 channels.
 inline constexpr double issued_of_narrow = 1.5, not_hidden = 1.3;
+// Cycles that a thread waits for each register that accesses fill, of which few are on their way: by the machine code
+// of f32 groups of 16 (images of 14 x 14), 4 (28 x 28) and 8 (7 x 7) 24, 42 and 45; other warps of the multiprocessor
+// hide the rest.
+inline constexpr double waits_of_register = 25;
 inline constexpr double not_hidden_one_by_one = 2;     // where each element of the window is an access: channels first
 inline constexpr double other_registers = 30, held_of_element = 1.3;  // beside sums; of an element of the window
 inline constexpr double first_cache = 227 << 10;       // bytes of a multiprocessor: CUDA C++ Programming Guide
