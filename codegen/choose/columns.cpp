@@ -97,9 +97,9 @@ class Columns {
       return std::abs(sum);
     };
     if (stride(s.target, last) != 1) return false;
-    const bool few = points(s) <= model::threads::small_sum;
+    const bool few = points(s) <= model::threads::small_sum;  // slices of which take as long as a launch
     return std::ranges::all_of(s.reads, [&](const Access& read) {
-      if (stride(read, last) != 1) return stride(read, last) == 0 || few;
+      if (stride(read, last) != 1) return stride(read, last) == 0 || (few && is_slice(program_, read));
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         if (!is_output_index(s, k) && stride(read, k) == 1) return false;
       return true;

@@ -176,12 +176,12 @@ TEST_CASE("squares of distances to a mean are summed beside the values, and what
   const std::pair<std::string, Sizes> centered[] = {
       {"f(X[N, P, C]) -> (V) { " + sums + "; }", {{"N", 40}, {"P", 96}, {"C", 70}}},
       {"f(f16 X[N, P, C]) -> (f32 V) { M[c: C] = +(2.0 * f32(X[b, p, c])); V[c: C] = +(0.5 * ((f32(X[b, p, c]) - M[c] / 7680) * (f32(X[b, p, c]) - M[c] / 7680))); }",
-          {{"N", 40}, {"P", 96}, {"C", 33}}},
+          {{"N", 32}, {"P", 196}, {"C", 65}}},
       {"f(X[N, P, C]) -> (V) { M[n, c: N, C] = +(X[n, p, c] / P); V[n, c: N, C] = +((X[n, p, c] - M[n, c]) * (X[n, p, c] - M[n, c]) / P); }",
-          {{"N", 3}, {"P", 837}, {"C", 45}}},
+          {{"N", 1}, {"P", 3348}, {"C", 45}}},
       // the first value of a part is far from all others
       {"f(X[N, P, C]) -> (V) { Y[n, p, c: N, P, C] = =(p == 0 ? 1e6 : X[n, p, c]); M[n, c: N, C] = +(Y[n, p, c] / P); V[n, c: N, C] = +((Y[n, p, c] - M[n, c]) * (Y[n, p, c] - M[n, c]) / P); }",
-          {{"N", 3}, {"P", 837}, {"C", 45}}},
+          {{"N", 1}, {"P", 3348}, {"C", 45}}},
       {"f(X[N, P, C], G[C]) -> (D) { " + sums + "; D[c: C] = =(G[c] / sqrt(V[c] + 0.1)); }",
           {{"N", 32}, {"P", 196}, {"C", 64}}}};
   for (const auto& [text, sizes] : centered) CHECK(holds(run("function " + text, sizes, random).plan, "center V_parts"));
