@@ -25,6 +25,7 @@ Body CoreResults::write() {
     std::vector<Spot> exchanged;
     pairs_.clear();
     if (Finishing::exchanges(together)) {
+      exchanges_ = true;
       const Expr t = remainder(lane_, 4);
       const Expr first =
           let(some, "n_of_four", n + remainder(t, 2) * i64(instruction_.n) + quotient(t, 2) * i64(4));
@@ -113,7 +114,11 @@ Body CoreResults::again() {
           n_of_thread_ + quotient(j, 2) * i64(instruction_.n) + remainder(j, 2));
     });
   });
-  return unless_finite(acc_, leaf_.rows * leaf_.vectors * instruction_.registers_of_c(), std::move(elements));
+  Body all;
+  if (exchanges_) all.push_back(stmt(Barrier{}));      // a neighbour has stored what this thread stores again
+  append(all,
+      unless_finite(acc_, leaf_.rows * leaf_.vectors * instruction_.registers_of_c(), std::move(elements)));
+  return all;
 }
 
 }  // namespace tilec::codegen

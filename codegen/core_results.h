@@ -39,6 +39,7 @@ class CoreResults : protected CoreOperands {
 
   Expr m_of_thread_ = i64(0), n_of_thread_ = i64(0);   // its first element
   std::vector<Expr> pairs_;                            // where its four neighbours of two blocks of columns begin
+  bool exchanges_ = false;                             // threads store what their neighbours have summed
 };
 
 }  // namespace tilec::codegen

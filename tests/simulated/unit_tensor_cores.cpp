@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -167,14 +168,20 @@ std::string bytes_of(const poly::Array& a) {
 }
 
 // Bit for bit, but for what is no number.
-bool same(DType type, const std::string& wanted, const char* got) {
-  if (type != DType::F32) return std::equal(wanted.begin(), wanted.end(), got);
-  for (std::size_t at = 0; at < wanted.size(); at += 4) {
-    float x = 0, y = 0;
-    std::memcpy(&x, wanted.data() + at, 4), std::memcpy(&y, got + at, 4);
-    if (std::memcmp(&x, &y, 4) != 0 && !(x != x && y != y)) return false;
+template <typename Bits> bool same_floats(const std::string& wanted, const char* got, Bits infinity) {
+  const auto is_nan = [&](Bits x) { return static_cast<Bits>(x << 1) > static_cast<Bits>(infinity << 1); };
+  for (std::size_t at = 0; at < wanted.size(); at += sizeof(Bits)) {
+    Bits x = 0, y = 0;
+    std::memcpy(&x, wanted.data() + at, sizeof(Bits)), std::memcpy(&y, got + at, sizeof(Bits));
+    if (x != y && !(is_nan(x) && is_nan(y))) return false;
   }
   return true;
+}
+bool same(DType type, const std::string& wanted, const char* got) {
+  if (type == DType::F32) return same_floats<std::uint32_t>(wanted, got, 0x7f800000);
+  if (type == DType::F16) return same_floats<std::uint16_t>(wanted, got, 0x7c00);
+  if (type == DType::BF16) return same_floats<std::uint16_t>(wanted, got, 0x7f80);
+  return std::equal(wanted.begin(), wanted.end(), got);
 }
 
 // Bit for bit as the interpreter has it.
@@ -267,7 +274,7 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
     const auto module = runtime::load_device(package);
     const poly::Program& program = *r.made.stages.bounded;
     std::vector<poly::Array> inputs = drawn_inputs(program, random);
-    if (program.tensor(program.outputs[0]).dtype == DType::F32 && !inputs[1].reals.empty() && random.chance(3))
+    if (lang::is_float(program.tensor(program.outputs[0]).dtype) && !inputs[1].reals.empty() && random.chance(3))
       inputs[1].reals[static_cast<std::size_t>(random.between(0, static_cast<int>(inputs[1].reals.size()) - 1))] =
           std::numeric_limits<double>::infinity();
     check_run(program, *module, inputs);
