@@ -281,6 +281,18 @@ TEST_CASE("random contractions are what the interpreter makes of them, under any
   }
 }
 
+TEST_CASE("what threads store for their neighbours is there before sums that are not finite are made again") {
+  Random random(12);
+  const Made made = made_of(
+      "function f(bf16 X[W, C], bf16 K[3, C, O]) -> (Y) { Y[x, o: W, O] = +(X[x + k - 1, c] * K[k, c, o]); }",
+      {{"W", 256}, {"C", 16}, {"O", 16}}, "cuda:1", Until::Lowered,
+      "group Y  threads 128\n  contract Y  m x  n o  k k c  block 2x2  lanes 32  stage 16  mma m16n8k16.bf16  warps 4x1  buffers 4\n");
+  const auto module = runtime::load_device(runtime::assemble(*made.stages.lowered, made.request));
+  std::vector<poly::Array> inputs = drawn_inputs(*made.stages.bounded, random);
+  inputs[0].reals[0] = std::numeric_limits<double>::infinity();
+  check_run(*made.stages.bounded, *module, inputs);
+}
+
 TEST_CASE("sums on tensor cores have parts where their tiles are few, in turns through all pixels") {
   const char* forward =
       "function f(f16 I[N, H, W, C], f16 K[3, 3, C, O]) -> (f32 R) { R[n, y, x, o: N, H, W, O] = +(f32(I[n, y + j - 1, x + k - 1, c]) * f32(K[j, k, c, o])); }";
