@@ -135,6 +135,15 @@ bool follow(Rewriting& r, const Given& given, RewriteStage stage, lang::Diagnost
   return !why;
 }
 
+// What a given line shares finishes nothing, and nothing finishes it.
+void keep_shared(Rewriting& r, const Given& given) {
+  for (const auto& [directive, span] : given.directives)
+    if (const auto* share = std::get_if<directives::Share>(&directive))
+      for (const std::string& name : share->tensors)
+        if (const auto n = statement_of(r.program, name))
+          r.of_columns.insert(std::get<poly::Statement>(r.program.nodes[*n]).target.tensor);
+}
+
 // Neither is chosen: kernels need the memory, and links of a chain live in the last one's buffer, whose strides may be
 // the caller's.
 void give_memory(Rewriting& r) {
@@ -158,6 +167,7 @@ std::optional<Fused> fuse(const poly::Program& program, const Strides& strides,
   Clock timed(heard.timings);
   for (const Pass& pass : passes) {
     const bool applies = timed(pass.name, [&] {
+      if (pass.stage == RewriteStage::Finishes) keep_shared(r, given);
       if (pass.stage == RewriteStage::Rows) give_memory(r);
       if (given.stages.contains(pass.stage)) return follow(r, given, pass.stage, diagnostics);
       return pass.choose(r), true;
