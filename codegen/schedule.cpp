@@ -124,10 +124,7 @@ bool lie_side_by_side(const Fused& fused, const Fused::Set& set) {
   for (std::size_t n = 0; n < set.nodes.size(); ++n) {
     const auto& s = std::get<poly::Statement>(fused.program.nodes[static_cast<std::size_t>(set.nodes[n])]);
     const auto stride = [&](const poly::Access& access, std::size_t k) {
-      std::int64_t sum = 0;
-      for (std::size_t d = 0; d < access.element.size(); ++d)
-        sum += access.element[d].coefficients[k].get() * fused.strides[static_cast<std::size_t>(access.tensor)][d];
-      return std::abs(sum);
+      return std::abs(stride_along(access, k, fused.strides));
     };
     if (stride(s.target, set.loops[n].back()) != 1 || scan_of(s)) return false;
     for (const poly::Access& read : s.reads) {

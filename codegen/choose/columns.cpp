@@ -15,7 +15,6 @@
 #include "codegen/rewrite.h"
 #include "codegen/rewrite/finish.h"
 #include "codegen/rewrite/online.h"
-#include "codegen/rewrite/rows.h"
 #include "codegen/rewrite/share.h"
 #include "codegen/rewrite/split.h"
 #include "codegen/rewrite/tile.h"
@@ -91,10 +90,7 @@ class Columns {
     const Statement& s = *member.statement;
     const std::size_t last = member.rows.back();
     const auto stride = [&](const Access& access, std::size_t k) {
-      std::int64_t sum = 0;
-      for (std::size_t d = 0; d < access.element.size(); ++d)
-        sum += access.element[d].coefficients[k].get() * r_.strides[static_cast<std::size_t>(access.tensor)][d];
-      return std::abs(sum);
+      return std::abs(stride_along(access, k, r_.strides));
     };
     if (stride(s.target, last) != 1) return false;
     const bool few = points(s) <= model::threads::small_sum;  // slices of which take as long as a launch
@@ -297,10 +293,7 @@ std::optional<OpenSet> grown_by_columns(const Rewriting& r, int first, const std
   return Columns(r).grow(first, free);
 }
 
-void split_for_columns(Rewriting& r) {
-  if (!has_threads(r.target)) return;
-  Rewriting shared = r;
-  share_rows(shared);
+void split_for_columns(Rewriting& r, const Rewriting& shared) {
   std::vector<directives::Split> cuts;
   for (const Rewriting::Rows& rows : shared.rows) {
     std::vector<int> nodes;

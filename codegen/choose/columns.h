@@ -19,8 +19,8 @@ namespace tilec::codegen {
 // Grown from the fold `first`. `free`: nodes of the program that may join it. None: it would save nothing.
 std::optional<OpenSet> grown_by_columns(const Rewriting& r, int first, const std::function<bool(std::size_t)>& free);
 
-// Cuts the long folds of such sets, and notes all folds of them.
-void split_for_columns(Rewriting& r);
+// Cuts the long folds of such sets, and notes all folds of them. `shared`: the same where rows are shared already.
+void split_for_columns(Rewriting& r, const Rewriting& shared);
 
 // How many columns, of elements of so many bytes, a turn has at most of which shared memory holds `fit`: whole sectors,
 // or all, where `others` times as many blocks are to fill the machine. 0: less than a sector fits.

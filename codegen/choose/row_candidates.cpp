@@ -25,14 +25,11 @@ Leads row_candidates(const Program& program, const Statement& s, const Strides& 
   // A reduction down the unit stride of what it reads wants lanes over its last output dimension, many at a time.
   const auto last = plain_index(s.target.element.back());
   const auto is_down = [&](const Access& read) {
-    std::int64_t stride = 0;
     bool folded = false;                               // what is read once for a whole fold goes down nothing
-    for (std::size_t d = 0; d < read.element.size(); ++d) {
-      stride += read.element[d].coefficients[*last].get() * strides[static_cast<std::size_t>(read.tensor)][d];
+    for (std::size_t d = 0; d < read.element.size(); ++d)
       for (std::size_t k = 0; k < s.indices.size(); ++k)
         folded = folded || (!is_output_index(s, k) && mentions(read.element[d], k));
-    }
-    return read.element.size() > 1 && stride == 1 && folded;
+    return read.element.size() > 1 && folded && stride_along(read, *last, strides) == 1;
   };
   const bool down = reduces(s) && last && std::any_of(s.reads.begin(), s.reads.end(), is_down);
   if ((down || (rank > 1 && reuses(s))) && leads.back().dim == rank - 1) leads.pop_back();

@@ -187,15 +187,12 @@ struct RowSet {
     for (std::size_t r = 0; r < rows; ++r) {
       if (own[r].dim + 1 == s.target.element.size()) continue;
       for (const Access& read : s.reads) {
-        std::int64_t stride = 0;
         bool others = false;                           // the turn reads along something else
-        for (std::size_t d = 0; d < read.element.size(); ++d) {
-          stride +=
-              read.element[d].coefficients[own[r].index].get() * strides[static_cast<std::size_t>(read.tensor)][d];
+        for (std::size_t d = 0; d < read.element.size(); ++d)
           for (std::size_t k = 0; k < s.indices.size(); ++k)
             others = others || (k != own[r].index && mentions(read.element[d], k));
-        }
-        if (stride != 1 || !others || s.domain[own[r].index].extent->get() <= 1) continue;
+        if (!others || stride_along(read, own[r].index, strides) != 1 || s.domain[own[r].index].extent->get() <= 1)
+          continue;
         // else as many rows as a line has elements are one turn
         if (r + 1 < rows || local_bytes(rows) * model::element_of_line > budget()) return true;
       }

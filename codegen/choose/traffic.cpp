@@ -81,18 +81,22 @@ double bytes_saved(const Program& program, const std::vector<Member>& members, c
   return apart - together;
 }
 
+std::int64_t stride_along(const Access& access, std::size_t k, const Strides& strides) {
+  std::int64_t stride = 0;
+  for (std::size_t d = 0; d < access.element.size(); ++d)
+    stride += access.element[d].coefficients[k].get() * strides[static_cast<std::size_t>(access.tensor)][d];
+  return stride;
+}
+
 bool lies_along(
     const Program& program, const Strides& strides, const Statement& s, std::size_t k, const Target& target) {
   return std::ranges::any_of(accesses(s), [&](const Access& access) {
     if (bytes_from_memory(program, access.tensor, target) == 0) return false;
-    std::int64_t stride = 0;
     bool others = false;
-    for (std::size_t d = 0; d < access.element.size(); ++d) {
-      stride += access.element[d].coefficients[k].get() * strides[static_cast<std::size_t>(access.tensor)][d];
+    for (std::size_t d = 0; d < access.element.size(); ++d)
       for (std::size_t j = 0; j < s.indices.size(); ++j)
         others = others || (j != k && mentions(access.element[d], j) && extent(s, j) > 1);
-    }
-    return stride == 1 && others;
+    return others && stride_along(access, k, strides) == 1;
   });
 }
 

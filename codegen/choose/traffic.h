@@ -34,6 +34,9 @@ RowBytes bytes_of_a_row(const poly::Program& program, const std::vector<Member>&
 // What a launch for each moves beyond what one launch of all of them moves.
 double bytes_saved(const poly::Program& program, const std::vector<Member>& members, const Target& target);
 
+// How far apart in memory neighbours along index k lie.
+std::int64_t stride_along(const poly::Access& access, std::size_t k, const Strides& strides);
+
 // Whether neighbours along index k lie side by side in a large tensor, in which the statement goes along other indices
 // too: turns have strips of it then.
 bool lies_along(const poly::Program& program, const Strides& strides, const poly::Statement& s, std::size_t k,

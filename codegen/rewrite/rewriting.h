@@ -49,7 +49,8 @@ struct Rewriting {
                                                        // tensor
   std::map<std::string, TensorId> pairs = {};          // that windows share (pairs.h), likewise
   std::set<TensorId> parts = {};                       // of folds, which are folded again (split.h)
-  std::set<TensorId> of_columns = {};                  // of folds down strips of columns (choose/columns.h)
+  std::set<TensorId> of_columns = {};                  // that stay with what shares their rows, unfinished: folds down
+                                                       // strips of columns (choose/columns.h), what a given line shares
   // of a tensor in an order of its dimensions, with so many bits of its f32 (0: all), rows at multiples of so many
   // elements (0: side by side)
   using CopyKey = std::tuple<TensorId, std::vector<std::size_t>, std::int64_t, std::int64_t>;

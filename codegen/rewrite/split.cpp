@@ -444,11 +444,8 @@ void split(Rewriting& r, std::size_t n, const Cut& cut) {
 }
 
 // Sums that a launch of rows takes beside others: they have parts there (rows.h).
-std::set<poly::TensorId> sums_beside_rows(const Rewriting& r) {
+std::set<poly::TensorId> sums_beside_rows(const Rewriting& r, const Rewriting& shared) {
   std::set<poly::TensorId> found;
-  if (!has_threads(r.target)) return found;
-  Rewriting shared = r;
-  share_rows(shared);
   for (const Directive& one : shared.done)
     if (const auto* share = std::get_if<directives::Share>(&one); share && share->size > 0)
       for (const std::string& name : share->tensors)
@@ -469,8 +466,13 @@ std::optional<Cut> cut_of_few_columns(const Rewriting& r, const Statement& sum) 
 }  // namespace
 
 void split_reductions(Rewriting& r) {
-  const std::set<poly::TensorId> beside_rows = sums_beside_rows(r);
-  split_for_columns(r);
+  std::set<poly::TensorId> beside_rows;
+  if (has_threads(r.target)) {
+    Rewriting shared = r;
+    share_rows(shared);
+    beside_rows = sums_beside_rows(r, shared);
+    split_for_columns(r, shared);
+  }
   for (std::size_t n = 0; n < r.program.nodes.size(); ++n) {
     const auto* s = std::get_if<Statement>(&r.program.nodes[n]);
     if (!s || beside_rows.contains(s->target.tensor) || r.of_columns.contains(s->target.tensor) ||
